@@ -1,0 +1,1 @@
+"""The layers: one idea a file, none of which knows that it may be watched."""

@@ -1,0 +1,95 @@
+"""Multi-head attention, written so that each step can be watched.
+
+Source: Vaswani et al. 2017, section 3.2. Axes: `query` positions ask, `key` positions answer.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer.layers.masks import Mask
+
+
+class DotProductAttention(nn.Module):
+    """Mix values by how well keys answer queries. Capture hooks this module: its inputs define the weights."""
+
+    def __init__(self, d_k: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scale = d_k**-0.5
+        self.dropout = dropout
+
+    def forward(
+        self,
+        q: Float[Tensor, "batch head query d_k"],
+        k: Float[Tensor, "batch head key d_k"],
+        v: Float[Tensor, "batch head key d_v"],
+        mask: Mask,
+    ) -> Float[Tensor, "batch head query d_v"]:
+        """A query sees only the keys that `mask` leaves visible; a query that sees none returns zeros."""
+        fused_causal = mask.causal and mask.keys is None and q.shape[2] == k.shape[2]
+        return F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device),
+            is_causal=fused_causal,
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=self.scale,
+        )
+
+
+@dataclass
+class KeysValues:
+    """Keys and values of the positions seen so far, one row a hypothesis; grown by each step of cached decoding."""
+
+    k: Float[Tensor, "batch head key d_k"]
+    v: Float[Tensor, "batch head key d_v"]
+
+    def append(self, k: Float[Tensor, "batch head new d_k"], v: Float[Tensor, "batch head new d_v"]) -> None:
+        """Add new positions at the end."""
+        self.k, self.v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows` of the batch, in that order (a beam that survives may come from any parent)."""
+        self.k, self.v = self.k[rows], self.v[rows]
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each over its own projection of queries, keys and values."""
+
+    def __init__(
+        self, d_model: int, n_heads: int, d_k: int, d_v: int, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
+        self.key = nn.Linear(d_model, n_heads * d_k, bias=bias)
+        self.value = nn.Linear(d_model, n_heads * d_v, bias=bias)
+        self.core = DotProductAttention(d_k, dropout)
+        self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
+
+    def forward(
+        self,
+        asking: Float[Tensor, "batch query d_model"],
+        answering: Float[Tensor, "batch key d_model"],
+        mask: Mask,
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Each position of `asking` gathers from the positions of `answering` that `mask` leaves visible."""
+        return self.gather(asking, self.keys_values(answering), mask)
+
+    def keys_values(self, answering: Float[Tensor, "batch key d_model"]) -> KeysValues:
+        """What positions answer with; computed once and kept by cached decoding."""
+        return KeysValues(self._heads(self.key(answering)), self._heads(self.value(answering)))
+
+    def gather(
+        self, asking: Float[Tensor, "batch query d_model"], answers: KeysValues, mask: Mask
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Ask ready-made keys and values."""
+        mixed = self.core(self._heads(self.query(asking)), answers.k, answers.v, mask)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def _heads(self, x: Float[Tensor, "batch position features"]) -> Float[Tensor, "batch head position d_head"]:
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)

@@ -1,0 +1,71 @@
+"""Positions: how a model that sees a set is told the order.
+
+Source: Vaswani et al. 2017, section 3.5 (sinusoidal); Gehring et al. 2017 (learned).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transformer.errors import InputError
+
+
+def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
+    """Row p holds sin(p / base^(2i/d)) in dimension 2i and the cosine in 2i + 1; float64, so it can be cast down."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    pair = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = position / base ** (pair / d_model)
+    table = torch.zeros(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = angle.sin()
+    table[:, 1::2] = angle.cos()[:, : d_model // 2]
+    return table
+
+
+class SinusoidalPositions(nn.Module):
+    """Add the fixed table of the paper; it has no end."""
+
+    def __init__(self, d_model: int, ready: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", sinusoidal_table(ready, d_model), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], start: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Add rows `start`, `start + 1`, ...; past the ready table, rows are computed on the spot."""
+        stop = start + x.shape[1]
+        table = self.table if stop <= len(self.table) else sinusoidal_table(stop, self.d_model).to(x.device)
+        return x + table[start:stop].to(x.dtype)
+
+
+class TablePositions(nn.Module):
+    """Add rows of a table that training found (`learned`) or that a checkpoint brought along (`stored`)."""
+
+    def __init__(self, d_model: int, length: int, learned: bool) -> None:
+        super().__init__()
+        table = torch.empty(length, d_model)
+        nn.init.normal_(table, std=d_model**-0.5)
+        self.table = nn.Parameter(table, requires_grad=learned)
+
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], start: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Add rows `start`, `start + 1`, ...
+
+        Raises:
+            InputError: a position lies past the end of the table.
+        """
+        stop = start + x.shape[1]
+        if stop > len(self.table):
+            raise InputError(
+                f"{stop} positions are more than the {len(self.table)} that this checkpoint's table holds: "
+                f"shorten the text to at most {len(self.table)} tokens, or use a checkpoint with sinusoidal positions"
+            )
+        return x + self.table[start:stop]
+
+
+def positions(kind: str, d_model: int, length: int) -> nn.Module:
+    """The positions called `kind`: `sinusoidal`, `learned` or `stored`; `length` rows are kept ready."""
+    if kind == "sinusoidal":
+        return SinusoidalPositions(d_model, length)
+    return TablePositions(d_model, length, learned=kind == "learned")

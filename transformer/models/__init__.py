@@ -1,0 +1,1 @@
+"""The models: assemblies of layers, each with a frozen config."""

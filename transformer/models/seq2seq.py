@@ -1,0 +1,287 @@
+"""The encoder-decoder Transformer, one definition for every known dialect.
+
+Source: Vaswani et al. 2017. Dialects: The Annotated Transformer; jadore801120/attention-is-all-you-need-pytorch;
+torch.nn.Transformer. They differ by configuration only (see the presets at the end).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer.errors import ConfigError, InputError
+from transformer.layers import masks
+from transformer.layers.attention import DotProductAttention
+from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, EncoderBlock
+from transformer.layers.masks import Mask
+from transformer.layers.norms import layer_norm
+from transformer.layers.positions import positions
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig:
+    """Everything that tells one encoder-decoder Transformer from another.
+
+    `d_k` and `d_v` of 0 stand for d_model / n_heads. `projection_scale` multiplies the logits, `scale_embedding`
+    multiplies embeddings by sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one
+    `stored` in the checkpoint and not trained.
+    """
+
+    source_vocab: int
+    target_vocab: int
+    d_model: int = 512
+    n_heads: int = 8
+    d_k: int = 0
+    d_v: int = 0
+    d_ff: int = 2048
+    n_encoder_layers: int = 6
+    n_decoder_layers: int = 6
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm: Literal["torch", "annotated"] = "torch"
+    norm_eps: float = 1e-5
+    norm_first: bool = False
+    norm_after_embedding: bool = False
+    norm_after_stack: bool = False
+    attention_bias: bool = True
+    activation: Literal["relu", "gelu"] = "relu"
+    positions: Literal["sinusoidal", "learned", "stored"] = "sinusoidal"
+    max_length: int = 512
+    scale_embedding: bool = True
+    tie_embeddings: bool = False
+    tie_projection: bool = False
+    projection_bias: bool = False
+    projection_scale: float = 1.0
+    pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+
+    def __post_init__(self) -> None:
+        sizes = ("source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers",
+                 "max_length")
+        for name in sizes:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)} is too small: choose at least 1")
+        for name, choices in (
+            ("norm", ("torch", "annotated")),
+            ("activation", ("relu", "gelu")),
+            ("positions", ("sinusoidal", "learned", "stored")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name}={getattr(self, name)!r} is not known: choose one of {', '.join(choices)}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)} is not a probability below 1: choose 0 to 0.9")
+        if self.d_k < 0 or self.d_v < 0:
+            raise ConfigError(f"d_k={self.d_k}, d_v={self.d_v}: choose positive sizes, or 0 for d_model / n_heads")
+        if (self.d_k == 0 or self.d_v == 0) and self.d_model % self.n_heads:
+            raise ConfigError(
+                f"d_model={self.d_model} cannot be split into n_heads={self.n_heads}: "
+                f"choose a multiple of {self.n_heads}, or give d_k and d_v"
+            )
+        if self.tie_embeddings and self.source_vocab != self.target_vocab:
+            raise ConfigError(
+                f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
+                f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
+            )
+
+    @property
+    def block(self) -> BlockConfig:
+        """The part that one encoder or decoder block needs."""
+        return BlockConfig(
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            d_k=self.d_k or self.d_model // self.n_heads,
+            d_v=self.d_v or self.d_model // self.n_heads,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            norm_first=self.norm_first,
+            norm=self.norm,
+            norm_eps=self.norm_eps,
+            attention_bias=self.attention_bias,
+            activation=self.activation,
+        )
+
+
+@dataclass
+class DecoderCache:
+    """What cached decoding keeps between steps: per block the past and the source; and where the next token goes."""
+
+    blocks: list[BlockCache]
+    source_mask: Mask
+    length: int = 0
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order."""
+        for block in self.blocks:
+            block.source.reorder(rows)
+            if block.past is not None:
+                block.past.reorder(rows)
+        if self.source_mask.keys is not None:
+            self.source_mask = replace(self.source_mask, keys=self.source_mask.keys[rows])
+
+
+class Seq2Seq(nn.Module):
+    """Read a source, write a target: the Transformer of the paper, in the dialect that `config` describes."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        d_model = config.d_model
+        self.source_embedding = nn.Embedding(config.source_vocab, d_model)
+        self.target_embedding = (
+            self.source_embedding if config.tie_embeddings else nn.Embedding(config.target_vocab, d_model)
+        )
+        self.source_positions = positions(config.positions, d_model, config.max_length)
+        self.target_positions = positions(config.positions, d_model, config.max_length)
+        self.source_norm = self._norm() if config.norm_after_embedding else nn.Identity()
+        self.target_norm = self._norm() if config.norm_after_embedding else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
+        self.encoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
+        self.decoder = nn.ModuleList(DecoderBlock(config.block) for _ in range(config.n_decoder_layers))
+        self.decoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
+        self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)
+        if config.tie_projection:
+            self.projection.weight = self.target_embedding.weight
+        self._initialise()
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits of the token after each target position, given the target up to there (teacher forcing)."""
+        memory, source_mask = self.encode(source)
+        return self.logits(self.decode(target, memory, source_mask))
+
+    def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+        """What the decoder reads of the source, and which of its positions are real."""
+        mask = masks.padding(source, self.config.pad_id)
+        x = self.source_positions(self._embed(self.source_embedding, source))
+        x = self.source_norm(self.dropout(x))
+        for block in self.encoder:
+            x = block(x, mask)
+        return self.encoder_norm(x), mask
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source d_model"],
+        source_mask: Mask,
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Hidden states of a whole target; each position sees only itself, its past and the source."""
+        mask = masks.causal(target, self.config.pad_id)
+        x = self.target_positions(self._embed(self.target_embedding, target))
+        x = self.target_norm(self.dropout(x))
+        for block in self.decoder:
+            x = block(x, memory, mask, source_mask)
+        return self.decoder_norm(x)
+
+    def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
+        """Scores of every token of the target vocabulary, before the softmax."""
+        logits = self.projection(hidden)
+        return logits if self.config.projection_scale == 1.0 else logits * self.config.projection_scale
+
+    def start(self, source: Int[Tensor, "batch source"]) -> DecoderCache:
+        """Encode the source and stand before the first target token: its keys and values, and no past."""
+        memory, source_mask = self.encode(source)
+        blocks = [BlockCache(past=None, source=block.cross_attention.keys_values(memory)) for block in self.decoder]
+        return DecoderCache(blocks, source_mask)
+
+    def step(self, new: Int[Tensor, "batch new"], cache: DecoderCache) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+        x = self.target_positions(self._embed(self.target_embedding, new), start=cache.length)
+        x = self.target_norm(self.dropout(x))
+        for block, remembered in zip(self.decoder, cache.blocks, strict=True):
+            x = block.step(x, remembered, cache.source_mask)
+        cache.length += new.shape[1]
+        return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
+
+    def outputs(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"] | None = None
+    ) -> dict[str, Tensor]:
+        """`log_probs` (batch, target, vocab) of the token after each target position, in nats.
+
+        Raises:
+            InputError: there is no target, or an id that a vocabulary lacks.
+        """
+        if target is None:
+            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+        for what, ids, size in (("inputs", source, self.config.source_vocab), ("targets", target, self.config.target_vocab)):
+            check_ids(what, ids, size)
+        return {"log_probs": log_probs(self(source, target))}
+
+    def attention_sites(self) -> dict[str, DotProductAttention]:
+        """Every attention core by its public name (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
+        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+        for i, block in enumerate(self.decoder):
+            sites[f"decoder.{i}.self"] = block.self_attention.core
+            sites[f"decoder.{i}.cross"] = block.cross_attention.core
+        return sites
+
+    def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        x = table(ids)
+        return x * self.config.d_model**0.5 if self.config.scale_embedding else x
+
+    def _norm(self) -> nn.Module:
+        return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)
+
+    def _initialise(self) -> None:
+        """Xavier for matrices, zero for biases; embeddings as wide as d_model^-0.5, since they are scaled up."""
+        for name, parameter in self.named_parameters():
+            if "embedding" in name or (self.config.tie_projection and name.startswith("projection.weight")):
+                nn.init.normal_(parameter, std=self.config.d_model**-0.5)
+            elif parameter.dim() > 1 and "positions" not in name:
+                nn.init.xavier_uniform_(parameter)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+
+def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
+    """Refuse ids that an embedding of `vocab` rows lacks.
+
+    Raises:
+        InputError: names the first such id.
+    """
+    outside = ids[(ids < 0) | (ids >= vocab)]
+    if outside.numel():
+        raise InputError(f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer")
+
+
+def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Natural logarithms of the next token's probabilities."""
+    return F.log_softmax(logits, dim=-1)
+
+
+_PRESETS: dict[str, dict[str, Any]] = {
+    "annotated": dict(
+        norm="annotated", norm_eps=1e-6, norm_first=True, norm_after_stack=True, projection_bias=True
+    ),
+    "jadore": dict(
+        norm_eps=1e-6, norm_after_embedding=True, attention_bias=False, scale_embedding=False, tie_embeddings=True,
+        tie_projection=True,
+    ),
+    "torch": dict(norm_after_stack=True, projection_bias=True),
+}
+
+
+def preset(name: Literal["annotated", "jadore", "torch"], **sizes: Any) -> Seq2SeqConfig:
+    """The config of a known dialect; `sizes` (vocabularies, widths, depths) and single options go on top.
+
+    `annotated` is The Annotated Transformer; `jadore` is jadore801120/attention-is-all-you-need-pytorch with its
+    default `scale_emb_or_prj="prj"`, so its logits are multiplied by d_model^-0.5; `torch` is a module around
+    torch.nn.Transformer.
+
+    Raises:
+        ConfigError: no such preset, or sizes that do not fit together.
+    """
+    if name not in _PRESETS:
+        raise ConfigError(f"preset={name!r} is not known: choose one of {', '.join(_PRESETS)}")
+    options = dict(_PRESETS[name], **sizes)
+    if name == "jadore" and "projection_scale" not in sizes:
+        projection_is_scaled = options["tie_projection"] and not options["scale_embedding"]
+        options["projection_scale"] = options.get("d_model", 512) ** -0.5 if projection_is_scaled else 1.0
+    return Seq2SeqConfig(**options)

@@ -1,0 +1,407 @@
+"""What was seen: attention maps that own their axes and are computed when asked for.
+
+Rows are queries, columns are keys, everywhere. What is kept is O(n d) per layer: queries, keys, mask and scale; any
+head, tile or block-reduced overview is computed from them exactly. Source: the softmax of Vaswani et al. 2017,
+equation 1; a row's weights are exp(score - log-sum-exp of the row).
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from transformer.axes import Axis
+from transformer.errors import RecordError
+from transformer.layers.masks import Mask
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+ROWS_AT_ONCE = 256
+"""Queries whose scores are held at one time while a long map is reduced."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueriesKeys:
+    """The inputs of one softmax, for a whole batch."""
+
+    q: Float[Tensor, "batch head query d_k"]
+    k: Float[Tensor, "batch head key d_k"]
+    mask: Mask
+    scale: float
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.q.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Positions that ask."""
+        return self.q.shape[2]
+
+    @property
+    def n_keys(self) -> int:
+        """Positions that answer."""
+        return self.k.shape[2]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        mask = 0 if self.mask.keys is None else self.mask.keys.nbytes
+        return self.q.nbytes + self.k.nbytes + mask
+
+    @cached_property
+    def _log_sums(self) -> Float[Tensor, "batch head query"]:
+        """Each row's log-sum-exp, as far as it is known; NaN where it is not."""
+        return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype)
+
+    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom; None when every key is visible."""
+        return self.mask.rows(rows.start, rows.stop, self.n_queries, self.n_keys, batch)
+
+    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Scaled dot products, before the mask."""
+        return (self.q[batch, head, rows] @ self.k[batch, head, keys].T).mul_(self.scale)
+
+    def masked_scores(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
+        """Scores of whole rows with minus infinity where the mask hides; their log-sum-exp is kept."""
+        scores = self.scores(batch, head, rows, slice(0, self.n_keys))
+        visible = self.visible(batch, rows)
+        if visible is not None:
+            scores.masked_fill_(~visible.to(scores.device), -torch.inf)
+        return scores
+
+    def log_sums(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query 1"]:
+        """log of the softmax's denominator, row by row; minus infinity for a row that sees nothing."""
+        known = self._log_sums[batch, head, rows]
+        if bool(known.isnan().any()):
+            known.copy_(self.masked_scores(batch, head, rows).logsumexp(-1))
+        return known[:, None]
+
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Softmax of the masked scores; a row that sees nothing is all zeros, as the fused attention leaves it."""
+        whole = keys.start == 0 and keys.stop == self.n_keys
+        if whole:
+            weights = self.masked_scores(batch, head, rows).softmax(-1)
+        else:
+            weights = self.scores(batch, head, rows, keys).sub_(self.log_sums(batch, head, rows)).exp_()
+        visible = self.visible(batch, rows)
+        if visible is not None:
+            weights.masked_fill_(~visible[:, keys].to(weights.device), 0.0)
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Attention weights that are small enough to be kept as they are (a recurrent decoder's)."""
+
+    values: Float[Tensor, "batch head query key"]
+
+    @classmethod
+    def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
+        """The steps of a recurrent decoder, one after the other."""
+        return cls(torch.cat([step.values for step in steps], dim=2))
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.values.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Positions that ask."""
+        return self.values.shape[2]
+
+    @property
+    def n_keys(self) -> int:
+        """Positions that answer."""
+        return self.values.shape[3]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        return self.values.nbytes
+
+    def visible(self, batch: int, rows: slice) -> None:
+        """Nothing is hidden: weights on masked keys would show."""
+        return None
+
+    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Natural logarithms of the weights: the scores up to a constant a row, which the softmax does not see."""
+        return self.weights(batch, head, rows, keys).log()
+
+    def masked_scores(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
+        """As `scores`, for whole rows."""
+        return self.scores(batch, head, rows, slice(0, self.n_keys))
+
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """The kept weights."""
+        return self.values[batch, head, rows, keys]
+
+
+Source = QueriesKeys | Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """One map, ready to be drawn, read or saved: exactly these numbers, with what their axes mean."""
+
+    site: str
+    head: str
+    values: Float[np.ndarray, "query key"]
+    visible: Bool[np.ndarray, "query key"]
+    queries: Axis
+    keys: Axis
+    unit: str = "attention weight (probability)"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Site and head in one line."""
+        return f"{self.site} · {self.head}"
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked)."""
+
+    site: str
+    queries: Axis
+    keys: Axis
+    source: Source = field(repr=False)
+    batch: int = 0
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.source.n_heads
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Queries, keys. Padding that a batch adds at the end is left out."""
+        return len(self.queries), len(self.keys)
+
+    def weights(self, head: int) -> Float[np.ndarray, "query key"]:
+        """Probabilities of one head. O(query x key) memory; use `tile` or `overview` for long inputs."""
+        return self._weights(self._head(head), slice(0, self.shape[0]), slice(0, self.shape[1])).numpy()
+
+    def all_weights(self) -> Float[np.ndarray, "head query key"]:
+        """Probabilities of every head. O(head x query x key) memory."""
+        return np.stack([self.weights(head) for head in range(self.n_heads)])
+
+    def head_average(self) -> Float[np.ndarray, "query key"]:
+        """The mean over heads; its rows sum to 1 as well."""
+        return self.all_weights().mean(axis=0)
+
+    def scores(self, head: int) -> Float[np.ndarray, "query key"]:
+        """Scaled dot products before the mask (logits of the softmax)."""
+        rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
+        return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
+
+    def mask(self) -> Bool[np.ndarray, "query key"]:
+        """True where the query may see the key."""
+        visible = self.source.visible(self.batch, slice(0, self.shape[0]))
+        if visible is None:
+            return np.ones(self.shape, dtype=bool)
+        return np.array(np.broadcast_to(visible.numpy()[:, : self.shape[1]], self.shape))
+
+    def row(self, head: int, query: int) -> Float[np.ndarray, " key"]:
+        """Where one query looks; costs one row."""
+        query = self._position("query", query, self.shape[0])
+        return self._weights(self._head(head), slice(query, query + 1), slice(0, self.shape[1]))[0].numpy()
+
+    def column(self, head: int, key: int) -> Float[np.ndarray, " query"]:
+        """Who looks at one key."""
+        key = self._position("key", key, self.shape[1])
+        return self.tile(head, slice(0, self.shape[0]), slice(key, key + 1))[:, 0]
+
+    def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
+        """A rectangle of the map; equals the slice of the whole, at the cost of its own rows."""
+        rows = slice(*queries.indices(self.shape[0])[:2])
+        columns = slice(*keys.indices(self.shape[1])[:2])
+        return self._weights(self._head(head), rows, columns).numpy()
+
+    def row_sums(self, head: int) -> Float[np.ndarray, " query"]:
+        """1 for every row that sees something: a check, not a decoration."""
+        n_queries = self.shape[0]
+        parts = [
+            self._weights(self._head(head), rows, slice(0, self.shape[1])).sum(-1) for rows in _row_groups(n_queries)
+        ]
+        return torch.cat(parts).numpy()
+
+    def overview(
+        self, head: int, size: int = 256, reduce: Literal["max", "mean"] = "max"
+    ) -> Float[np.ndarray, "block_query block_key"]:
+        """The map in at most `size` x `size` blocks, each the maximum or mean of its cells; exact, and never held whole.
+
+        Block edges are `block_length(n, size)` apart; the last block may be smaller.
+        """
+        head = self._head(head)
+        n_queries, n_keys = self.shape
+        tall, wide = block_length(n_queries, size), block_length(n_keys, size)
+        rows_at_once = max(1, ROWS_AT_ONCE // tall) * tall
+        parts = []
+        for start in range(0, n_queries, rows_at_once):
+            rows = slice(start, min(start + rows_at_once, n_queries))
+            scores = self.source.masked_scores(self.batch, head, rows)
+            if isinstance(self.source, QueriesKeys):
+                scores -= _finite(scores.logsumexp(-1, keepdim=True))
+            scores = scores[:, :n_keys]
+            if reduce == "max":
+                parts.append(_blocks(_blocks(scores, wide, "max", -1), tall, "max", -2).exp())
+            else:
+                parts.append(_blocks(_blocks(scores.exp(), wide, "mean", -1), tall, "mean", -2))
+        return torch.cat(parts).cpu().numpy()
+
+    def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
+        """True for blocks of `overview` in which some query may see some key."""
+        n_queries, n_keys = self.shape
+        tall, wide = block_length(n_queries, size), block_length(n_keys, size)
+        parts = []
+        for start in range(0, n_queries, tall):
+            rows = slice(start, min(start + tall, n_queries))
+            visible = self.source.visible(self.batch, rows)
+            seen = torch.ones(n_keys, dtype=torch.bool) if visible is None else visible[:, :n_keys].any(0)
+            parts.append(_blocks(seen[None].float(), wide, "max", -1)[0] > 0)
+        return torch.stack(parts).numpy()
+
+    def picture(
+        self,
+        head: int | Literal["mean"],
+        words: bool = False,
+        special: bool = True,
+        scores: bool = False,
+    ) -> Picture:
+        """One head (or the head average) as it will be drawn.
+
+        `words` merges pieces to words: weights are summed over the keys of a word and averaged over its queries.
+        `special=False` leaves out start, end and padding; the notes then say that rows no longer sum to 1.
+        `scores` gives the scores before the mask, which are not merged.
+        """
+        if head == "mean":
+            values, name = self.head_average(), f"mean of {self.n_heads} heads"
+        else:
+            values, name = (self.scores(head) if scores else self.weights(head)), f"head {head}"
+        visible, queries, keys = self.mask(), self.queries, self.keys
+        notes: list[str] = []
+        if words and not scores:
+            values = _mean_over(queries) @ values @ keys.membership.T
+            visible = (queries.membership @ visible @ keys.membership.T) > 0
+            queries, keys = queries.merged(), keys.merged()
+            notes.append("pieces are merged to words: summed over keys, averaged over queries")
+        if not special:
+            rows = [i for i, mark in enumerate(queries.special) if not mark]
+            columns = [i for i, mark in enumerate(keys.special) if not mark]
+            values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
+            queries, keys = queries.kept(rows), keys.kept(columns)
+            notes.append("special tokens are hidden: rows no longer sum to 1")
+        unit = "score (scaled dot product, before the mask)" if scores else Picture.unit
+        return Picture(self.site, name, values, visible, queries, keys, unit, tuple(notes))
+
+    def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
+        """A heatmap of one head (or the head average), for a notebook."""
+        from transformer.figures.heatmap import heatmap  # figures read records: imported only when a figure is asked for
+
+        return heatmap(self.picture(head, words, special))
+
+    def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
+        return self.source.weights(self.batch, head, rows, keys).cpu()
+
+    def _head(self, head: int) -> int:
+        return self._position("head", head, self.n_heads)
+
+    def _position(self, what: str, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise RecordError(f"{what}={index} is not in {self.site}: choose 0 to {count - 1}")
+        return int(index)
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Mapping[str, AttentionMap]):
+    """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
+
+    maps: dict[str, AttentionMap]
+
+    def __getitem__(self, site: str) -> AttentionMap:
+        """The attention of a site.
+
+        Raises:
+            RecordError: no such site.
+        """
+        if site not in self.maps:
+            raise RecordError(f"site={site!r} is not in this record: choose one of {', '.join(self.maps)}")
+        return self.maps[site]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.maps)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Every site, in the order they ran."""
+        return tuple(self.maps)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        return sum(attention.source.kept_bytes for attention in self.maps.values())
+
+    def npz(self) -> bytes:
+        """Everything as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask`, and the labels of both axes."""
+        arrays: dict[str, np.ndarray] = {}
+        for site, attention in self.maps.items():
+            arrays[site] = attention.all_weights()
+            arrays[f"{site}.mask"] = attention.mask()
+            arrays[f"{site}.queries"] = np.array(attention.queries.labels)
+            arrays[f"{site}.keys"] = np.array(attention.keys.labels)
+        target = io.BytesIO()
+        np.savez_compressed(target, **arrays)
+        return target.getvalue()
+
+
+def block_length(n: int, size: int) -> int:
+    """Cells along one side of a block when `n` positions are shown in at most `size` blocks.
+
+    Raises:
+        RecordError: `size` is not positive.
+    """
+    if size < 1:
+        raise RecordError(f"size={size} is too small for an overview: choose at least 1")
+    return max(1, -(-n // size))
+
+
+def _row_groups(n_queries: int) -> list[slice]:
+    return [slice(start, min(start + ROWS_AT_ONCE, n_queries)) for start in range(0, n_queries, ROWS_AT_ONCE)]
+
+
+def _finite(log_sums: Tensor) -> Tensor:
+    """Log-sums with 0 for rows that see nothing, so that their weights come out as 0 and not as undefined."""
+    return log_sums.masked_fill(log_sums == -torch.inf, 0.0)
+
+
+def _blocks(x: Tensor, length: int, reduce: str, dim: int) -> Tensor:
+    """Reduce blocks of `length` along `dim`; the last block may be smaller."""
+    if length == 1:
+        return x
+    whole = x.shape[dim] // length * length
+    body = x.narrow(dim, 0, whole).unflatten(dim, (-1, length))
+    rest = x.narrow(dim, whole, x.shape[dim] - whole)
+    inner = dim if dim < 0 else dim + 1
+    parts = [body.amax(inner) if reduce == "max" else body.mean(inner)] if whole else []
+    if rest.shape[dim]:
+        parts.append(rest.amax(dim, keepdim=True) if reduce == "max" else rest.mean(dim, keepdim=True))
+    return torch.cat(parts, dim)
+
+
+def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
+    member = axis.membership
+    return member / member.sum(axis=1, keepdims=True)

@@ -1,0 +1,217 @@
+"""The dashboard's one door: (checkpoint, input, options) -> what the model did, with its attention.
+
+A run decodes with the key/value cache, then passes the chosen tokens through the model once more, recorded; so the
+record holds whole maps, and any hypothesis of the beam can be looked at in the same way.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import BoundedSemaphore
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer.axes import Axis
+from transformer.capture import recording
+from transformer.checkpoint.folder import Checkpoint
+from transformer.decoding import BeamTree, DecodingOptions, decode
+from transformer.errors import CheckpointError, InputError
+from transformer.models.seq2seq import Seq2Seq, log_probs
+from transformer.record import Record
+from transformer.tokens.text import TextTokenizer
+
+MAX_CHARACTERS = 2_000
+"""Longest text that is looked at; the limit in tokens is the checkpoint's own."""
+
+RUNNERS_UP = 10
+"""How many of the likeliest next tokens each step keeps."""
+
+_forward = BoundedSemaphore(2)
+"""At most two forward passes at once, so that many sessions share the memory of two."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that could be written next, and its probability."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One written token: its probability, its place among all tokens (0 is the likeliest), and the likeliest ones."""
+
+    text: str
+    probability: float
+    rank: int
+    likeliest: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """A sentence, what was written for it, and what every head looked at meanwhile.
+
+    In the record, decoder rows are the tokens that a step wrote; self-attention's keys are the tokens that the
+    decoder had read by then (the start mark, then what was written). `tree` is None for a forced target; `node` is
+    the hypothesis of the tree that the record shows.
+    """
+
+    checkpoint: str
+    input: str
+    text: str
+    source_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+    steps: tuple[Step, ...]
+    record: Record
+    tree: BeamTree | None = None
+    node: int | None = None
+
+    @property
+    def log_prob(self) -> float:
+        """Natural logarithm of the probability of all written tokens."""
+        return float(sum(np.log(step.probability) for step in self.steps))
+
+
+def translate(
+    checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None
+) -> Translation:
+    """Translate `text`, or walk through the `forced` target, and record all attention.
+
+    Raises:
+        InputError: nothing to read, or too much.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    model, tokenizer = _translator(checkpoint)
+    source_ids = _read(text, "text", model, tokenizer)
+    source = torch.tensor([source_ids])
+    if forced is not None:
+        target_ids = [*_read(forced, "forced target", model, tokenizer)]
+        return _watched(checkpoint, text, source_ids, target_ids, pieces=tokenizer.pieces(forced))
+    with _guarded():
+        decoded = decode(model, source, options or DecodingOptions())[0]
+    translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
+    return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
+
+
+def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Translation:
+    """The same sentence with another hypothesis of its beam tree, finished or pruned, and that one's attention.
+
+    Raises:
+        InputError: the translation was forced, so it has no tree; or the tree has no such hypothesis.
+    """
+    if translation.tree is None:
+        raise InputError("a forced target has no beam: run the sentence without it to choose hypotheses")
+    ids = translation.tree.path(node)
+    if not ids:
+        raise InputError(f"hypothesis={node} holds no token yet: choose one further down the tree")
+    other = _watched(checkpoint, translation.input, list(translation.source_ids), list(ids))
+    return replace(other, tree=translation.tree, node=node)
+
+
+def attention_maps(
+    checkpoint: Checkpoint,
+    inputs: Tensor | Sequence[Sequence[int]],
+    targets: Tensor | Sequence[Sequence[int]] | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, np.ndarray]:
+    """Every attention map of a batch of token ids, and the model's output, to hold against an original implementation.
+
+    Returns `{site: array (batch, head, query, key)}` and the output under its own name: `log_probs` of a decoder
+    (batch, target, vocab) in nats, `logits` of a classifier, `hidden` of an encoder.
+
+    Raises:
+        InputError: a decoder got no `targets`, or an id is not in the vocabulary.
+    """
+    model = copy.deepcopy(checkpoint.model).to(dtype)
+    with _guarded(), recording() as seen:
+        output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
+    maps = {site: np.stack([seen.map(site, batch=b).all_weights() for b in range(len(_ids(inputs)))]) for site in seen.sites}
+    return maps | {name: value.numpy() for name, value in output.items()}
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    with _forward, torch.inference_mode():
+        yield
+
+
+def _ids(ids: Tensor | Sequence[Sequence[int]]) -> Tensor:
+    tensor = torch.as_tensor(ids)
+    return tensor[None] if tensor.dim() == 1 else tensor
+
+
+def _translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, TextTokenizer]:
+    if not isinstance(checkpoint.model, Seq2Seq):
+        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
+    if checkpoint.tokenizer is None:
+        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
+    return checkpoint.model, checkpoint.tokenizer
+
+
+def _read(text: str, what: str, model: Seq2Seq, tokenizer: TextTokenizer) -> list[int]:
+    """Ids of `text` with the end mark, if it is a text of a length that can be run."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(
+            f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
+        )
+    ids = tokenizer.source_ids(text)
+    if len(ids) == 1:
+        raise InputError(f"the {what} is empty: type a sentence, such as “A man is riding a bicycle.”")
+    if len(ids) > model.config.max_length:
+        raise InputError(
+            f"the {what} has {len(ids)} tokens, this checkpoint reads at most {model.config.max_length}: "
+            "translate it sentence by sentence"
+        )
+    return ids
+
+
+def _watched(
+    checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
+) -> Translation:
+    """Pass source and target through the model once, recorded; `pieces` are the target's as it was typed."""
+    model, tokenizer = _translator(checkpoint)
+    read_ids = [tokenizer.bos_id, *target_ids[:-1]]
+    with _guarded(), recording() as seen:
+        logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
+        distribution = log_probs(logits).exp()
+    source_name, target_name = checkpoint.languages
+    written_pieces = tokenizer.labels(target_ids) if pieces is None else [*pieces, *tokenizer.labels(target_ids[-1:])]
+    read_pieces = [*tokenizer.labels(read_ids[:1]), *written_pieces[:-1]]
+    source_pieces = [*tokenizer.pieces(text), *tokenizer.labels(source_ids[-1:])]
+    source = _axis(f"source ({source_name})", source_pieces, source_ids, tokenizer)
+    written = _axis(f"token being written ({target_name})", written_pieces, target_ids, tokenizer)
+    read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, tokenizer)
+    axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
+    maps = {site: seen.map(site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
+    return Translation(
+        checkpoint=checkpoint.name,
+        input=text,
+        text=tokenizer.decode(target_ids),
+        source_ids=tuple(source_ids),
+        target_ids=tuple(target_ids),
+        steps=_steps(distribution, target_ids, written_pieces, tokenizer),
+        record=Record(maps),
+    )
+
+
+def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: TextTokenizer) -> Axis:
+    return Axis.of_pieces(name, pieces, [tokenizer.is_special(i) for i in ids])
+
+
+def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: TextTokenizer) -> tuple[Step, ...]:
+    top = distribution.topk(min(RUNNERS_UP, distribution.shape[-1]), dim=-1)
+    chosen = distribution.gather(1, torch.tensor(ids)[:, None])
+    ranks = (distribution > chosen).sum(1)
+    return tuple(
+        Step(
+            text=piece,
+            probability=float(p),
+            rank=int(rank),
+            likeliest=tuple(Candidate(t, float(q)) for t, q in zip(tokenizer.labels(tops.tolist()), values, strict=True)),
+        )
+        for piece, p, rank, tops, values in zip(pieces, chosen[:, 0], ranks, top.indices, top.values, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Tokens: ids <-> labels that a person reads."""

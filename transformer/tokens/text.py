@@ -1,0 +1,134 @@
+"""Text as SentencePiece pieces: ids in, ids out, and the label that a person reads for each.
+
+Source: Kudo and Richardson 2018, "SentencePiece".
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import sentencepiece
+
+from transformer.errors import CheckpointError, InputError
+
+SPACE = "▁"
+"""How SentencePiece writes the space before a word."""
+
+
+class TextTokenizer:
+    """A SentencePiece model with its padding, start and end marks."""
+
+    def __init__(self, model: bytes) -> None:
+        """`model` is the content of a `.model` file.
+
+        Raises:
+            CheckpointError: the bytes are no SentencePiece model.
+        """
+        self.model = model
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise CheckpointError(f"the tokenizer is not a SentencePiece model ({error}): supply a .model file") from error
+
+    @classmethod
+    def read(cls, path: Path) -> "TextTokenizer":
+        """The tokenizer in a file.
+
+        Raises:
+            CheckpointError: the file is missing or is no SentencePiece model.
+        """
+        try:
+            return cls(path.read_bytes())
+        except OSError as error:
+            raise CheckpointError(f"the tokenizer {path.name} cannot be read: {error.strerror}") from error
+
+    @property
+    def pad_id(self) -> int:
+        """Fills up short rows of a batch."""
+        return self._pieces.pad_id()
+
+    @property
+    def bos_id(self) -> int:
+        """Starts every decoder input."""
+        return self._pieces.bos_id()
+
+    @property
+    def eos_id(self) -> int:
+        """Ends every source and every target."""
+        return self._pieces.eos_id()
+
+    def __len__(self) -> int:
+        return self._pieces.get_piece_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`, without marks.
+
+        Raises:
+            InputError: `text` is not Unicode that can be encoded (it holds half of a surrogate pair).
+        """
+        try:
+            return self._pieces.encode(text)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
+            ) from error
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces of `text` as they stand in it; a character that the vocabulary lacks is shown as itself."""
+        return list(self._pieces.encode(text, out_type=str))
+
+    def sample(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """Ids of `texts` cut at random: each merge is skipped with probability `dropout` (BPE-dropout).
+
+        SentencePiece seeds one generator a thread, at its first use; so each call works in a thread of its own.
+        """
+        sentencepiece.set_random_generator_seed(seed)
+        with ThreadPoolExecutor(max_workers=1) as fresh:
+            job = fresh.submit(
+                lambda: [self._pieces.encode(t, enable_sampling=True, alpha=dropout, nbest_size=-1) for t in texts]
+            )
+            return job.result()
+
+    def source_ids(self, text: str) -> list[int]:
+        """What an encoder reads: the ids of `text` and the end mark."""
+        return [*self.encode(text), self.eos_id]
+
+    def target_ids(self, text: str) -> list[int]:
+        """A whole target: start mark, the ids of `text`, end mark."""
+        return [self.bos_id, *self.encode(text), self.eos_id]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; marks and padding leave no trace."""
+        return self._pieces.decode([int(i) for i in ids if not self.is_special(int(i))])
+
+    def labels(self, ids: Iterable[int]) -> list[str]:
+        """The piece of each id, as SentencePiece writes it (a leading ▁ starts a word)."""
+        return [self._pieces.id_to_piece(int(i)) for i in ids]
+
+    def is_special(self, token: int) -> bool:
+        """Whether `token` is a mark or padding, and so no part of any text."""
+        return bool(self._pieces.is_control(token))
+
+
+def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
+    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end mark are ids 0 to 3."""
+    model = bytearray()
+
+    class Sink:
+        def write(self, part: bytes) -> int:
+            model.extend(part)
+            return len(part)
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=Sink(),
+        model_type="bpe",
+        vocab_size=vocab_size,
+        character_coverage=1.0,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=2,
+    )
+    return TextTokenizer(bytes(model))
