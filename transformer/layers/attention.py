@@ -60,9 +60,7 @@ class KeysValues:
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each over its own projection of queries, keys and values."""
 
-    def __init__(
-        self, d_model: int, n_heads: int, d_k: int, d_v: int, bias: bool = True, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, d_model: int, n_heads: int, d_k: int, d_v: int, bias: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)

@@ -116,8 +116,8 @@ class DecoderBlock(nn.Module):
         source_mask: Mask,
     ) -> Float[Tensor, "batch target d_model"]:
         """One layer of the decoder over a whole target."""
-        return self._run(x, lambda x: self.self_attention.keys_values(x), self.cross_attention.keys_values(memory),
-                         past_mask, source_mask)
+        source = self.cross_attention.keys_values(memory)
+        return self._run(x, self.self_attention.keys_values, source, past_mask, source_mask)
 
     def step(
         self, x: Float[Tensor, "batch new d_model"], cache: BlockCache, source_mask: Mask

@@ -24,6 +24,8 @@ def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float
 class SinusoidalPositions(nn.Module):
     """Add the fixed table of the paper; it has no end."""
 
+    table: Tensor
+
     def __init__(self, d_model: int, ready: int) -> None:
         super().__init__()
         self.d_model = d_model

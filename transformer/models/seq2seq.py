@@ -4,10 +4,10 @@ Source: Vaswani et al. 2017. Dialects: The Annotated Transformer; jadore801120/a
 torch.nn.Transformer. They differ by configuration only (see the presets at the end).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -60,8 +60,16 @@ class Seq2SeqConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
-        sizes = ("source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers",
-                 "max_length")
+        sizes = (
+            "source_vocab",
+            "target_vocab",
+            "d_model",
+            "n_heads",
+            "d_ff",
+            "n_encoder_layers",
+            "n_decoder_layers",
+            "max_length",
+        )
         for name in sizes:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)} is too small: choose at least 1")
@@ -141,9 +149,11 @@ class Seq2Seq(nn.Module):
         self.source_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.target_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
+        encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
+        self.encoder = cast(Sequence[EncoderBlock], encoder)
         self.encoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
-        self.decoder = nn.ModuleList(DecoderBlock(config.block) for _ in range(config.n_decoder_layers))
+        decoder = nn.ModuleList(DecoderBlock(config.block) for _ in range(config.n_decoder_layers))
+        self.decoder = cast(Sequence[DecoderBlock], decoder)
         self.decoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
         self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)
         if config.tie_projection:
@@ -210,7 +220,10 @@ class Seq2Seq(nn.Module):
         """
         if target is None:
             raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
-        for what, ids, size in (("inputs", source, self.config.source_vocab), ("targets", target, self.config.target_vocab)):
+        for what, ids, size in (
+            ("inputs", source, self.config.source_vocab),
+            ("targets", target, self.config.target_vocab),
+        ):
             check_ids(what, ids, size)
         return {"log_probs": log_probs(self(source, target))}
 
@@ -248,7 +261,9 @@ def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> Non
     """
     outside = ids[(ids < 0) | (ids >= vocab)]
     if outside.numel():
-        raise InputError(f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer")
+        raise InputError(
+            f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer"
+        )
 
 
 def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
@@ -257,11 +272,13 @@ def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vo
 
 
 _PRESETS: dict[str, dict[str, Any]] = {
-    "annotated": dict(
-        norm="annotated", norm_eps=1e-6, norm_first=True, norm_after_stack=True, projection_bias=True
-    ),
+    "annotated": dict(norm="annotated", norm_eps=1e-6, norm_first=True, norm_after_stack=True, projection_bias=True),
     "jadore": dict(
-        norm_eps=1e-6, norm_after_embedding=True, attention_bias=False, scale_embedding=False, tie_embeddings=True,
+        norm_eps=1e-6,
+        norm_after_embedding=True,
+        attention_bias=False,
+        scale_embedding=False,
+        tie_embeddings=True,
         tie_projection=True,
     ),
     "torch": dict(norm_after_stack=True, projection_bias=True),
