@@ -1,0 +1,52 @@
+# make run      the dashboard (STREAMLIT_SERVER_PORT and STREAMLIT_SERVER_ADDRESS choose where it listens)
+# make test     lint, types and every test; finds or installs a Chromium
+# Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
+
+SHELL := /bin/bash
+VENV ?= .venv
+IN_VENV := $(VENV)/bin/python
+
+.PHONY: setup setup-dev run test check benchmark clean
+
+setup: $(VENV)/installed
+
+setup-dev: $(VENV)/installed-dev
+
+run: setup
+	$(IN_VENV) -m streamlit run app.py
+
+check: setup-dev
+	$(IN_VENV) -m ruff check .
+	$(IN_VENV) -m mypy
+
+test: check
+	$(IN_VENV) -m tests.chromium
+	$(IN_VENV) -m pytest
+
+benchmark: setup-dev
+	$(IN_VENV) -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The first Python of at least 3.11 makes the environment; PYTHON=... names another.
+$(IN_VENV):
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "Making $(VENV) with $$($$python --version)"; \
+	    $$python -m venv $(VENV) && exit 0; \
+	    rm -rf $(VENV); \
+	    echo "$$python cannot make a virtual environment: install its venv module (Debian: apt-get install python3-venv)." >&2; \
+	    exit 1; \
+	  fi; \
+	done; \
+	echo "Attention Atlas needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python3." >&2; \
+	exit 1
+
+$(VENV)/installed: requirements.txt | $(IN_VENV)
+	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/installed-dev: requirements.txt requirements-dev.txt | $(IN_VENV)
+	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@ $(VENV)/installed
