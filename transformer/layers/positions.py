@@ -3,6 +3,8 @@
 Source: Vaswani et al. 2017, section 3.5 (sinusoidal); Gehring et al. 2017 (learned).
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,22 +23,39 @@ def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float
     return table
 
 
+def doubled_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
+    """A slip in circulation: dimension j turns with p / base^(2j/d), though j is the doubled index already.
+
+    So sine and cosine of a pair no longer share an angle, and half of the dimensions hardly move. Checkpoints that
+    were trained with it need it.
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    dimension = torch.arange(d_model, dtype=torch.float64)
+    angle = position / base ** (2 * dimension / d_model)
+    return torch.where(dimension % 2 == 0, angle.sin(), angle.cos())
+
+
+Formula = Callable[[int, int], Tensor]
+FORMULAS: dict[str, Formula] = {"sinusoidal": sinusoidal_table, "doubled": doubled_table}
+"""Fixed tables by name: each is computed from a length and a width."""
+
+
 class SinusoidalPositions(nn.Module):
-    """Add the fixed table of the paper; it has no end."""
+    """Add a fixed table that a formula gives, the paper's or its doubled form; it has no end."""
 
     table: Tensor
 
-    def __init__(self, d_model: int, ready: int) -> None:
+    def __init__(self, d_model: int, ready: int, formula: Formula = sinusoidal_table) -> None:
         super().__init__()
-        self.d_model = d_model
-        self.register_buffer("table", sinusoidal_table(ready, d_model), persistent=False)
+        self.d_model, self.formula = d_model, formula
+        self.register_buffer("table", formula(ready, d_model), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"], start: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
         """Add rows `start`, `start + 1`, ...; past the ready table, rows are computed on the spot."""
         stop = start + x.shape[1]
-        table = self.table if stop <= len(self.table) else sinusoidal_table(stop, self.d_model).to(x.device)
+        table = self.table if stop <= len(self.table) else self.formula(stop, self.d_model).to(x.device)
         return x + table[start:stop].to(x.dtype)
 
 
@@ -67,7 +86,7 @@ class TablePositions(nn.Module):
 
 
 def positions(kind: str, d_model: int, length: int) -> nn.Module:
-    """The positions called `kind`: `sinusoidal`, `learned` or `stored`; `length` rows are kept ready."""
-    if kind == "sinusoidal":
-        return SinusoidalPositions(d_model, length)
+    """The positions called `kind`: `sinusoidal`, `doubled`, `learned` or `stored`; `length` rows are kept ready."""
+    if kind in FORMULAS:
+        return SinusoidalPositions(d_model, length, FORMULAS[kind])
     return TablePositions(d_model, length, learned=kind == "learned")

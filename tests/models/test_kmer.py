@@ -1,0 +1,101 @@
+"""The k-mer classifier: windows, padding, poolings and positional formulas."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.errors import ConfigError, InputError
+from transformer.layers.kmers import Window, whole_windows, windows
+from transformer.layers.positions import doubled_table
+from transformer.models.kmer import KmerClassifier, KmerConfig
+
+
+def _model(**options) -> KmerClassifier:
+    sizes = dict(vocab=5, n_classes=3, d_model=12, n_heads=3, d_ff=17, widths=(2, 5), dropout=0.0, max_length=31)
+    return KmerClassifier(KmerConfig(**(sizes | options))).double().eval()
+
+
+def test_windows_stand_in_the_order_of_the_positions():
+    assert windows(5, (4, 3)) == [Window(0, 4), Window(1, 4), Window(0, 3), Window(1, 3), Window(2, 3)]
+    assert len(windows(10, (3, 4))) == 15
+
+
+@given(length=st.integers(7, 31), widths=st.lists(st.integers(1, 7), min_size=1, max_size=4))
+def test_each_window_is_a_convolution_of_its_letters(length, widths):
+    model = _model(widths=tuple(widths), norm_first=True)
+    embedded = torch.randn(2, length, 12, dtype=torch.float64)
+    gathered = model.kmers(embedded)
+    spans = windows(length, widths)
+    assert gathered.shape == (2, len(spans), 12)
+    kinds = [i for i, width in enumerate(widths) for _ in range(length - width + 1)]
+    for position in (0, len(spans) // 2, len(spans) - 1):
+        convolution, window = model.kmers.convolutions[kinds[position]], spans[position]
+        letters = embedded[:, window.start : window.start + window.width]
+        alone = torch.einsum("bld,odl->bo", letters, convolution.weight) + convolution.bias
+        torch.testing.assert_close(model.kmers.norm(alone), gathered[:, position])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "attention"])
+@pytest.mark.parametrize("position_place", ["before", "after"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_padding_changes_nothing(pooling, position_place, norm_first):
+    options = dict(pooling=pooling, norm_first=norm_first, activation="gelu", pad_id=0, widths=(3,))
+    model = _model(position_place=position_place, positions="sinusoidal", **options)
+    long, short = torch.randint(1, 5, (1, 23)), torch.randint(1, 5, (1, 11))
+    together = model(torch.cat([long, torch.nn.functional.pad(short, (0, 12))]))
+    torch.testing.assert_close(together, torch.cat([model(long), model(short)]))
+
+
+def test_windows_that_touch_padding_are_hidden():
+    real = torch.tensor([[True, True, True, False]])
+    assert whole_windows(real, (2, 3)).tolist() == [[True, True, False, True, False]]
+
+
+def test_the_doubled_table_turns_by_the_published_formula():
+    table = doubled_table(7, 6)
+    assert table[5, 2] == pytest.approx(math.sin(5 / 10_000 ** (4 / 6)))
+    assert table[5, 3] == pytest.approx(math.cos(5 / 10_000 ** (6 / 6)))
+
+
+def test_positions_have_their_place():
+    letters = torch.randint(1, 5, (1, 17))
+    torch.manual_seed(0)
+    before = _model(position_place="before")(letters)
+    torch.manual_seed(0)
+    after = _model(position_place="after")(letters)
+    assert (before - after).abs().max() > 1e-3
+
+
+def test_a_list_of_widths_is_a_tuple():
+    assert KmerConfig(vocab=5, n_classes=2, widths=[3, 4]).widths == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("letters", "message"),
+    [([[1, 2, 3, 4]], "4 letters, the widest window needs 5"), ([[1, 2, 3, 4, 5, 1]], "id 5")],
+)
+def test_input_is_refused(letters, message):
+    with pytest.raises(InputError, match=message):
+        _model().outputs(torch.tensor(letters))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("widths", (), "widths"),
+        ("widths", (3, 0), "widths"),
+        ("n_classes", 0, "n_classes=0"),
+        ("n_heads", 5, "n_heads=5"),
+        ("pooling", "max", "mean, attention"),
+        ("positions", "none", "doubled"),
+        ("position_place", "between", "before, after"),
+        ("activation", "tanh", "relu, gelu"),
+        ("dropout", 2.0, "dropout=2.0"),
+    ],
+)
+def test_config_refuses(option, value, message):
+    with pytest.raises(ConfigError, match=message):
+        _model(**{option: value})

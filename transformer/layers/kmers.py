@@ -1,0 +1,82 @@
+"""k-mers: short windows of a sequence, gathered by convolutions of several widths.
+
+Windows of all widths stand one after the other along the length: widths 3 and 4 over 10 letters give 8 + 7 = 15.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transformer.errors import InputError
+
+
+class Window(NamedTuple):
+    """The letters `start` to `start + width - 1` (0-based) that one position of the encoder stands for."""
+
+    start: int
+    width: int
+
+
+def windows(length: int, widths: Sequence[int]) -> list[Window]:
+    """The windows over `length` letters, in the order of the encoder's positions: by width, then by start.
+
+    Raises:
+        InputError: the sequence is shorter than the widest window.
+    """
+    if length < max(widths):
+        raise InputError(
+            f"the sequence has {length} letters, the widest window needs {max(widths)}: give at least that many"
+        )
+    return [Window(start, width) for width in widths for start in range(length - width + 1)]
+
+
+class KmerConvolutions(nn.Module):
+    """One convolution a width over the embedded letters, the results side by side, then a norm."""
+
+    def __init__(self, d_model: int, widths: Sequence[int], norm_eps: float) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv1d(d_model, d_model, width) for width in widths)
+        self.norm = nn.LayerNorm(d_model, eps=norm_eps)
+
+    def forward(self, x: Float[Tensor, "batch letter d_model"]) -> Float[Tensor, "batch window d_model"]:
+        """One vector for each window."""
+        letters = x.transpose(1, 2)
+        return self.norm(torch.cat([convolve(letters) for convolve in self.convolutions], dim=2).transpose(1, 2))
+
+
+def whole_windows(real: Bool[Tensor, "batch letter"], widths: Sequence[int]) -> Bool[Tensor, "batch window"]:
+    """True for windows that hold no padding."""
+    return torch.cat([real.unfold(1, width, 1).all(-1) for width in widths], dim=1)
+
+
+class MeanPooling(nn.Module):
+    """The average over real windows; each counts the same."""
+
+    def forward(
+        self, x: Float[Tensor, "batch window d_model"], real: Bool[Tensor, "batch window"] | None
+    ) -> Float[Tensor, "batch d_model"]:
+        """One vector a sequence."""
+        if real is None:
+            return x.mean(1)
+        share = real.to(x.dtype) / real.sum(1, keepdim=True).clamp(min=1)
+        return (x * share[:, :, None]).sum(1)
+
+
+class AttentionPooling(nn.Module):
+    """A weighted average over windows; one learned direction says how much each counts (weights sum to 1)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(d_model, 1)
+
+    def forward(
+        self, x: Float[Tensor, "batch window d_model"], real: Bool[Tensor, "batch window"] | None
+    ) -> Float[Tensor, "batch d_model"]:
+        """One vector a sequence."""
+        scores = self.score(x)
+        if real is not None:
+            scores = scores.masked_fill(~real[:, :, None], torch.finfo(x.dtype).min)
+        return (x * scores.softmax(1)).sum(1)

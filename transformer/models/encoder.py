@@ -1,0 +1,120 @@
+"""The encoder alone: ids in, one vector for each position out.
+
+Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer.layers import masks
+from transformer.layers.attention import DotProductAttention
+from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.norms import layer_norm
+from transformer.layers.positions import positions
+from transformer.models.checks import at_least, heads_fit, one_of, probability
+from transformer.models.seq2seq import check_ids
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Everything that tells one encoder from another.
+
+    `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
+    in circulation: the b-th sequence of the batch gets row b at every position, so the model does not see order.
+    `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model.
+    """
+
+    vocab: int
+    d_model: int = 512
+    n_heads: int = 8
+    d_ff: int = 2048
+    n_layers: int = 6
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm: Literal["torch", "annotated"] = "torch"
+    norm_eps: float = 1e-5
+    norm_first: bool = False
+    norm_after_stack: bool = False
+    attention_bias: bool = True
+    activation: Literal["relu", "gelu"] = "relu"
+    positions: Literal["sinusoidal", "learned", "stored"] = "sinusoidal"
+    position_axis: Literal["sequence", "batch"] = "sequence"
+    max_length: int = 512
+    scale_embedding: bool = False
+    causal: bool = False
+    pad_id: int = -1
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
+        one_of(self, "norm", ("torch", "annotated"))
+        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "positions", ("sinusoidal", "learned", "stored"))
+        one_of(self, "position_axis", ("sequence", "batch"))
+        probability(self, "dropout", "attention_dropout")
+        heads_fit(self.d_model, self.n_heads)
+
+    @property
+    def block(self) -> BlockConfig:
+        """The part that one block needs."""
+        return BlockConfig(
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            d_k=self.d_model // self.n_heads,
+            d_v=self.d_model // self.n_heads,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            norm_first=self.norm_first,
+            norm=self.norm,
+            norm_eps=self.norm_eps,
+            attention_bias=self.attention_bias,
+            activation=self.activation,
+        )
+
+
+class Encoder(nn.Module):
+    """Every position reads every other, layer by layer."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab, config.d_model)
+        self.positions = positions(config.positions, config.d_model, config.max_length)
+        self.dropout = nn.Dropout(config.dropout)
+        blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
+        self.encoder = cast(Sequence[EncoderBlock], blocks)
+        norm_at_end = config.norm_after_stack
+        self.encoder_norm = layer_norm(config.norm, config.d_model, config.norm_eps) if norm_at_end else nn.Identity()
+
+    def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
+        """What each position holds after the last layer."""
+        mask = replace(masks.padding(ids, self.config.pad_id), causal=self.config.causal)
+        x = self.embedding(ids)
+        if self.config.scale_embedding:
+            x = x * self.config.d_model**0.5
+        x = self.dropout(self._add_positions(x))
+        for block in self.encoder:
+            x = block(x, mask)
+        return self.encoder_norm(x)
+
+    def outputs(self, ids: Int[Tensor, "batch position"]) -> dict[str, Tensor]:
+        """`hidden` (batch, position, d_model): the states after the last layer.
+
+        Raises:
+            InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
+        """
+        check_ids("inputs", ids, self.config.vocab)
+        return {"hidden": self(ids)}
+
+    def attention_sites(self) -> dict[str, DotProductAttention]:
+        """Every attention core by its public name, in the order they run."""
+        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+
+    def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        if self.config.position_axis == "batch":
+            return self.positions(x.transpose(0, 1)).transpose(0, 1)
+        return self.positions(x)

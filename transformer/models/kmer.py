@@ -1,0 +1,136 @@
+"""The k-mer classifier: windows of a sequence attend to each other, then decide together.
+
+Embedded letters pass convolutions of several widths; their windows are the positions of a Transformer encoder; a
+pooled vector goes through a small classifier. Related: He et al. 2023, "Nucleic Transformer".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer.errors import ConfigError
+from transformer.layers import masks
+from transformer.layers.attention import DotProductAttention
+from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, whole_windows, windows
+from transformer.layers.masks import Mask
+from transformer.layers.positions import positions
+from transformer.models.checks import at_least, heads_fit, one_of, probability
+from transformer.models.seq2seq import check_ids
+
+
+@dataclass(frozen=True)
+class KmerConfig:
+    """Everything that tells one k-mer classifier from another; the defaults are the published form.
+
+    `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
+    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a slip, `sinusoidal` the
+    paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
+    """
+
+    vocab: int
+    n_classes: int
+    d_model: int = 256
+    n_heads: int = 8
+    n_layers: int = 2
+    d_ff: int = 2048
+    widths: tuple[int, ...] = (3, 4)
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm_eps: float = 1e-5
+    norm_first: bool = False
+    norm_after_stack: bool = True
+    activation: Literal["relu", "gelu"] = "relu"
+    positions: Literal["doubled", "sinusoidal", "learned", "stored"] = "doubled"
+    position_place: Literal["before", "after"] = "before"
+    max_length: int = 200
+    scale_embedding: bool = True
+    pooling: Literal["mean", "attention"] = "mean"
+    pad_id: int = -1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
+        at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length")
+        if not self.widths or min(self.widths) < 1:
+            raise ConfigError(f"widths={self.widths}: choose one or more window widths of at least 1")
+        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
+        one_of(self, "position_place", ("before", "after"))
+        one_of(self, "pooling", ("mean", "attention"))
+        probability(self, "dropout", "attention_dropout")
+        heads_fit(self.d_model, self.n_heads)
+
+    @property
+    def block(self) -> BlockConfig:
+        """The part that one block needs."""
+        return BlockConfig(
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            d_k=self.d_model // self.n_heads,
+            d_v=self.d_model // self.n_heads,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            norm_first=self.norm_first,
+            norm="torch",
+            norm_eps=self.norm_eps,
+            attention_bias=True,
+            activation=self.activation,
+        )
+
+
+class KmerClassifier(nn.Module):
+    """Read a sequence of letters and say which class it belongs to."""
+
+    def __init__(self, config: KmerConfig) -> None:
+        super().__init__()
+        self.config = config
+        d_model = config.d_model
+        self.embedding = nn.Embedding(config.vocab, d_model)
+        self.positions = positions(config.positions, d_model, config.max_length)
+        self.dropout = nn.Dropout(config.dropout)
+        self.kmers = KmerConvolutions(d_model, config.widths, config.norm_eps)
+        blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
+        self.encoder = cast(Sequence[EncoderBlock], blocks)
+        norm_at_end = config.norm_after_stack
+        self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()
+        self.pooling = AttentionPooling(d_model) if config.pooling == "attention" else MeanPooling()
+        self.hidden = nn.Linear(d_model, d_model)
+        self.classifier = nn.Linear(d_model, config.n_classes)
+
+    def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes."""
+        mask = self._mask(letters)
+        x = self.embedding(letters)
+        if self.config.scale_embedding:
+            x = x * self.config.d_model**0.5
+        if self.config.position_place == "before":
+            x = self.kmers(self.dropout(self.positions(x)))
+        else:
+            x = self.dropout(self.positions(self.kmers(x)))
+        for block in self.encoder:
+            x = block(x, mask)
+        pooled = self.pooling(self.encoder_norm(x), mask.keys)
+        return self.classifier(self.dropout(self.hidden(pooled).relu()))
+
+    def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
+        """`logits` (batch, classes).
+
+        Raises:
+            InputError: an id that the vocabulary lacks, or a sequence that is too short or too long.
+        """
+        check_ids("inputs", letters, self.config.vocab)
+        windows(letters.shape[1], self.config.widths)
+        return {"logits": self(letters)}
+
+    def attention_sites(self) -> dict[str, DotProductAttention]:
+        """Every attention core by its public name, in the order they run; positions are windows."""
+        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+
+    def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
+        """Hide windows that touch padding."""
+        mask = masks.padding(letters, self.config.pad_id)
+        return mask if mask.keys is None else replace(mask, keys=whole_windows(mask.keys, self.config.widths))

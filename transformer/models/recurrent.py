@@ -1,0 +1,161 @@
+"""The encoder-decoder before the Transformer: two recurrent nets, and attention between them.
+
+Source: Bahdanau et al. 2015 (`additive`); the PyTorch seq2seq tutorial in its first generation (`location`) and its
+second (`additive`). One model; `RecurrentConfig.attention` chooses.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from transformer.errors import InputError
+from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
+from transformer.models.checks import at_least, one_of, probability
+from transformer.models.seq2seq import check_ids, log_probs
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Everything that tells one recurrent encoder-decoder from another.
+
+    `max_length` is the number of positions that location attention covers. `d_embedding` of 0 stands for `hidden`.
+    `pad_id` of -1 says that no id is padding, as in the tutorials. `bidirectional` reads the source both ways;
+    `deep_output` lets the output see the last token and the context beside the state (Bahdanau et al. 2015, A.2.2).
+    """
+
+    source_vocab: int
+    target_vocab: int
+    hidden: int = 256
+    d_embedding: int = 0
+    attention: Literal["location", "additive"] = "additive"
+    bidirectional: bool = False
+    deep_output: bool = False
+    dropout: float = 0.1
+    max_length: int = 512
+    pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "source_vocab", "target_vocab", "hidden", "max_length")
+        at_least(self, 0, "d_embedding")
+        one_of(self, "attention", ("location", "additive"))
+        probability(self, "dropout")
+
+    @property
+    def embedding_size(self) -> int:
+        """Numbers that stand for one token."""
+        return self.d_embedding or self.hidden
+
+    @property
+    def source_features(self) -> int:
+        """Numbers that stand for one source position."""
+        return 2 * self.hidden if self.bidirectional else self.hidden
+
+
+@dataclass
+class RecurrentCache:
+    """What decoding keeps between steps: the decoder's state, and the source that it reads."""
+
+    state: Float[Tensor, "batch hidden"]
+    source: SourceStates
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order (a beam that survives may come from any parent)."""
+        self.state = self.state[rows]
+        self.source.reorder(rows)
+
+
+class Recurrent(nn.Module):
+    """Read a source token by token, then write a target token by token, looking back at the source at each step."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        hidden, embedding, features = config.hidden, config.embedding_size, config.source_features
+        self.source_embedding = nn.Embedding(config.source_vocab, embedding)
+        self.target_embedding = nn.Embedding(config.target_vocab, embedding)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.GRU(embedding, hidden, batch_first=True, bidirectional=config.bidirectional)
+        self.bridge = nn.Sequential(nn.Linear(features, hidden), nn.Tanh()) if config.bidirectional else nn.Identity()
+        self.attention: LocationAttention | AdditiveAttention
+        if config.attention == "location":
+            self.attention = LocationAttention(embedding, hidden, config.max_length)
+            self.combine: nn.Module = nn.Sequential(nn.Linear(embedding + features, hidden), nn.ReLU())
+            self.decoder = nn.GRUCell(hidden, hidden)
+        else:
+            self.attention = AdditiveAttention(hidden, features)
+            self.combine = nn.Identity()
+            self.decoder = nn.GRUCell(embedding + features, hidden)
+        seen = hidden + embedding + features if config.deep_output else hidden
+        self.deepen = nn.Sequential(nn.Linear(seen, embedding), nn.Tanh()) if config.deep_output else nn.Identity()
+        self.projection = nn.Linear(embedding if config.deep_output else hidden, config.target_vocab)
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits of the token after each target position, given the target up to there (teacher forcing)."""
+        cache = self.start(source)
+        return torch.stack([self._advance(token, cache) for token in target.unbind(1)], dim=1)
+
+    def start(self, source: Int[Tensor, "batch source"]) -> RecurrentCache:
+        """Read the source and stand before the first target token; the encoder's last state is the decoder's first.
+
+        Raises:
+            InputError: location attention covers fewer positions than the source has.
+        """
+        real = source != self.config.pad_id
+        padding = None if bool(real.all()) else real
+        embedded = self.dropout(self.source_embedding(source))
+        states, last = self._encode(embedded, padding)
+        state = self.bridge(last.transpose(0, 1).flatten(1))  # (batch, directions x hidden)
+        return RecurrentCache(state, self.attention.prepare(states, padding))
+
+    def step(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache moves on by them."""
+        for token in new.unbind(1):
+            logits = self._advance(token, cache)
+        return logits
+
+    def outputs(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"] | None = None
+    ) -> dict[str, Tensor]:
+        """`log_probs` (batch, target, vocab) of the token after each target position, in nats.
+
+        Raises:
+            InputError: there is no target, an id that a vocabulary lacks, or a source that is too long.
+        """
+        if target is None:
+            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+        check_ids("inputs", source, self.config.source_vocab)
+        check_ids("targets", target, self.config.target_vocab)
+        return {"log_probs": log_probs(self(source, target))}
+
+    def attention_sites(self) -> dict[str, nn.Module]:
+        """The one attention of the model, by its public name; its forward returns (mixed, weights)."""
+        return {"decoder.cross": self.attention}
+
+    def _encode(
+        self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None
+    ) -> tuple[Float[Tensor, "batch source features"], Float[Tensor, "directions batch hidden"]]:
+        """States at every position (zero at padding) and after the last token of each row."""
+        if real is None:
+            states, last = self.encoder(embedded)
+            return states, last
+        lengths = real.sum(1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states, last = self.encoder(packed)
+        padded, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
+        return padded, last
+
+    def _advance(self, token: Int[Tensor, " batch"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
+        """One step of the decoder: look, move the state on, score the next token."""
+        embedded = self.dropout(self.target_embedding(token))
+        context, _ = self.attention(embedded, cache.state, cache.source)
+        cache.state = self.decoder(self.combine(torch.cat([embedded, context], dim=-1)), cache.state)
+        seen = torch.cat([cache.state, embedded, context], dim=-1) if self.config.deep_output else cache.state
+        return self.projection(self.deepen(seen))
