@@ -1,0 +1,182 @@
+"""Biological sequences as letters: which letters a checkpoint reads, what an ambiguous code means, how a strand turns.
+
+Source of the codes: IUPAC-IUB, Cornish-Bowden 1985 (nucleotides) and IUPAC-IUB 1984 (amino acids).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from transformer.errors import ConfigError, InputError
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The letters of a checkpoint, with ids in their order; the id after the last is `unknown`.
+
+    `ambiguous` maps each further code to the letters that it may stand for: every such code is read as unknown, and
+    counted. `aliases` are other spellings of one letter (RNA's U is DNA's T). `complement` pairs each code with the
+    one opposite; it is empty where there is no other strand.
+    """
+
+    name: str
+    letters: str
+    unknown: str
+    ambiguous: Mapping[str, str]
+    aliases: Mapping[str, str]
+    complement: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if len(set(self.letters)) < len(self.letters) or not self.letters:
+            raise ConfigError(f"letters={self.letters!r}: give each letter once, and at least one")
+        if self.unknown in self.letters or self.unknown not in self.ambiguous:
+            raise ConfigError(f"unknown={self.unknown!r}: choose a code of `ambiguous` that is no letter")
+
+    @classmethod
+    def of(cls, described: str | Mapping[str, Any]) -> "Alphabet":
+        """The alphabet that a checkpoint's config names (`dna`, `protein`) or spells out field by field.
+
+        Raises:
+            ConfigError: the name is not known, or a field is missing or wrong.
+        """
+        if isinstance(described, str):
+            if described not in ALPHABETS:
+                raise ConfigError(f"alphabet={described!r} is not known: choose one of {', '.join(ALPHABETS)}")
+            return ALPHABETS[described]
+        try:
+            return cls(**described)
+        except TypeError as error:
+            raise ConfigError(f"the alphabet is not complete ({error}): name one of {', '.join(ALPHABETS)}") from error
+
+    def __len__(self) -> int:
+        """Ids in use: the letters and `unknown`."""
+        return len(self.letters) + 1
+
+    @property
+    def unknown_id(self) -> int:
+        """The id of every code that does not name one letter."""
+        return len(self.letters)
+
+    @property
+    def codes(self) -> str:
+        """Everything that may be typed."""
+        return self.letters + "".join(self.ambiguous) + "".join(self.aliases)
+
+    def read(self, text: str) -> "Letters":
+        """The sequence in `text`: white space and case do not matter; aliases become letters and are counted.
+
+        Raises:
+            InputError: nothing is left, or a character is no code of this alphabet.
+        """
+        typed = "".join(text.split()).upper()
+        if not typed:
+            raise InputError(f"the sequence is empty: paste {self.name} letters ({self.letters}) or FASTA")
+        foreign = typed.translate(self._delete_codes)
+        if foreign:
+            raise InputError(self._refusal(typed, foreign))
+        counts = Counter(typed)
+        return Letters(
+            alphabet=self,
+            text=typed.translate(self._unalias),
+            ambiguous={code: counts[code] for code in self.ambiguous if counts[code]},
+            aliased={code: counts[code] for code in self.aliases if counts[code]},
+        )
+
+    def ids(self, text: str) -> list[int]:
+        """The id of each letter of a sequence that was read."""
+        return [self._ids[letter] for letter in text]
+
+    def reverse_complement(self, text: str) -> str:
+        """The other strand, read in its own direction (5' to 3').
+
+        Raises:
+            InputError: letters of this alphabet have no complement.
+        """
+        if not self.complement:
+            raise InputError(f"{self.name} has no other strand: choose a DNA checkpoint for reverse complements")
+        return text.translate(self._opposite)[::-1]
+
+    def _refusal(self, typed: str, foreign: str) -> str:
+        where = typed.index(foreign[0]) + 1
+        protein = ALPHABETS["protein"]
+        looks_like_protein = self.name != protein.name and not typed.translate(protein._delete_codes)
+        advice = (
+            f"this looks like protein, and the checkpoint reads {self.name}"
+            if looks_like_protein
+            else f"use {self.letters} or the codes {''.join(self.ambiguous)}"
+        )
+        return f"letter {where} is {foreign[0]!r}, which is no {self.name} code: {advice}"
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        known = {letter: i for i, letter in enumerate(self.letters)}
+        return known | dict.fromkeys(self.ambiguous, self.unknown_id)
+
+    @cached_property
+    def _delete_codes(self) -> dict[int, None]:
+        return dict.fromkeys(map(ord, self.codes))
+
+    @cached_property
+    def _unalias(self) -> dict[int, str]:
+        return str.maketrans(dict(self.aliases))
+
+    @cached_property
+    def _opposite(self) -> dict[int, str]:
+        return str.maketrans(dict(self.complement))
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A sequence that a checkpoint can read: upper-case codes, and what had to be interpreted."""
+
+    alphabet: Alphabet
+    text: str
+    ambiguous: Mapping[str, int]
+    aliased: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def ids(self) -> list[int]:
+        """The id of each letter."""
+        return self.alphabet.ids(self.text)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each thing that was read as something else."""
+        notes = [f"{code} ({count}) is read as {self.alphabet.aliases[code]}" for code, count in self.aliased.items()]
+        notes += [
+            f"{code} ({count}; any of {', '.join(self.alphabet.ambiguous[code])}) is read as an unknown letter"
+            for code, count in self.ambiguous.items()
+        ]
+        return tuple(notes)
+
+
+DNA = Alphabet(
+    name="DNA",
+    letters="ACGT",
+    unknown="N",
+    ambiguous={
+        "N": "ACGT", "R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC",
+        "B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG",
+    },
+    aliases={"U": "T"},
+    complement=dict(zip("ACGTNRYSWKMBDHV", "TGCANYRSWMKVHDB", strict=True)),
+)  # fmt: skip
+"""Four bases; RNA's U is read as T."""
+
+PROTEIN = Alphabet(
+    name="protein",
+    letters="ACDEFGHIKLMNPQRSTVWY",
+    unknown="X",
+    ambiguous={"X": "ACDEFGHIKLMNPQRSTVWY", "B": "DN", "Z": "EQ", "J": "IL", "U": "C", "O": "K"},
+    aliases={},
+    complement={},
+)
+"""Twenty amino acids; selenocysteine (U) and pyrrolysine (O), which no model here knows, are unknown."""
+
+ALPHABETS: dict[str, Alphabet] = {"dna": DNA, "protein": PROTEIN}
+"""Alphabets that a checkpoint's config may name."""
