@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -18,6 +18,7 @@ from transformer.layers.attention import DotProductAttention
 from transformer.record import AttentionMap, QueriesKeys, Source, Weights
 
 
+@runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""
 
