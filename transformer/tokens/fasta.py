@@ -5,7 +5,6 @@ import io
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO
 
 from transformer.errors import InputError
 
@@ -45,7 +44,7 @@ def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
         yield _record(header, parts)
 
 
-def read_fasta(file: IO[bytes]) -> Iterator[FastaRecord]:
+def read_fasta(file: io.BufferedIOBase) -> Iterator[FastaRecord]:
     """The records of a file, plain or gzip (told by its first bytes, not its name).
 
     Raises:
@@ -59,8 +58,8 @@ def fasta_of(data: bytes) -> Iterator[FastaRecord]:
     return read_fasta(io.BytesIO(data))
 
 
-def _lines(file: IO[bytes]) -> Iterator[str]:
-    packed = io.BufferedReader(file)  # type: ignore[type-var]  # any readable file will do, and only this one peeks
+def _lines(file: io.BufferedIOBase) -> Iterator[str]:
+    packed = io.BufferedReader(file)
     unpacked = gzip.GzipFile(fileobj=packed) if packed.peek(2)[:2] == GZIP else packed
     left = MAX_BYTES
     try:
