@@ -6,7 +6,7 @@ torch.nn.Transformer. They differ by configuration only (see the presets at the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ class Seq2SeqConfig:
     """Everything that tells one encoder-decoder Transformer from another.
 
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `projection_scale` multiplies the logits, `scale_embedding`
-    multiplies embeddings by sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one
+    multiplies embeddings by sqrt(d_model). `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`. `positions`: the paper's `sinusoidal` table, a `learned` one, or one
     `stored` in the checkpoint and not trained.
     """
 
@@ -41,14 +41,14 @@ class Seq2SeqConfig:
     n_decoder_layers: int = 6
     dropout: float = 0.1
     attention_dropout: float = 0.0
-    norm: Literal["torch", "annotated"] = "torch"
+    norm: str = "torch"
     norm_eps: float = 1e-5
     norm_first: bool = False
     norm_after_embedding: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
-    activation: Literal["relu", "gelu"] = "relu"
-    positions: Literal["sinusoidal", "learned", "stored"] = "sinusoidal"
+    activation: str = "relu"
+    positions: str = "sinusoidal"
     max_length: int = 512
     scale_embedding: bool = True
     tie_embeddings: bool = False
@@ -285,7 +285,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def preset(name: Literal["annotated", "jadore", "torch"], **sizes: Any) -> Seq2SeqConfig:
+def preset(name: str, **sizes: Any) -> Seq2SeqConfig:
     """The config of a known dialect; `sizes` (vocabularies, widths, depths) and single options go on top.
 
     `annotated` is The Annotated Transformer; `jadore` is jadore801120/attention-is-all-you-need-pytorch with its
