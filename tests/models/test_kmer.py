@@ -7,8 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer.capture import recording, watch
 from transformer.errors import ConfigError, InputError
 from transformer.layers.kmers import Window, whole_windows, windows
+from transformer.layers.masks import Mask
 from transformer.layers.positions import doubled_table
 from transformer.models.kmer import KmerClassifier, KmerConfig
 
@@ -99,3 +101,19 @@ def test_input_is_refused(letters, message):
 def test_config_refuses(option, value, message):
     with pytest.raises(ConfigError, match=message):
         _model(**{option: value})
+
+
+def test_attention_pooling_is_watched_and_is_the_average_that_it_says():
+    model = _model(pooling="attention", n_heads=3)
+    x = torch.randn(2, 13, 12, dtype=torch.float64)
+    with recording() as seen:
+        watch(model)
+        pooled = model.pooling(x, Mask())
+    for head in range(3):
+        weights = torch.from_numpy(seen.map("pooling", batch=1).row(head, 0))
+        assert weights.sum().item() == pytest.approx(1)
+        torch.testing.assert_close(weights @ x[1, :, 4 * head : 4 * head + 4], pooled[1, 4 * head : 4 * head + 4])
+
+
+def test_mean_pooling_has_no_site():
+    assert list(_model(n_layers=2).attention_sites()) == ["encoder.0.self", "encoder.1.self"]

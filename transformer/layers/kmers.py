@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.errors import InputError
+from transformer.layers.attention import DotProductAttention
+from transformer.layers.masks import Mask
 
 
 class Window(NamedTuple):
@@ -55,28 +57,26 @@ def whole_windows(real: Bool[Tensor, "batch letter"], widths: Sequence[int]) -> 
 class MeanPooling(nn.Module):
     """The average over real windows; each counts the same."""
 
-    def forward(
-        self, x: Float[Tensor, "batch window d_model"], real: Bool[Tensor, "batch window"] | None
-    ) -> Float[Tensor, "batch d_model"]:
+    def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
         """One vector a sequence."""
-        if real is None:
+        if mask.keys is None:
             return x.mean(1)
-        share = real.to(x.dtype) / real.sum(1, keepdim=True).clamp(min=1)
+        share = mask.keys.to(x.dtype) / mask.keys.sum(1, keepdim=True).clamp(min=1)
         return (x * share[:, :, None]).sum(1)
 
 
 class AttentionPooling(nn.Module):
-    """A weighted average over windows; one learned direction says how much each counts (weights sum to 1)."""
+    """A weighted average over windows: each head asks all of them one learned question (its weights sum to 1)."""
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
-        self.score = nn.Linear(d_model, 1)
+        self.n_heads = n_heads
+        self.question = nn.Parameter(torch.empty(n_heads, 1, d_model // n_heads))
+        nn.init.normal_(self.question)
+        self.key = nn.Linear(d_model, d_model)
+        self.core = DotProductAttention(d_model // n_heads)
 
-    def forward(
-        self, x: Float[Tensor, "batch window d_model"], real: Bool[Tensor, "batch window"] | None
-    ) -> Float[Tensor, "batch d_model"]:
-        """One vector a sequence."""
-        scores = self.score(x)
-        if real is not None:
-            scores = scores.masked_fill(~real[:, :, None], torch.finfo(x.dtype).min)
-        return (x * scores.softmax(1)).sum(1)
+    def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
+        """One vector a sequence: each head's share of the features, averaged by that head."""
+        keys, values = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (self.key(x), x))
+        return self.core(self.question.expand(len(x), -1, -1, -1), keys, values, mask).flatten(1)

@@ -97,14 +97,17 @@ class KmerClassifier(nn.Module):
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()
-        self.pooling = AttentionPooling(d_model) if config.pooling == "attention" else MeanPooling()
+        self.pooling = AttentionPooling(d_model, config.n_heads) if config.pooling == "attention" else MeanPooling()
         self.hidden = nn.Linear(d_model, d_model)
         self.classifier = nn.Linear(d_model, config.n_classes)
 
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes."""
-        mask = self._mask(letters)
-        x = self.embedding(letters)
+        return self.decide(self.embedding(letters), self._mask(letters))
+
+    def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
+        """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
+        x = embedded
         if self.config.scale_embedding:
             x = x * self.config.d_model**0.5
         if self.config.position_place == "before":
@@ -113,7 +116,7 @@ class KmerClassifier(nn.Module):
             x = self.dropout(self.positions(self.kmers(x)))
         for block in self.encoder:
             x = block(x, mask)
-        pooled = self.pooling(self.encoder_norm(x), mask.keys)
+        pooled = self.pooling(self.encoder_norm(x), mask)
         return self.classifier(self.dropout(self.hidden(pooled).relu()))
 
     def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
@@ -127,8 +130,12 @@ class KmerClassifier(nn.Module):
         return {"logits": self(letters)}
 
     def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run; positions are windows."""
-        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+        """Every attention core by its public name, in the order they run; positions are windows.
+
+        `pooling`, where attention pools, has one query: the decision.
+        """
+        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+        return sites | ({"pooling": self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
     def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
         """Hide windows that touch padding."""
