@@ -1,0 +1,72 @@
+"""The whole tree of a beam search: every hypothesis that was considered, and what became of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from transformer.errors import InputError
+
+Fate = Literal["kept", "finished", "pruned", "cut"]
+"""What became of a hypothesis: `kept` in the beam for the next step (where the extensions of others may have crowded
+out all of its own); `finished` by the end mark; `pruned` because others were better, or because enough others were
+finished; `cut` where the maximum length was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One hypothesis: its parent and one more token.
+
+    `step` counts the tokens written so far (the root, with the start mark, is step 0). `log_prob` is the token's own,
+    `total` the hypothesis' (nats), `score` the total under the length penalty. `rank` is the place among the
+    extensions of the same step, 0 the best. The root is its own best and has parent None.
+    """
+
+    id: int
+    parent: int | None
+    token: int
+    step: int
+    log_prob: float
+    total: float
+    score: float
+    rank: int
+    fate: Fate
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """All hypotheses of one sentence; `nodes[i].id == i`, and parents come before their children."""
+
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def best(self) -> Node:
+        """The hypothesis that decoding answers with: the first of `hypotheses()`."""
+        return self.hypotheses()[0]
+
+    def hypotheses(self) -> list[Node]:
+        """Complete hypotheses by falling score; the cut ones follow the finished ones, since they lack an end."""
+        complete = [node for node in self.nodes if node.fate in ("finished", "cut")]
+        return sorted(complete, key=lambda node: (node.fate == "cut", -node.score, node.id))
+
+    def lineage(self, node: int) -> list[Node]:
+        """The hypotheses from the first token to `node`, each the parent of the next; empty for the root.
+
+        Raises:
+            InputError: the tree has no such node.
+        """
+        if not 0 <= node < len(self.nodes):
+            raise InputError(f"node={node} is not in this tree: choose 0 to {len(self.nodes) - 1}")
+        line = []
+        at = self.nodes[node]
+        while at.parent is not None:
+            line.append(at)
+            at = self.nodes[at.parent]
+        return line[::-1]
+
+    def path(self, node: int) -> list[int]:
+        """The tokens of a hypothesis, without the start mark.
+
+        Raises:
+            InputError: the tree has no such node.
+        """
+        return [step.token for step in self.lineage(node)]
