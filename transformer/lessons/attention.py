@@ -1,0 +1,247 @@
+"""One attention layer as a board of matrices: from the embeddings to the norm, each step by the library's layers.
+
+Source: Vaswani et al. 2017, sections 3.1 to 3.4. Everything is float64. Rows are positions, columns dimensions;
+in scores and weights rows are queries, columns keys.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer.axes import Axis
+from transformer.errors import ConfigError, InputError
+from transformer.layers import masks
+from transformer.layers.attention import MultiHeadAttention
+from transformer.layers.blocks import DecoderBlock, Residual
+from transformer.layers.norms import AnnotatedLayerNorm
+from transformer.lessons.cellwise import Concatenate, Drop, Hide, Scale, Sum
+from transformer.lessons.matrices import Board, Matrix, numbered, plain
+from transformer.lessons.operations import Given, Operation
+from transformer.lessons.recipe import Recipe, Steps, softmax_steps
+from transformer.lessons.rowwise import Normalise, Product, Softmax
+from transformer.models.seq2seq import Seq2Seq
+
+STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
+"""The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Token ids and the label that a person reads for each."""
+
+    ids: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ids: Sequence[int], texts: Sequence[str]) -> "Sentence":
+        """Ids with their texts; repeated texts are numbered, so that labels are unique."""
+        return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
+
+
+def attention_board(
+    model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe | None = None
+) -> Board:
+    """Every matrix of one attention layer (`encoder.0.self`, `decoder.2.cross`), all heads, on one sentence.
+
+    With the standard recipe the last matrix is what the model's own layer hands on.
+
+    Raises:
+        InputError: no such site, an empty sentence, or a blind query that is not there.
+        ConfigError: the recipe's number of heads does not divide the layer's sizes.
+    """
+    recipe = recipe or Recipe()
+    if site not in model.attention_sites():
+        raise InputError(f"site={site!r} is not in this model: choose one of {', '.join(model.attention_sites())}")
+    if not source.ids or not target.ids:
+        raise InputError("the sentence has no token: type at least one word")
+    with torch.no_grad():
+        return Board.of(_Layer(model, source, target, site, recipe).matrices())
+
+
+class _Layer:
+    """The layer of one site, in float64, and what reaches it."""
+
+    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe) -> None:
+        self.model = copy.deepcopy(model).double().eval()
+        self.recipe = recipe
+        stack, index, self.kind = site.split(".")
+        self.stack, self.index = stack, int(index)
+        block = getattr(self.model, stack)[self.index]
+        self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
+        self.residual: Residual = getattr(block, f"{self.kind}_residual")
+        self.queries = source if stack == "encoder" else target
+        self.keys = target if self.kind == "self" and stack == "decoder" else source
+        ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
+        with _inputs(self.residual, self.attention.key) as seen:
+            self.model(ids["source"], ids["target"])
+        self.x = seen[self.residual]
+        self.memory = seen[self.attention.key] if self.kind == "cross" else None
+        asked = torch.tensor([self.keys.ids])
+        own_past = isinstance(block, DecoderBlock) and self.kind == "self"
+        mask = (masks.causal if own_past else masks.padding)(asked, model.config.pad_id)
+        dense = mask.dense(len(self.queries.ids), len(self.keys.ids), torch.device("cpu"))
+        shape = (len(self.queries.ids), len(self.keys.ids))
+        self.visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
+        if recipe.blind is not None:
+            if not 0 <= recipe.blind < shape[0]:
+                raise InputError(f"blind={recipe.blind} is no query: choose 0 to {shape[0] - 1}")
+            self.visible[recipe.blind] = False
+        self._split(recipe.n_heads or self.attention.n_heads)
+
+    def _split(self, n_heads: int) -> None:
+        """Use the same projections with another number of heads."""
+        for name, size in (("d_k", self.attention.query.out_features), ("d_v", self.attention.value.out_features)):
+            if size % n_heads:
+                raise ConfigError(f"n_heads={n_heads} does not divide n_heads x {name} = {size}: choose a divisor")
+        if n_heads != self.attention.n_heads:
+            self.attention.n_heads = n_heads
+            self.attention.core.scale = (self.attention.query.out_features // n_heads) ** -0.5
+
+    def matrices(self) -> Iterator[Matrix]:
+        """All matrices, in the order of their making."""
+        d_model = self.model.config.d_model
+        rows, keys = self.queries.labels, self.keys.labels
+        wide = numbered(d_model)
+        yield from self._input()
+        asking, answering = self.x, self.memory
+        ask = answer = "X"
+        if self.residual.norm_first:
+            asking = self.residual.norm(self.x)
+            yield Matrix("N", r"\hat X", "input", plain(asking), rows, wide, _norm(self.residual.norm, "X"))
+            ask = answer = "N"
+        if answering is None:
+            answering = asking
+        else:
+            answer = "H"
+            yield Matrix("H", "H", "input", plain(answering), keys, wide, Given())
+        attention = self.attention
+        q = attention._heads(attention.query(asking))[0]
+        answers = attention.keys_values(answering)
+        yield from self._projected("Q", ask, attention.query, q, rows)
+        yield from self._projected("K", answer, attention.key, answers.k[0], keys)
+        yield from self._projected("V", answer, attention.value, answers.v[0], keys)
+        steps = softmax_steps(q, answers.k[0], self.visible, attention.core.scale, self.recipe)
+        mixed = steps.used @ answers.v[0]
+        for head in range(attention.n_heads):
+            yield from self._attended(head, steps, mixed)
+        joined = mixed.transpose(0, 1).flatten(1)
+        weight = attention.output.weight.T
+        yield Matrix(
+            "Z", "Z", "concatenate", plain(joined), rows, numbered(joined.shape[1]),
+            Concatenate(tuple(f"Z{head}" for head in range(attention.n_heads))),
+        )  # fmt: skip
+        yield Matrix("W_O", "W^O", "output", plain(weight), numbered(len(weight)), wide, Given())
+        output = attention.output(joined[None])
+        yield Matrix("O", "O", "output", plain(output), rows, wide, Product("Z", "W_O", bias=_bias(attention.output)))
+        total = self.x + output
+        yield Matrix("R", "R", "residual", plain(total), rows, wide, Sum(("X", "O")))
+        if not self.residual.norm_first:
+            normed = self.residual.norm(total)
+            yield Matrix("Y", "Y", "residual", plain(normed), rows, wide, _norm(self.residual.norm, "R"))
+
+    def _input(self) -> Iterator[Matrix]:
+        """What reaches the layer; in the first layer of a stack, how it is made from embeddings and positions."""
+        rows, wide = self.queries.labels, numbered(self.model.config.d_model)
+        if self.index or self.kind == "cross":
+            yield Matrix("X", "X", "input", plain(self.x), rows, wide, Given())
+            return
+        side = "source" if self.stack == "encoder" else "target"
+        parts = (getattr(self.model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
+        embedding, positions, norm = parts
+        embedded = embedding(torch.tensor([self.queries.ids]))
+        yield Matrix("E", "E", "input", plain(embedded), rows, wide, Given())
+        summand = "E"
+        if self.model.config.scale_embedding:
+            d_model, summand = self.model.config.d_model, "sE"
+            scaled = self.model._embed(embedding, torch.tensor([self.queries.ids]))
+            symbol, by = rf"\sqrt{{{d_model}}}\,E", rf"\sqrt{{{d_model}}}"
+            yield Matrix("sE", symbol, "input", plain(scaled), rows, wide, Scale(("E",), d_model**0.5, by))
+        table = positions(torch.zeros_like(embedded))
+        yield Matrix("P", "P", "input", plain(table), rows, wide, Given())
+        if isinstance(norm, nn.Identity):
+            yield Matrix("X", "X", "input", plain(self.x), rows, wide, Sum((summand, "P")))
+        else:
+            unnormed = positions(embedded * (self.model.config.d_model**0.5 if summand == "sE" else 1.0))
+            yield Matrix("EP", "E + P", "input", plain(unnormed), rows, wide, Sum((summand, "P")))
+            yield Matrix("X", "X", "input", plain(self.x), rows, wide, _norm(norm, "EP"))
+
+    def _projected(
+        self, name: str, operand: str, linear: nn.Linear, heads: Tensor, rows: tuple[str, ...]
+    ) -> Iterator[Matrix]:
+        """Each head's slice of a projection, and what it makes."""
+        for head, values in enumerate(heads):
+            size = values.shape[1]
+            part = slice(head * size, (head + 1) * size)
+            bias = _bias(linear)
+            weight = linear.weight[part].T
+            made = Product(operand, f"W_{name}{head}", bias=None if bias is None else bias[part])
+            yield Matrix(
+                f"W_{name}{head}", f"W^{name}_{head}", "project", plain(weight), numbered(len(weight)), numbered(size),
+                Given(), head,
+            )  # fmt: skip
+            yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, numbered(size), made, head)
+
+    def _attended(self, head: int, steps: Steps, mixed: Tensor) -> Iterator[Matrix]:
+        """Scores to mixed values of one head."""
+        rows, keys = self.queries.labels, self.keys.labels
+        recipe, h = self.recipe, head
+        visible = self.visible.numpy()
+
+        def square(name: str, symbol: str, stage: str, values: Tensor, operation: Operation) -> Matrix:
+            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h)
+
+        d_k = self.attention.query.out_features // self.attention.n_heads
+        factor, by = (self.attention.core.scale, rf"\sqrt{{{d_k}}}") if recipe.scaled else (1.0, "1")
+        yield square("S", f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True))
+        order = ("S", "D", "M") if recipe.scale_first else ("S", "M", "D")
+        made = {
+            "D": square(
+                "D", rf"\frac{{{order[order.index('D') - 1]}_{h}}}{{{by}}}", "scale", steps.scaled,
+                Scale((f"{order[order.index('D') - 1]}{h}",), factor, by, divided=True),
+            ),
+            "M": square(
+                "M", f"M_{h}", "mask", steps.masked,
+                Hide((f"{order[order.index('M') - 1]}{h}",), visible=visible, fill=recipe.fill),
+            ),
+        }  # fmt: skip
+        yield made[order[1]]
+        yield made[order[2]]
+        softmax = Softmax(f"{order[2]}{h}", zero_if_blind=recipe.hiding == "library")
+        yield square("A", f"A_{h}", "softmax", steps.weights, softmax)
+        used = "A"
+        if recipe.dropout:
+            used = "B"
+            dropped = Drop((f"A{h}",), kept=steps.kept[h].numpy(), p=recipe.dropout)
+            yield square("B", rf"\tilde A_{h}", "softmax", steps.used, dropped)
+        columns = numbered(mixed.shape[2])
+        yield Matrix(f"Z{h}", f"Z_{h}", "mix", plain(mixed[h]), rows, columns, Product(f"{used}{h}", f"V{h}"), h)
+
+
+@contextmanager
+def _inputs(*modules: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
+    """The first argument of each module's last call inside the block."""
+    seen: dict[nn.Module, Tensor] = {}
+
+    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        seen[module] = arguments[0]
+
+    handles = [module.register_forward_pre_hook(keep) for module in modules]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _bias(linear: nn.Linear) -> tuple[float, ...] | None:
+    return None if linear.bias is None else tuple(linear.bias.tolist())
+
+
+def _norm(norm: Any, operand: str) -> Normalise:
+    gain, shift = tuple(norm.weight.tolist()), tuple(norm.bias.tolist())
+    return Normalise(operand, gain, shift, float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))

@@ -1,0 +1,88 @@
+"""Toy models: real layers, small enough that every number can be written down."""
+
+from typing import Literal, TypeVar
+
+import torch
+from torch import nn
+
+from transformer.errors import ConfigError
+from transformer.lessons.attention import Sentence
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+SOURCE_WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
+TARGET_WORDS = ("die", "Katze", "sitzt", "auf", "der", "Matte", "und", "schläft")
+Model = TypeVar("Model", bound=nn.Module)
+
+MARKS = 3
+"""Ids before the first word: padding, start, end."""
+
+MAX_TOKENS = len(SOURCE_WORDS)
+MAX_SIZE = 16
+"""Widest toy: beyond, nobody writes the numbers down."""
+
+
+def toy_sentences(n_tokens: int) -> tuple[Sentence, Sentence]:
+    """Source and target of `n_tokens` words.
+
+    Raises:
+        ConfigError: fewer than 1 or more than 8 words.
+    """
+    _between("n_tokens", n_tokens, 1, MAX_TOKENS)
+    ids = tuple(range(MARKS, MARKS + n_tokens))
+    return Sentence.of(ids, SOURCE_WORDS[:n_tokens]), Sentence.of(ids, TARGET_WORDS[:n_tokens])
+
+
+def toy_transformer(d_model: int, n_heads: int, seed: int, norm_first: bool = False) -> Seq2Seq:
+    """One encoder and one decoder layer whose parameters are halves between -1 and 1, drawn from `seed`.
+
+    Raises:
+        ConfigError: the sizes are too large to be written down, or do not fit together.
+    """
+    _between("d_model", d_model, 1, MAX_SIZE)
+    vocab = MARKS + MAX_TOKENS
+    config = Seq2SeqConfig(
+        source_vocab=vocab,
+        target_vocab=vocab,
+        d_model=d_model,
+        n_heads=n_heads,
+        d_ff=d_model,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        dropout=0.0,
+        norm_first=norm_first,
+        attention_bias=False,
+        max_length=MAX_TOKENS,
+    )
+    return _rounded(Seq2Seq(config), seed)
+
+
+def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed: int) -> Recurrent:
+    """A recurrent encoder-decoder with `additive` or `location` attention, its parameters halves as well.
+
+    Raises:
+        ConfigError: the sizes are too large to be written down.
+    """
+    _between("hidden", hidden, 1, MAX_SIZE)
+    vocab = MARKS + MAX_TOKENS
+    config = RecurrentConfig(
+        source_vocab=vocab, target_vocab=vocab, hidden=hidden, attention=attention, dropout=0.0, max_length=MAX_TOKENS
+    )
+    return _rounded(Recurrent(config), seed)
+
+
+def _rounded(model: Model, seed: int) -> Model:
+    """Matrices of halves; biases 0 and gains 1 as they are in a new model."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                parameter.copy_(torch.randint(-2, 3, parameter.shape, generator=generator) / 2)
+            elif name.split(".")[-1].startswith("bias"):
+                parameter.zero_()
+    return model.double().eval()
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{name}={value} is out of range: choose {low} to {high}")
