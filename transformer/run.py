@@ -129,7 +129,8 @@ def attention_maps(
     model = copy.deepcopy(checkpoint.model).to(dtype)
     with _guarded(), recording() as seen:
         output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
-    maps = {site: np.stack([seen.map(site, batch=b).all_weights() for b in range(len(_ids(inputs)))]) for site in seen.sites}
+    batch = range(len(_ids(inputs)))
+    maps = {site: np.stack([seen.map(site, batch=row).all_weights() for row in batch]) for site in seen.sites}
     return maps | {name: value.numpy() for name, value in output.items()}
 
 
@@ -211,7 +212,7 @@ def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: T
             text=piece,
             probability=float(p),
             rank=int(rank),
-            likeliest=tuple(Candidate(t, float(q)) for t, q in zip(tokenizer.labels(tops.tolist()), values, strict=True)),
+            likeliest=tuple(map(Candidate, tokenizer.labels(tops.tolist()), values.tolist())),
         )
         for piece, p, rank, tops, values in zip(pieces, chosen[:, 0], ranks, top.indices, top.values, strict=True)
     )

@@ -11,8 +11,16 @@ from transformer.layers.norms import AnnotatedLayerNorm
 from transformer.layers.positions import sinusoidal_table
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig, preset
 
-SMALL = dict(source_vocab=31, target_vocab=29, d_model=12, n_heads=3, d_ff=17, n_encoder_layers=2, n_decoder_layers=1,
-             max_length=23)
+SMALL = dict(
+    source_vocab=31,
+    target_vocab=29,
+    d_model=12,
+    n_heads=3,
+    d_ff=17,
+    n_encoder_layers=2,
+    n_decoder_layers=1,
+    max_length=23,
+)
 SOURCE = torch.tensor([[5, 9, 4, 30, 2, 0, 0], [8, 7, 6, 5, 4, 3, 2]])
 TARGET = torch.tensor([[1, 28, 4, 5, 0], [1, 9, 9, 3, 7]])
 
@@ -32,11 +40,21 @@ def as_torch(model: Seq2Seq) -> nn.Transformer:
     """torch's own Transformer with the weights of ours."""
     config = model.config
     reference = nn.Transformer(
-        config.d_model, config.n_heads, config.n_encoder_layers, config.n_decoder_layers, config.d_ff, 0.0,
-        config.activation, layer_norm_eps=config.norm_eps, batch_first=True, norm_first=config.norm_first, dtype=torch.float64,
+        config.d_model,
+        config.n_heads,
+        config.n_encoder_layers,
+        config.n_decoder_layers,
+        config.d_ff,
+        0.0,
+        config.activation,
+        layer_norm_eps=config.norm_eps,
+        batch_first=True,
+        norm_first=config.norm_first,
+        dtype=torch.float64,
     ).eval()
-    for ours, theirs in zip([*model.encoder, *model.decoder], [*reference.encoder.layers, *reference.decoder.layers],
-                            strict=True):
+    for ours, theirs in zip(
+        [*model.encoder, *model.decoder], [*reference.encoder.layers, *reference.decoder.layers], strict=True
+    ):
         copy_attention(ours.self_attention, theirs.self_attn)
         norms = [ours.self_residual.norm]
         if hasattr(ours, "cross_attention"):
@@ -89,12 +107,16 @@ def test_presets_run_and_differ_only_by_configuration(name: str) -> None:
     assert probabilities.shape == (2, 5, 29)
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(2, 5, dtype=torch.float64))
     assert list(model.attention_sites()) == [
-        "encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross",
+        "encoder.0.self",
+        "encoder.1.self",
+        "decoder.0.self",
+        "decoder.0.cross",
     ]
 
 
 def test_preset_dialects_are_the_published_ones() -> None:
-    annotated, jadore, torch_like = (preset(name, source_vocab=5, target_vocab=5) for name in ("annotated", "jadore", "torch"))
+    vocabularies = {"source_vocab": 5, "target_vocab": 5}
+    annotated, jadore, torch_like = (preset(name, **vocabularies) for name in ("annotated", "jadore", "torch"))
     assert isinstance(Seq2Seq(preset("annotated", **SMALL)).encoder_norm, AnnotatedLayerNorm)
     assert (annotated.norm_first, annotated.norm_after_stack, annotated.projection_bias) == (True, True, True)
     assert (jadore.attention_bias, jadore.norm_after_embedding, jadore.tie_projection) == (False, True, True)

@@ -21,7 +21,11 @@ from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.tokens.text import TextTokenizer
 
 CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
-    "config.json", "model.safetensors", "tokenizer.model", "examples.json", "CARD.md",
+    "config.json",
+    "model.safetensors",
+    "tokenizer.model",
+    "examples.json",
+    "CARD.md",
 )
 
 ARCHITECTURES: dict[str, tuple[type[nn.Module], type[Any]]] = {"seq2seq": (Seq2Seq, Seq2SeqConfig)}
@@ -141,7 +145,8 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
     missing, unexpected = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or unexpected:
         raise CheckpointError(
-            f"{name} does not fit its config: missing {missing[:3] or 'nothing'}, unexpected {unexpected[:3] or 'nothing'}"
+            f"{name} does not fit its config: missing {missing[:3] or 'nothing'}, "
+            f"unexpected {unexpected[:3] or 'nothing'}"
         )
     for key, parameter in parameters.items():
         found = weights[key]

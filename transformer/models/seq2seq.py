@@ -25,9 +25,9 @@ from transformer.layers.positions import positions
 class Seq2SeqConfig:
     """Everything that tells one encoder-decoder Transformer from another.
 
-    `d_k` and `d_v` of 0 stand for d_model / n_heads. `projection_scale` multiplies the logits, `scale_embedding`
-    multiplies embeddings by sqrt(d_model). `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`. `positions`: the paper's `sinusoidal` table, a `learned` one, or one
-    `stored` in the checkpoint and not trained.
+    `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`.
+    `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by sqrt(d_model). `positions`: the
+    paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained.
     """
 
     source_vocab: int

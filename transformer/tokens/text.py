@@ -67,11 +67,12 @@ class TextTokenizer:
             InputError: `text` is not Unicode that can be encoded (it holds half of a surrogate pair).
         """
         try:
-            return self._pieces.encode(text)
+            text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InputError(
                 f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
             ) from error
+        return list(self._pieces.encode(text))
 
     def pieces(self, text: str) -> list[str]:
         """The pieces of `text` as they stand in it; a character that the vocabulary lacks is shown as itself."""
