@@ -1,0 +1,177 @@
+"""One head as a heatmap: queries down, keys across, one colour per weight.
+
+The array that is drawn is the picture's own. The scale is fixed from 0 to 1, so heads compare; a relative one says so.
+Masked cells are hatched and cells without a finite number are crossed, so neither passes for a weight of 0.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from transformer.errors import RecordError
+from transformer.figures import labels, marks
+from transformer.figures.theme import SEQUENTIAL, Theme, template, theme
+from transformer.record import Picture
+
+CLICKABLE_CELLS = 10_000
+"""Up to so many cells a click selects one; a larger map is read by hovering and zooming."""
+
+LARGEST_CELL = 48
+"""Pixels along one side of a cell where there are few."""
+
+WIDEST, TALLEST = 720, 600
+"""Pixels that all cells take up where there are many."""
+
+
+def heatmap(
+    picture: Picture, *, relative: bool = False, selected: tuple[int, int] | None = None, dark: bool = False
+) -> go.Figure:
+    """One head, large: rows are queries (the first on top), columns are keys.
+
+    Probabilities have the scale 0 to 1; `relative` scales to the largest visible weight and says so on the colour
+    bar. Any other unit (scores) has a scale centred at 0, and its range is named. `selected` (query, key) is outlined.
+
+    The points of the trace `cells` carry `customdata` (query, key): a click on a cell selects one, which a heatmap
+    by itself cannot do. There are none above `CLICKABLE_CELLS` cells. Above 512 x 512 cells, draw an overview
+    or a tile: every cell of a picture goes to the browser.
+
+    Raises:
+        RecordError: `selected` is not in the picture.
+    """
+    n_queries, n_keys = picture.values.shape
+    if selected is not None and not (0 <= selected[0] < n_queries and 0 <= selected[1] < n_keys):
+        raise RecordError(f"selected={selected} is not in a map of {n_queries} queries and {n_keys} keys: choose a cell")
+    colours, scale = theme(dark), _scale(picture, relative)
+    figure = go.Figure(layout=_layout(picture, scale, selected, dark))
+    if not picture.values.size:
+        figure.add_annotation(text="No tokens are left to show.", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+        return figure
+    figure.add_trace(_cells(picture, scale, colours))
+    marks.add_masked(figure, picture, colours)
+    marks.add_not_finite(figure, picture, colours)
+    if picture.values.size <= CLICKABLE_CELLS:
+        marks.add_click_targets(figure, picture)
+    if selected is not None:
+        marks.outline(figure, picture, selected)
+    figure.add_trace(go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", showlegend=False, hoverinfo="skip"))
+    return figure
+
+
+def alt_text(picture: Picture) -> str:
+    """The picture in a sentence, for those who cannot see it."""
+    n_queries, n_keys = picture.values.shape
+    text = f"Heatmap of {picture.title}: {n_queries} queries down, {n_keys} keys across."
+    shown = picture.visible & np.isfinite(picture.values)
+    if not shown.any():
+        return text
+    query, key = np.unravel_index(int(np.where(shown, picture.values, -np.inf).argmax()), shown.shape)
+    return (
+        f"{text} The largest {picture.unit} is {picture.values[query, key]:.3f}, "
+        f"from query “{picture.queries.labels[query]}” to key “{picture.keys.labels[key]}”."
+    )
+
+
+class _Scale(NamedTuple):
+    """The lowest and highest value that have a colour, and what the colour bar says."""
+
+    low: float
+    high: float
+    title: str
+    numbers: dict[str, Any]
+
+
+def _scale(picture: Picture, relative: bool) -> _Scale:
+    shown = picture.values[picture.visible & np.isfinite(picture.values)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+    unit = labels.safe(picture.unit)
+    if not marks.is_probability(picture):
+        limit = max(abs(low), abs(high)) or 1.0
+        return _Scale(-limit, limit, f"{unit}<br>from {low:.3g} to {high:.3g} here; the scale is centred at 0", {})
+    quarters, names = np.linspace(0, 1, 5), ["0", "0.25", "0.5", "0.75", "1"]
+    if not relative:
+        return _Scale(0.0, 1.0, unit, dict(tickvals=quarters.tolist(), ticktext=names))
+    if high <= 0:
+        return _Scale(0.0, 1.0, f"{unit}<br>relative: no weight here is above 0", dict(tickvals=[0.0], ticktext=["0"]))
+    title = f"{unit}<br>relative: 1 = largest weight here, {high:.3g}"
+    return _Scale(0.0, high, title, dict(tickvals=(quarters * high).tolist(), ticktext=names))
+
+
+def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
+    quantity = marks.quantity(picture)
+    bar = dict(orientation="h", thickness=12, len=1, x=0, xanchor="left", xpad=0, y=0, yanchor="top", ypad=10)
+    return go.Heatmap(
+        z=picture.values,
+        name=quantity,
+        zmin=scale.low,
+        zmax=scale.high,
+        colorscale=SEQUENTIAL if marks.is_probability(picture) else [list(stop) for stop in colours.diverging],
+        colorbar=dict(**bar, outlinewidth=0, title=dict(text=scale.title, side="top"), **scale.numbers),
+        hoverongaps=False,
+        hovertemplate=marks.hover(f"{quantity} %{{z:.6~g}}"),
+    )
+
+
+def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, dark: bool) -> dict[str, Any]:
+    """Room for cells as square as they can be, between the labels and the colour bar."""
+    n_queries, n_keys = picture.values.shape
+    cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), TALLEST / max(n_queries, 1))
+    across, down = max(280, round(cell * n_keys)), max(60, round(cell * n_queries))
+    keys_wide = labels.width(picture.keys.texts)
+    upright = keys_wide + 8 > cell
+    left = round(labels.width(picture.queries.texts)) + 48
+    top = round(keys_wide if upright else 14) + 78 + 20 * bool(picture.notes)
+    foot = 76 + 16 * ("<br>" in scale.title) + 32 * marks.any_named(picture)
+    title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
+    if picture.notes:
+        title["subtitle"] = dict(text=labels.safe("; ".join(picture.notes)), font=dict(size=12))
+    legend = dict(orientation="h", x=0, xanchor="left", y=4 / (top + down + foot), yref="container", yanchor="bottom")
+    return dict(
+        template=template(dark),
+        title=title,
+        width=left + across + 24,
+        height=top + down + foot,
+        margin=dict(l=left, r=24, t=top, b=foot, pad=0),
+        hovermode="closest",
+        hoverdistance=-1,
+        barmode="overlay",
+        legend=dict(**legend, itemclick=False, itemdoubleclick=False),
+        **_axes(picture, selected or (None, None), (across, down), upright),
+    )
+
+
+def _axes(
+    picture: Picture, marked: tuple[int | None, int | None], pixels: tuple[int, int], upright: bool
+) -> dict[str, Any]:
+    """Two pairs of axes: the drawn pair has short labels where there is room, the pair below it has every label whole.
+
+    Hover text takes `%{x}` and `%{y}` from the pair below, on which the cells lie.
+    """
+    n_queries, n_keys = picture.values.shape
+    x, y = dict(range=[-0.5, n_keys - 0.5], showgrid=False), dict(range=[n_queries - 0.5, -0.5], showgrid=False)
+    unseen = dict(showticklabels=False, ticks="")
+    apart = dict(ticks="outside", ticklen=4, tickcolor="rgba(0,0,0,0)")
+    return dict(
+        xaxis=dict(**x, **unseen, **labels.whole(picture.keys)),
+        yaxis=dict(**y, **unseen, **labels.whole(picture.queries)),
+        xaxis2=dict(
+            **x,
+            **apart,
+            **labels.ticks(picture.keys, pixels[0] / max(n_keys, 1), marked[1]),
+            title=f"key: {labels.isolated(picture.keys.name)}",
+            side="top",
+            tickangle=-90 if upright else 0,
+            overlaying="x",
+            matches="x",
+            anchor="y2",
+        ),
+        yaxis2=dict(
+            **y,
+            **apart,
+            **labels.ticks(picture.queries, pixels[1] / max(n_queries, 1), marked[0]),
+            title=f"query: {labels.isolated(picture.queries.name)}",
+            overlaying="y",
+            matches="y",
+            anchor="x2",
+        ),
+    )

@@ -1,0 +1,76 @@
+"""Labels: how the text of a token becomes safe to draw, short enough for an axis, and whole on hover.
+
+Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws; a token is never either.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from transformer.axes import WORD_START, Axis
+
+LENGTH = 16
+"""Longest label on an axis, in characters; the whole label is on hover."""
+
+DISTANCE = 13
+"""Pixels from one label to the next, so that they do not touch; where there is less room, labels are left out."""
+
+SPACE = "·"
+"""How the space before a word is drawn: SentencePiece's ▁ turned on its side would look like a tick."""
+
+_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
+_JOINER = "\u200d"
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"})
+_CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)}, 0x7F: "␡"})
+
+
+def safe(text: str) -> str:
+    """`text` as Plotly draws it letter by letter: no markup, TeX, placeholder or control character; never invisible."""
+    if not text.strip():
+        text = "␣" * len(text) or "(empty)"
+    return text.replace(WORD_START, SPACE).translate(_CONTROLS).translate(_ENTITIES)
+
+
+def isolated(text: str) -> str:
+    """A safe label for the middle of a line: right-to-left text in it does not reorder the rest of the line."""
+    return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"
+
+
+def short(text: str, length: int = LENGTH) -> str:
+    """A safe label of at most `length` characters; the end of a longer one becomes …, between whole characters."""
+    if len(text) <= length:
+        return safe(text)
+    end = length - 1
+    while end > 1 and (_continues(text[end]) or text[end - 1] == _JOINER):
+        end -= 1
+    return safe(text[:end]) + "…"
+
+
+def width(labels: Sequence[str], size: float = 12) -> float:
+    """About how wide the widest label is on an axis, in pixels; East Asian characters and emoji count as two."""
+    cells = (sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in label[:LENGTH]) for label in labels)
+    return 0.6 * size * max(cells, default=0)
+
+
+def whole(axis: Axis) -> dict[str, Any]:
+    """Settings of a Plotly axis that names every position in full, as its hover does."""
+    return dict(tickmode="array", tickvals=list(range(len(axis))), ticktext=[isolated(label) for label in axis.labels])
+
+
+def ticks(axis: Axis, pixels: float, marked: int | None = None) -> dict[str, Any]:
+    """Settings of a Plotly axis that writes what there is room for, at `pixels` a position; `marked` is bold.
+
+    Tokens stand at their positions, so a token that is repeated has a label at each place.
+    """
+    every = max(1, round(DISTANCE / pixels))
+    shown = [i for i in range(0, len(axis), every) if marked is None or i == marked or abs(i - marked) >= every]
+    if marked is not None and marked not in shown:
+        shown = sorted([*shown, marked])
+    texts = [short(axis.texts[i]) for i in shown]
+    bold = [f"<b>{text}</b>" if i == marked else text for i, text in zip(shown, texts, strict=True)]
+    return dict(tickmode="array", tickvals=shown, ticktext=bold)
+
+
+def _continues(character: str) -> bool:
+    """Whether a character belongs to the one before it (accents, joiners, variants, skin tones)."""
+    return unicodedata.category(character) in {"Mn", "Me", "Mc", "Cf", "Sk"}

@@ -1,0 +1,142 @@
+"""What a heatmap draws over its colours: masked cells, cells without a number, the selected pair, targets for clicks."""
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Bool, Int
+
+from transformer.figures.theme import Theme
+from transformer.record import Picture
+
+MASKED = "masked: this query may not see this key"
+NOT_FINITE = "not a finite number"
+
+_STAYS = dict(marker=dict(opacity=1))
+_INVISIBLE = dict(marker=dict(opacity=0))
+
+
+def is_probability(picture: Picture) -> bool:
+    """Whether the values are attention weights, which lie between 0 and 1."""
+    return picture.unit == Picture.unit
+
+
+def quantity(picture: Picture) -> str:
+    """What one value is, in a word."""
+    return "weight" if is_probability(picture) else "score"
+
+
+def hover(last_line: str) -> str:
+    """The hover text of a cell: whose it is, then `last_line`."""
+    return f"query: %{{y}}<br>key: %{{x}}<br>{last_line}<extra></extra>"
+
+
+def any_named(picture: Picture) -> bool:
+    """Whether some cell has no colour, so that the figure names what it has instead."""
+    return not (picture.visible & np.isfinite(picture.values)).all()
+
+
+def add_masked(figure: go.Figure, picture: Picture, colours: Theme) -> None:
+    """Hatch what is masked: one bar for each run of masked queries in a column; the words for it come on hover."""
+    if picture.visible.all():
+        return
+    keys, first, length = runs(~picture.visible)
+    figure.add_trace(
+        go.Bar(
+            x=keys,
+            base=first - 0.5,
+            y=length,
+            width=1,
+            name=MASKED,
+            showlegend=True,
+            hoverinfo="skip",
+            selected=_STAYS,
+            unselected=_STAYS,
+            marker=dict(
+                color=colours.masked,
+                line=dict(width=1, color=colours.masked),
+                pattern=dict(shape="/", size=6, solidity=0.15, bgcolor=colours.masked, fgcolor=colours.hatch),
+            ),
+        )
+    )
+    figure.add_trace(
+        go.Heatmap(
+            z=np.where(picture.visible, np.nan, 0).astype(np.float32),
+            name="masked",
+            showscale=False,
+            opacity=0,
+            hoverongaps=False,
+            hovertemplate=hover(MASKED),
+        )
+    )
+
+
+def add_not_finite(figure: go.Figure, picture: Picture, colours: Theme) -> None:
+    """Cross cells whose value is NaN or infinite; they have no colour."""
+    queries, keys = np.nonzero(picture.visible & ~np.isfinite(picture.values))
+    if not len(queries):
+        return
+    figure.add_trace(
+        go.Scatter(
+            x=keys,
+            y=queries,
+            mode="markers",
+            name=NOT_FINITE,
+            showlegend=True,
+            selected=_STAYS,
+            unselected=_STAYS,
+            marker=dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen)),
+            hovertemplate=hover(NOT_FINITE),
+        )
+    )
+
+
+def add_click_targets(figure: go.Figure, picture: Picture) -> None:
+    """Put an invisible point on every cell. The nearest to the pointer answers hover and click for its cell."""
+    queries, keys = (axis.ravel() for axis in np.indices(picture.values.shape))
+    figure.add_trace(
+        go.Scatter(
+            x=keys,
+            y=queries,
+            customdata=np.stack([queries, keys], axis=1).tolist(),
+            text=[_words(picture, query, key) for query, key in zip(queries, keys, strict=True)],
+            mode="markers",
+            name="cells",
+            showlegend=False,
+            marker=dict(symbol="square", size=4, opacity=0),
+            selected=_INVISIBLE,
+            unselected=_INVISIBLE,
+            hovertemplate=hover("%{text}"),
+        )
+    )
+
+
+def outline(figure: go.Figure, picture: Picture, selected: tuple[int, int]) -> None:
+    """Mark a cell, its row and its column, in white within black, so that it shows on every colour."""
+    query, key = selected
+    n_queries, n_keys = picture.values.shape
+    row = dict(x0=-0.5, x1=n_keys - 0.5, y0=query - 0.5, y1=query + 0.5)
+    column = dict(x0=key - 0.5, x1=key + 0.5, y0=-0.5, y1=n_queries - 0.5)
+    for band in (row, column):
+        figure.add_shape(type="rect", **band, line=dict(color="black", width=2))
+        figure.add_shape(type="rect", **band, line=dict(color="white", width=1, dash="dot"))
+    cell = dict(x0=key - 0.5, x1=key + 0.5, y0=query - 0.5, y1=query + 0.5)
+    figure.add_shape(type="rect", **cell, line=dict(color="black", width=6))
+    figure.add_shape(type="rect", **cell, line=dict(color="white", width=3))
+
+
+def runs(
+    hidden: Bool[np.ndarray, "query key"],
+) -> tuple[Int[np.ndarray, " run"], Int[np.ndarray, " run"], Int[np.ndarray, " run"]]:
+    """Vertical runs of True: the key, first query and length of each."""
+    edges = np.diff(np.pad(hidden.astype(np.int8), ((1, 1), (0, 0))), axis=0)
+    keys, first = np.nonzero(edges.T == 1)
+    _, after = np.nonzero(edges.T == -1)
+    return keys, first, after - first
+
+
+def _words(picture: Picture, query: int, key: int) -> str:
+    """The exact value of a cell, or why there is none."""
+    value = picture.values[query, key]
+    number = f"{quantity(picture)} {value:.6g}" if np.isfinite(value) else f"{NOT_FINITE} ({value})"
+    if picture.visible[query, key]:
+        return number
+    return MASKED if is_probability(picture) else f"{MASKED}<br>{number}"

@@ -1,0 +1,92 @@
+"""The look that all figures share: colours for light and dark pages, and fonts.
+
+Colours sit in a template of the figure's own, so a page's theme may overrule fonts and background, while the colours
+that carry meaning (weights, masked, selected) stay. Both colour scales keep their order for colour-blind readers:
+Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
+"""
+
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+SEQUENTIAL = "Viridis"
+"""Probabilities, from 0 (dark) to 1 (bright)."""
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours by what they mean."""
+
+    paper: str
+    ink: str
+    faint: str
+    grid: str
+    masked: str
+    hatch: str
+    accent: str
+    second: str
+    chosen: str
+    diverging: tuple[tuple[float, str], ...]
+
+
+LIGHT = Theme(
+    paper="#fdfcf9",
+    ink="#1b2530",
+    faint="#5c6670",
+    grid="#e4e0d6",
+    masked="#e9e7e1",
+    hatch="#aaa79d",
+    accent="#0b6e7f",
+    second="#b4541a",
+    chosen="#a3266b",
+    diverging=((0.0, "#134a8e"), (0.25, "#6fa3d2"), (0.5, "#f4f3ef"), (0.75, "#e59a4c"), (1.0, "#9a4200")),
+)
+
+DARK = Theme(
+    paper="#10171e",
+    ink="#e8ecef",
+    faint="#a9b4be",
+    grid="#2b3742",
+    masked="#2a333c",
+    hatch="#66727e",
+    accent="#5cc4d2",
+    second="#f0975a",
+    chosen="#ec7fb8",
+    diverging=((0.0, "#9cc9f5"), (0.25, "#3f7fc0"), (0.5, "#1c2329"), (0.75, "#c06a1e"), (1.0, "#ffc07a")),
+)
+
+
+def theme(dark: bool) -> Theme:
+    """The colours for a dark or a light page."""
+    return DARK if dark else LIGHT
+
+
+def template(dark: bool) -> go.layout.Template:
+    """What a figure looks like where its page says nothing."""
+    colours = theme(dark)
+    axis = dict(
+        gridcolor=colours.grid,
+        zeroline=False,
+        linecolor=colours.grid,
+        tickcolor=colours.grid,
+        automargin=True,
+        title=dict(standoff=8, font=dict(size=13)),
+        tickfont=dict(size=12),
+    )
+    return go.layout.Template(
+        layout=dict(
+            paper_bgcolor=colours.paper,
+            plot_bgcolor=colours.paper,
+            font=dict(family=FONT, color=colours.ink, size=12),
+            title=dict(x=0, xref="container", xanchor="left", pad=dict(l=12), font=dict(size=15)),
+            hoverlabel=dict(
+                bgcolor=colours.paper, bordercolor=colours.faint, font=dict(family=FONT, color=colours.ink, size=13)
+            ),
+            xaxis=axis,
+            yaxis=axis,
+            legend=dict(font=dict(size=12)),
+            modebar=dict(bgcolor="rgba(0,0,0,0)", color=colours.faint, activecolor=colours.ink),
+        )
+    )
