@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transformer.beams import BeamTree
-from transformer.decoding import MAX_BEAM, DecodingOptions, decode, likeliest, teacher_forced
+from transformer.beams import MAX_BEAM, BeamTree, DecodingOptions
+from transformer.decoding import decode, likeliest, teacher_forced
 from transformer.errors import CheckpointError, InputError
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig, log_probs
 

@@ -1,15 +1,59 @@
-"""The whole tree of a beam search: every hypothesis that was considered, and what became of it."""
+"""Beam search for one sentence, and its whole tree: every hypothesis that was considered, and what became of it.
 
+The search, exactly:
+
+- A hypothesis' total is the sum of its tokens' log-probabilities; its score is total / length ** length_penalty,
+  where length counts its tokens with the end mark (`length_penalty` 0 ranks by probability, 1 by probability per
+  token). Wu et al. 2016, section 7, use a smoothed form of the same length normalisation.
+- A step extends every live hypothesis by every token and considers the 2 x beam extensions with the highest totals.
+  An end mark among the first `beam` of them finishes a hypothesis; the first `beam` others live on; the rest is
+  pruned. Ties go to the extension of the better hypothesis, then to the lower token id.
+- The search is done when `beam` hypotheses are finished, or at `max_length` tokens: what lives then is cut.
+"""
+
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from transformer.errors import InputError
 
+MAX_BEAM = 16
+"""Widest beam: translations stop improving far below, and a wider tree cannot be read."""
+
+MAX_LENGTH_PENALTY = 4.0
+"""Highest exponent of the length: past it the longest hypothesis wins, whatever it says."""
+
+MAX_LENGTH = 1_000
+"""Most tokens that one target may be allowed."""
+
 Fate = Literal["kept", "finished", "pruned", "cut"]
 """What became of a hypothesis: `kept` in the beam for the next step (where the extensions of others may have crowded
 out all of its own); `finished` by the end mark; `pruned` because others were better, or because enough others were
 finished; `cut` where the maximum length was reached."""
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end mark counted)."""
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_length: int = 100
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= MAX_BEAM:
+            raise InputError(f"beam={self.beam} is out of range: choose 1 (greedy) to {MAX_BEAM}")
+        if not 0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
+            raise InputError(
+                f"length_penalty={self.length_penalty} is out of range: choose 0 (none) to {MAX_LENGTH_PENALTY}"
+            )
+        if not 1 <= self.max_length <= MAX_LENGTH:
+            raise InputError(f"max_length={self.max_length} is out of range: choose 1 to {MAX_LENGTH} tokens")
+
+    def score(self, total: float, length: int) -> float:
+        """What hypotheses of different lengths are compared by."""
+        return total / length**self.length_penalty
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +114,63 @@ class BeamTree:
             InputError: the tree has no such node.
         """
         return [step.token for step in self.lineage(node)]
+
+
+class Search:
+    """The search for one sentence: its tree so far, and the hypotheses that live (best first)."""
+
+    def __init__(self, options: DecodingOptions, bos_id: int, eos_id: int) -> None:
+        self.options = options
+        self.eos_id = eos_id
+        self.nodes = [Node(0, None, bos_id, 0, 0.0, 0.0, 0.0, 0, "kept")]
+        self.alive = self.nodes[:]
+        self.finished = 0
+
+    def advance(self, values: list[list[float]], tokens: list[list[int]]) -> list[int]:
+        """Take one step, given the likeliest next tokens of each live hypothesis.
+
+        Returns the old place of each survivor's parent among the live ones.
+        """
+        beam = self.options.beam
+        extensions = sorted(
+            (-(self.alive[place].total + value), place, token, value)
+            for place, row in enumerate(zip(values, tokens, strict=True))
+            for value, token in zip(*row, strict=True)
+            if value > -math.inf
+        )[: 2 * beam]
+        step = self.alive[0].step + 1
+        ended = [token == self.eos_id for _, _, token, _ in extensions]
+        self.finished += sum(ended[:beam])
+        living: Fate = "cut" if step == self.options.max_length else "kept"
+        if self.finished >= beam:
+            living = "pruned"
+        survivors: list[Node] = []
+        parents: list[int] = []
+        room = beam
+        for rank, ((loss, place, token, value), end) in enumerate(zip(extensions, ended, strict=True)):
+            fate: Fate = "pruned"
+            if end and rank < beam:
+                fate = "finished"
+            elif not end and room:
+                fate, room = living, room - 1
+            node = Node(
+                id=len(self.nodes),
+                parent=self.alive[place].id,
+                token=token,
+                step=step,
+                log_prob=value,
+                total=-loss,
+                score=self.options.score(-loss, step),
+                rank=rank,
+                fate=fate,
+            )
+            self.nodes.append(node)
+            if fate == "kept":
+                survivors.append(node)
+                parents.append(place)
+        self.alive = survivors
+        return parents
+
+    def tree(self) -> BeamTree:
+        """All hypotheses, once nothing lives."""
+        return BeamTree(tuple(self.nodes))

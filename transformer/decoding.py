@@ -1,16 +1,7 @@
 """Decoding: from a source to the likeliest target that a beam search finds. Greedy decoding is a beam of 1.
 
 Any model that offers `Decodable` can be decoded. Sentences go through the model together; those that are finished
-leave the batch. The search, exactly:
-
-- A hypothesis' total is the sum of its tokens' log-probabilities; its score is total / length ** length_penalty,
-  where length counts its tokens with the end mark (`length_penalty` 0 ranks by probability, 1 by probability per
-  token). Wu et al. 2016, section 7, use a smoothed form of the same length normalisation.
-- A step extends every live hypothesis of a sentence by every token and considers the 2 x beam extensions with the
-  highest totals. An end mark among the first `beam` of them finishes a hypothesis; the first `beam` others live on;
-  the rest is pruned. Ties go to the extension of the better hypothesis, then to the lower token id.
-- A sentence is done when `beam` hypotheses are finished, or at `max_length` tokens: what lives then is cut.
-- Padding and the start mark are never written.
+leave the batch. `beams` says what is searched; padding and the start mark are never written.
 """
 
 from dataclasses import dataclass
@@ -21,29 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.beams import BeamTree, Fate, Node
-from transformer.errors import CheckpointError, InputError
+from transformer.beams import BeamTree, DecodingOptions, Search
+from transformer.errors import CheckpointError
 
-__all__ = [
-    "BeamTree",
-    "Decodable",
-    "Decoded",
-    "DecodingOptions",
-    "Fate",
-    "Node",
-    "decode",
-    "likeliest",
-    "teacher_forced",
-]
-
-MAX_BEAM = 16
-"""Widest beam: translations stop improving far below, and a wider tree cannot be read."""
-
-MAX_LENGTH_PENALTY = 4.0
-"""Highest exponent of the length: past it the longest hypothesis wins, whatever it says."""
-
-MAX_LENGTH = 1_000
-"""Most tokens that one target may be allowed."""
+__all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
 
 
 @runtime_checkable
@@ -100,39 +72,24 @@ class Decodable(Stepwise[C], Protocol[C]):
 
 
 @dataclass(frozen=True)
-class DecodingOptions:
-    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end mark counted)."""
-
-    beam: int = 5
-    length_penalty: float = 1.0
-    max_length: int = 100
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam <= MAX_BEAM:
-            raise InputError(f"beam={self.beam} is out of range: choose 1 (greedy) to {MAX_BEAM}")
-        if not 0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
-            raise InputError(
-                f"length_penalty={self.length_penalty} is out of range: choose 0 (none) to {MAX_LENGTH_PENALTY}"
-            )
-        if not 1 <= self.max_length <= MAX_LENGTH:
-            raise InputError(f"max_length={self.max_length} is out of range: choose 1 to {MAX_LENGTH} tokens")
-
-    def score(self, total: float, length: int) -> float:
-        """What hypotheses of different lengths are compared by."""
-        return total / length**self.length_penalty
-
-
-@dataclass(frozen=True)
 class Decoded:
-    """The best hypothesis of one sentence: its tokens (the end mark too, if it was written), and the tree it won in."""
+    """What was decoded for one sentence: the best hypothesis, and the tree that it won in."""
 
-    ids: tuple[int, ...]
-    log_probs: tuple[float, ...]
     tree: BeamTree
 
     @property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of the best hypothesis, with the end mark if it was written."""
+        return tuple(node.token for node in self.tree.lineage(self.tree.best.id))
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """Natural logarithm of the probability of each of these tokens."""
+        return tuple(node.log_prob for node in self.tree.lineage(self.tree.best.id))
+
+    @property
     def log_prob(self) -> float:
-        """Natural logarithm of the probability of all tokens."""
+        """Natural logarithm of the probability of all of them."""
         return self.tree.best.total
 
     @property
@@ -165,7 +122,7 @@ def decode(
     marks = model.config
     never = sorted({marks.pad_id, marks.bos_id} - {marks.eos_id})
     reader: Stepwise[Any] = model if cached else _Uncached(model)
-    searches = [_Search(options, marks) for _ in range(len(source))]
+    searches = [Search(options, marks.bos_id, marks.eos_id) for _ in range(len(source))]
     active = searches
     with torch.inference_mode():
         cache = reader.start(source)
@@ -182,7 +139,7 @@ def decode(
             active = [search for search in active if search.alive]
             if active and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
-    return [search.decoded() for search in searches]
+    return [Decoded(search.tree()) for search in searches]
 
 
 def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tensor, "row k"], Int[Tensor, "row k"]]:
@@ -209,69 +166,7 @@ def teacher_forced(
     return chosen.masked_fill(written == model.config.pad_id, 0.0)
 
 
-class _Search:
-    """The search for one sentence: its tree so far, and the hypotheses that live."""
-
-    def __init__(self, options: DecodingOptions, marks: Marks) -> None:
-        self.options = options
-        self.eos_id = marks.eos_id
-        self.nodes = [Node(0, None, marks.bos_id, 0, 0.0, 0.0, 0.0, 0, "kept")]
-        self.alive = self.nodes[:]
-        self.finished = 0
-
-    def advance(self, values: list[list[float]], tokens: list[list[int]]) -> list[int]:
-        """Take one step, given the likeliest next tokens of each live hypothesis.
-
-        Returns the old place of each survivor's parent among the live ones.
-        """
-        beam = self.options.beam
-        extensions = sorted(
-            (-(self.alive[place].total + value), place, token, value)
-            for place, row in enumerate(zip(values, tokens, strict=True))
-            for value, token in zip(*row, strict=True)
-            if value > -torch.inf
-        )[: 2 * beam]
-        step = self.alive[0].step + 1
-        ended = [token == self.eos_id for _, _, token, _ in extensions]
-        self.finished += sum(ended[:beam])
-        living: Fate = "cut" if step == self.options.max_length else "kept"
-        if self.finished >= beam:
-            living = "pruned"
-        survivors: list[Node] = []
-        parents: list[int] = []
-        room = beam
-        for rank, ((loss, place, token, value), end) in enumerate(zip(extensions, ended, strict=True)):
-            fate: Fate = "pruned"
-            if end and rank < beam:
-                fate = "finished"
-            elif not end and room:
-                fate, room = living, room - 1
-            node = Node(
-                id=len(self.nodes),
-                parent=self.alive[place].id,
-                token=token,
-                step=step,
-                log_prob=value,
-                total=-loss,
-                score=self.options.score(-loss, step),
-                rank=rank,
-                fate=fate,
-            )
-            self.nodes.append(node)
-            if fate == "kept":
-                survivors.append(node)
-                parents.append(place)
-        self.alive = survivors
-        return parents
-
-    def decoded(self) -> Decoded:
-        """The answer, once nothing lives."""
-        tree = BeamTree(tuple(self.nodes))
-        line = tree.lineage(tree.best.id)
-        return Decoded(tuple(node.token for node in line), tuple(node.log_prob for node in line), tree)
-
-
-def _advance(active: list[_Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:
+def _advance(active: list[Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:
     """One step of every search; returns the batch row that each live hypothesis continues."""
     rows: list[int] = []
     start = 0
