@@ -91,7 +91,7 @@ def translate(
     if forced is not None:
         target_ids = [*_read(forced, "forced target", model, tokenizer)]
         return _watched(checkpoint, text, source_ids, target_ids, pieces=tokenizer.pieces(forced))
-    with _guarded():
+    with guarded():
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
@@ -127,7 +127,7 @@ def attention_maps(
         InputError: a decoder got no `targets`, or an id is not in the vocabulary.
     """
     model = copy.deepcopy(checkpoint.model).to(dtype)
-    with _guarded(), recording() as seen:
+    with guarded(), recording() as seen:
         output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
     batch = range(len(_ids(inputs)))
     maps = {site: np.stack([seen.map(site, batch=row).all_weights() for row in batch]) for site in seen.sites}
@@ -135,7 +135,8 @@ def attention_maps(
 
 
 @contextmanager
-def _guarded() -> Iterator[None]:
+def guarded() -> Iterator[None]:
+    """Wait for one of the places that bound how many forward passes run at once; no gradients are kept inside."""
     with _forward, torch.inference_mode():
         yield
 
@@ -176,7 +177,7 @@ def _watched(
     """Pass source and target through the model once, recorded; `pieces` are the target's as it was typed."""
     model, tokenizer = _translator(checkpoint)
     read_ids = [tokenizer.bos_id, *target_ids[:-1]]
-    with _guarded(), recording() as seen:
+    with guarded(), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
