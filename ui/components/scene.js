@@ -1,0 +1,75 @@
+// A picture as a list of lines, boxes and texts, painted on a canvas or written as SVG: the two agree.
+
+import { shortened } from "./page.js";
+
+/** Paint `items` on a 2D context, in order. */
+export function paintScene(context, items, font) {
+  for (const item of items) {
+    context.globalAlpha = item.alpha ?? 1;
+    if (item.kind === "line") {
+      context.strokeStyle = item.colour;
+      context.lineWidth = item.width;
+      context.setLineDash(item.dash ?? []);
+      const half = (item.x0 + item.x1) / 2;
+      context.beginPath();
+      context.moveTo(item.x0, item.y0);
+      context.bezierCurveTo(half, item.y0, half, item.y1, item.x1, item.y1);
+      context.stroke();
+    } else if (item.kind === "box") {
+      context.fillStyle = item.colour;
+      context.fillRect(item.x, item.y, item.width, item.height);
+    } else {
+      context.font = fontOf(item, font);
+      context.fillStyle = item.colour;
+      context.textAlign = item.align;
+      context.textBaseline = "middle";
+      context.fillText(shortened(context, item.text, item.room), item.x, item.y);
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+/** The same items as an SVG document. Texts become text nodes, so nothing in them is ever markup. */
+export function svgOf(items, width, height, font) {
+  const space = "http://www.w3.org/2000/svg";
+  const measure = document.createElement("canvas").getContext("2d");
+  const make = (tag, attributes) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const short = (number) => Number(number.toFixed(2));
+  const root = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": font });
+  for (const item of items) {
+    if (item.kind === "line") {
+      const half = short((item.x0 + item.x1) / 2);
+      const [y0, y1] = [short(item.y0), short(item.y1)];
+      const d = `M${short(item.x0)} ${y0}C${half} ${y0} ${half} ${y1} ${short(item.x1)} ${y1}`;
+      const look = { d, fill: "none", stroke: item.colour, "stroke-width": short(item.width), opacity: short(item.alpha) };
+      if (item.dash) look["stroke-dasharray"] = item.dash.join(" ");
+      root.append(make("path", look));
+    } else if (item.kind === "box") {
+      const { x, y, width: wide, height: high, colour, alpha } = item;
+      const place = { x: short(x), y: short(y), width: short(wide), height: short(high) };
+      root.append(make("rect", { ...place, fill: colour, opacity: alpha ?? 1 }));
+    } else {
+      measure.font = fontOf(item, font);
+      const anchor = { left: "start", center: "middle", right: "end" }[item.align];
+      const look = { x: short(item.x), y: short(item.y), fill: item.colour, "font-size": item.size ?? 13 };
+      const text = make("text", { ...look, "text-anchor": anchor, "dominant-baseline": "central" });
+      if (item.bold) text.setAttribute("font-weight", "600");
+      text.textContent = printable(shortened(measure, item.text, item.room));
+      root.append(text);
+    }
+  }
+  return new XMLSerializer().serializeToString(root);
+}
+
+function fontOf(item, font) {
+  return `${item.bold ? "600 " : ""}${item.size ?? 13}px ${font}`;
+}
+
+/** XML cannot hold control characters or halves of a surrogate pair: they become the replacement character. */
+function printable(text) {
+  return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
+}
