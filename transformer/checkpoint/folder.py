@@ -16,7 +16,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transformer.capture import watch
+from transformer.checkpoint.task import SequenceTask
 from transformer.errors import CheckpointError, ConfigError
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.tokens.text import TextTokenizer
 
@@ -28,7 +32,12 @@ CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
     "CARD.md",
 )
 
-ARCHITECTURES: dict[str, tuple[type[nn.Module], type[Any]]] = {"seq2seq": (Seq2Seq, Seq2SeqConfig)}
+ARCHITECTURES: dict[str, tuple[type[nn.Module], type[Any]]] = {
+    "seq2seq": (Seq2Seq, Seq2SeqConfig),
+    "encoder": (Encoder, EncoderConfig),
+    "kmer": (KmerClassifier, KmerConfig),
+    "recurrent": (Recurrent, RecurrentConfig),
+}
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
 
@@ -37,7 +46,7 @@ class Checkpoint:
     """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
 
     `tokenizer` is None when the checkpoint brought none. `languages` names source and target. `assumptions` says
-    what had to be guessed about a foreign file.
+    what had to be guessed about a foreign file. `task` is what a classifier of sequences decides.
     """
 
     name: str
@@ -47,6 +56,7 @@ class Checkpoint:
     examples: tuple[str, ...] = ()
     folder: Path | None = None
     assumptions: tuple[str, ...] = ()
+    task: SequenceTask | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -69,6 +79,7 @@ def load_folder(path: Path) -> Checkpoint:
     try:
         model_type, config_type = ARCHITECTURES[about["architecture"]]
         config = config_type(**about["config"])
+        task = SequenceTask.of(about["task"]) if "task" in about else None
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(
             f"{path.name}/{CONFIG} does not describe a known model ({error}): it needs `architecture` "
@@ -86,6 +97,7 @@ def load_folder(path: Path) -> Checkpoint:
         languages=tuple(about.get("languages", ("source", "target"))),
         examples=tuple(examples),
         folder=path,
+        task=task,
     )
 
 
@@ -116,10 +128,13 @@ def save_folder(
     languages: tuple[str, str] = ("source", "target"),
     examples: tuple[str, ...] = (),
     half: bool = True,
+    task: SequenceTask | None = None,
 ) -> None:
     """Write a folder that `load_folder` reads; `half` stores float16."""
     path.mkdir(parents=True, exist_ok=True)
     about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    if task is not None:
+        about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
     (path / CONFIG).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
     if tokenizer is not None:

@@ -35,8 +35,16 @@ def doubled_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Te
     return torch.where(dimension % 2 == 0, angle.sin(), angle.cos())
 
 
+def no_table(length: int, d_model: int) -> Float[Tensor, "position d_model"]:
+    """No positions at all: the model sees a set."""
+    return torch.zeros(length, d_model, dtype=torch.float64)
+
+
 Formula = Callable[[int, int], Tensor]
-FORMULAS: dict[str, Formula] = {"sinusoidal": sinusoidal_table, "doubled": doubled_table}
+POSITION_KINDS = ("sinusoidal", "doubled", "none", "learned", "stored")
+"""Every way to give positions; the first three are formulas, the others tables of numbers."""
+
+FORMULAS: dict[str, Formula] = {"sinusoidal": sinusoidal_table, "doubled": doubled_table, "none": no_table}
 """Fixed tables by name: each is computed from a length and a width."""
 
 
@@ -86,7 +94,7 @@ class TablePositions(nn.Module):
 
 
 def positions(kind: str, d_model: int, length: int) -> nn.Module:
-    """The positions called `kind`: `sinusoidal`, `doubled`, `learned` or `stored`; `length` rows are kept ready."""
+    """The positions called `kind`: a key of `FORMULAS`, `learned` or `stored`; `length` rows are kept ready."""
     if kind in FORMULAS:
         return SinusoidalPositions(d_model, length, FORMULAS[kind])
     return TablePositions(d_model, length, learned=kind == "learned")

@@ -14,7 +14,7 @@ from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import BlockConfig, EncoderBlock
 from transformer.layers.norms import layer_norm
-from transformer.layers.positions import positions
+from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.checks import at_least, heads_fit, one_of, probability
 from transformer.models.seq2seq import check_ids
 
@@ -41,7 +41,7 @@ class EncoderConfig:
     norm_after_stack: bool = False
     attention_bias: bool = True
     activation: Literal["relu", "gelu"] = "relu"
-    positions: Literal["sinusoidal", "learned", "stored"] = "sinusoidal"
+    positions: Literal["sinusoidal", "doubled", "none", "learned", "stored"] = "sinusoidal"
     position_axis: Literal["sequence", "batch"] = "sequence"
     max_length: int = 512
     scale_embedding: bool = False
@@ -52,7 +52,7 @@ class EncoderConfig:
         at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", ("relu", "gelu"))
-        one_of(self, "positions", ("sinusoidal", "learned", "stored"))
+        one_of(self, "positions", POSITION_KINDS)
         one_of(self, "position_axis", ("sequence", "batch"))
         probability(self, "dropout", "attention_dropout")
         heads_fit(self.d_model, self.n_heads)

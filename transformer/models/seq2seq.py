@@ -18,7 +18,7 @@ from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
-from transformer.layers.positions import positions
+from transformer.layers.positions import POSITION_KINDS, positions
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Seq2SeqConfig:
         for name, choices in (
             ("norm", ("torch", "annotated")),
             ("activation", ("relu", "gelu")),
-            ("positions", ("sinusoidal", "learned", "stored")),
+            ("positions", POSITION_KINDS),
         ):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is not known: choose one of {', '.join(choices)}")

@@ -1,0 +1,59 @@
+"""The names that a checkpoint may ask for, and nothing else: what the known layouts need."""
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Global(NamedTuple):
+    """A name that a pickle asks Python to import."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+ITEM_BYTES: dict[str, int] = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+"""The kinds of numbers that are read, with the bytes that one takes; others are refused by name."""
+
+_STORAGE_KINDS = {
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+}
+STORAGES: dict[Global, str] = {Global("torch", f"{kind}Storage"): dtype for kind, dtype in _STORAGE_KINDS.items()}
+"""torch's names for a block of numbers of one kind."""
+
+ORDERED_DICT = Global("collections", "OrderedDict")
+NAMESPACE = Global("argparse", "Namespace")
+TENSOR = Global("torch._utils", "_rebuild_tensor_v2")
+PARAMETER = Global("torch._utils", "_rebuild_parameter")
+SIZE = Global("torch", "Size")
+DEVICE = Global("torch", "device")
+DTYPES = frozenset(Global("torch", name) for name in ITEM_BYTES)
+
+ALLOWED = frozenset({ORDERED_DICT, NAMESPACE, TENSOR, PARAMETER, SIZE, DEVICE, *STORAGES, *DTYPES})
+"""Every name that reading may resolve."""
+
+SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [Namespace]
+"""What `torch.load(weights_only=True)` must be told to accept beyond its own list: a plain bag of options."""

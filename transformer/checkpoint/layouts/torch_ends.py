@@ -1,0 +1,89 @@
+"""What people put around torch's layers, under any name: embeddings, positions, a projection.
+
+Roles are told from shapes first (a matrix with a bias beside it is no embedding) and from words in the name second;
+what stays open is asked.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from transformer.checkpoint.contents import Shape
+from transformer.checkpoint.layouts.base import Source
+from transformer.checkpoint.questions import Answers, choice
+
+_POSITION = re.compile(r"pos|(?:^|[._])pe(?:$|[._])", re.IGNORECASE)
+_PROJECTION = re.compile(
+    r"gener|proj|head|logit|vocab_out|(?:^|[._])(?:fc|out|output|linear|classifier)\d*[._]weight$", re.I
+)
+_TARGET = re.compile(r"tgt|trg|target|dec|out", re.IGNORECASE)
+_SOURCE = re.compile(r"src|source|enc|inp", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that are added to positions: a parameter (`learned`) or a buffer (`stored`)."""
+
+    source: Source
+    length: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The tensors around the layers by role."""
+
+    embeddings: tuple[str, ...]
+    projection: str | None
+    projection_bias: str | None
+    tables: tuple[Table, ...]
+
+
+def find_ends(shapes: Mapping[str, Shape], used: Iterable[str], d_model: int) -> Ends:
+    """The role of each tensor that is not part of a layer, as far as shapes and names tell it."""
+    taken = set(used)
+    free = {name: shape for name, shape in shapes.items() if name not in taken}
+    tables = {name: table for name, shape in free.items() if (table := _table(name, shape, d_model))}
+    wide = [name for name, shape in free.items() if len(shape) == 2 and shape[1] == d_model and name not in tables]
+    biased = [name for name in wide if free.get(_bias(name)) == (free[name][0],)]
+    unbiased = [name for name in wide if name not in biased and _PROJECTION.search(name)]
+    if len(unbiased) == len(wide):
+        unbiased = unbiased[1:]  # something has to be the embedding
+    projection = next(iter([*biased, *unbiased]), None)
+    return Ends(
+        embeddings=tuple(name for name in wide if name not in biased and name not in unbiased),
+        projection=projection,
+        projection_bias=_bias(projection) if projection in biased else None,
+        tables=tuple(tables.values()),
+    )
+
+
+def source_and_target(embeddings: tuple[str, ...], answers: Answers) -> tuple[str, str]:
+    """Which embedding reads the source and which the target; one alone reads both. Asked where names do not tell."""
+    if len(embeddings) == 1:
+        return embeddings[0], embeddings[0]
+    target = next((name for name in embeddings if _TARGET.search(name) and not _SOURCE.search(name)), None)
+    source = next((name for name in embeddings if _SOURCE.search(name) and name != target), None)
+    if source and target:
+        return source, target
+    why = "the order of the file"
+    source = choice(answers, "source_embedding", "Which tensor embeds the source?", embeddings, why)
+    others = tuple(name for name in embeddings if name != source)
+    return source, choice(answers, "target_embedding", "Which tensor embeds the target?", others, why)
+
+
+def _bias(name: str) -> str:
+    return f"{name.removesuffix('weight')}bias"
+
+
+def _table(name: str, shape: Shape, d_model: int) -> Table | None:
+    """A positional table: named like one, d_model wide; perhaps with an axis for the batch."""
+    if not _POSITION.search(name) or not shape or shape[-1] != d_model:
+        return None
+    kind = "learned" if name.endswith("weight") else "stored"
+    if len(shape) == 2:
+        return Table(Source(name), shape[0], kind)
+    if len(shape) == 3 and 1 in shape[:2]:
+        axis = 0 if shape[0] == 1 else 1
+        return Table(Source(name, extra_axis=axis), shape[1 - axis], kind)
+    return None

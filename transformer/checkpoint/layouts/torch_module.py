@@ -1,0 +1,138 @@
+"""A module around torch.nn.Transformer, or around stacks of its encoder and decoder layers, under any names.
+
+Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorch tutorials).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from transformer.checkpoint.contents import Contents
+from transformer.checkpoint.layouts.base import Fit, Source, linear, size
+from transformer.checkpoint.layouts.torch_ends import Ends, find_ends, source_and_target
+from transformer.checkpoint.layouts.torch_layers import Stack, layer, stacks, templates
+from transformer.checkpoint.questions import Answers, choice, heads_question, mark_questions
+from transformer.models.seq2seq import preset
+
+TEMPLATE = "a layer that torch's stack copied, and that never runs itself"
+
+
+class TorchModule:
+    """An encoder-decoder of torch's layers."""
+
+    name = "torch"
+    title = "a module around torch.nn.Transformer"
+
+    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
+        """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
+        shapes = contents.shapes
+        found = stacks(shapes)
+        encoder = next((stack for stack in found if not stack.decodes), None)
+        decoder = next((stack for stack in found if stack.decodes), None)
+        if encoder is None or decoder is None:
+            return None
+        first = f"{encoder.path}0"
+        bias = f"{first}.self_attn.in_proj_bias" in shapes
+        d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1), (f"{decoder.path}0.norm1.weight", 0))
+        normed = f"{encoder.norm}.weight" in shapes or f"{decoder.norm}.weight" in shapes
+        sources = _layers(encoder, decoder, bias, normed)
+        unused = templates(shapes)
+        ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
+        used = {source.name for source in sources.values() if source.name} | ignored.keys()
+        ends = find_ends(shapes, used, d_model)
+        options, ends_sources, copies = _ends(contents, answers, ends)
+        config = preset(
+            "torch",
+            **options,
+            d_model=d_model,
+            n_heads=answers.ask(heads_question(d_model)),
+            d_ff=size(shapes, (f"{first}.linear1.weight", 0)),
+            n_encoder_layers=encoder.count,
+            n_decoder_layers=decoder.count,
+            norm_first=choice(
+                answers, "norm_first", "Does the norm stand before each sub-layer?", (False, True), "torch's default"
+            ),
+            activation=choice(
+                answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), "torch's default"
+            ),
+            scale_embedding=choice(
+                answers,
+                "scale_embedding",
+                "Are embeddings multiplied by the root of d_model?",
+                (True, False),
+                "as in the paper",
+            ),
+            norm_after_stack=normed,
+            attention_bias=bias,
+            **mark_questions(answers),
+        )
+        return Fit(
+            architecture="seq2seq",
+            config=config,
+            sources=sources | ends_sources,
+            reasons=(
+                f"{encoder.count} layers of nn.TransformerEncoderLayer at {encoder.path}",
+                f"{decoder.count} layers of nn.TransformerDecoderLayer at {decoder.path}",
+            ),
+            copies=copies,
+            ignored=ignored,
+        )
+
+    def typical_names(self) -> Iterable[str]:
+        """The names of nn.Transformer with one layer, and what stands around it."""
+        stacked = _layers(
+            Stack("transformer.encoder.layers.", 1, decodes=False),
+            Stack("transformer.decoder.layers.", 1, decodes=True),
+            bias=True,
+            normed=True,
+        )
+        ends = ("src_embed.weight", "tgt_embed.weight", "generator.weight", "generator.bias")
+        return [*(source.name for source in stacked.values() if source.name), *ends]
+
+
+def _layers(encoder: Stack, decoder: Stack, bias: bool, normed: bool) -> dict[str, Source]:
+    """The layers, and the norms after them."""
+    sources: dict[str, Source] = {}
+    for ours, stack in (("encoder", encoder), ("decoder", decoder)):
+        for i in range(stack.count):
+            sources |= layer(f"{ours}.{i}", f"{stack.path}{i}", stack.decodes, bias)
+        if normed:
+            sources |= linear(f"{ours}_norm", stack.norm, has_bias=bias)
+    return sources
+
+
+def _ends(
+    contents: Contents, answers: Answers, ends: Ends
+) -> tuple[dict[str, Any], dict[str, Source], tuple[str, ...]]:
+    """Embeddings, positions and projection: what the config says of them, their sources, and shared ones."""
+    shapes, copies = contents.shapes, []
+    source, target = (
+        source_and_target(ends.embeddings, answers) if ends.embeddings else ("an embedding", "an embedding")
+    )
+    shared = source == target or contents.same(source, target)
+    tied = ends.projection is None or contents.same(ends.projection, target)
+    sources = {"source_embedding.weight": Source(source)}
+    if not shared:
+        sources["target_embedding.weight"] = Source(target)
+    elif source != target:
+        copies.append(target)
+    if not tied:
+        sources["projection.weight"] = Source(ends.projection)
+    elif ends.projection is not None:
+        copies.append(ends.projection)
+    if ends.projection_bias:
+        sources["projection.bias"] = Source(ends.projection_bias)
+    options: dict[str, Any] = {
+        "source_vocab": size(shapes, (source, 0)),
+        "target_vocab": size(shapes, (target, 0)),
+        "tie_embeddings": shared,
+        "tie_projection": tied,
+        "projection_bias": ends.projection_bias is not None,
+    }
+    if ends.tables:
+        first, last = ends.tables[0], ends.tables[-1]
+        options |= {"positions": first.kind, "max_length": first.length}
+        sources |= {"source_positions.table": first.source, "target_positions.table": last.source}
+    else:
+        text = "By which formula are positions computed?"
+        options["positions"] = choice(answers, "positions", text, ("sinusoidal", "doubled", "none"), "as in the paper")
+    return options, sources, tuple(copies)

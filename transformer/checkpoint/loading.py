@@ -1,0 +1,92 @@
+"""From a path to a model that is ready to run: our own folders, and files of every layout that is recognised."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer.capture import watch
+from transformer.checkpoint.contents import Contents
+from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, fill, is_folder, load_folder
+from transformer.checkpoint.layouts import Fit
+from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.places import checked_folder, find_files
+from transformer.checkpoint.reading import read_file
+from transformer.checkpoint.recognition import Recognition, recognise
+from transformer.checkpoint.report import Report
+from transformer.errors import CheckpointError
+
+
+def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
+    """The checkpoint at `path` (a file, or a folder that holds the files), ready to run and watched.
+
+    Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
+    `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
+    assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run.
+
+    Raises:
+        CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
+    """
+    path = Path(path)
+    if path.is_dir() and is_folder(path):
+        if answers:
+            raise CheckpointError(f"{path.name} says all that there is to know: leave out {', '.join(answers)}")
+        return load_folder(checked_folder(path, limits))
+    return build(_recognised(path, limits, answers), name=path.name if path.is_dir() else path.stem)
+
+
+def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:
+    """What the file or folder at `path` is taken for, how surely and why, and what does not fit.
+
+    Raises:
+        CheckpointError: it is missing, cannot be read, or is refused.
+    """
+    return _recognised(Path(path), limits, answers).report
+
+
+def build(recognition: Recognition, name: str) -> Checkpoint:
+    """The model that was recognised.
+
+    Raises:
+        CheckpointError: it fits no layout; the message is the report.
+    """
+    if recognition.fit is None or not recognition.report.fits:
+        raise CheckpointError(recognition.report.text)
+    return Checkpoint(
+        name=name,
+        model=_model(recognition.fit, recognition.contents.tensors, recognition.contents.source),
+        assumptions=recognition.report.assumptions,
+    )
+
+
+def read(path: Path, limits: ReadLimits) -> Contents:
+    """The weights of one file, or of a folder's encoder and decoder together.
+
+    Raises:
+        CheckpointError: as `load`.
+    """
+    files = find_files(path)
+    parts = {part: read_file(file, limits) for part, file in files.items()}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    tensors = {f"{part}.{name}": t for part, contents in parts.items() for name, t in contents.tensors.items()}
+    formats = sorted({contents.format for contents in parts.values()})
+    return Contents(source=path.name, tensors=tensors, format=" and ".join(formats))
+
+
+def _recognised(path: Path, limits: ReadLimits, answers: Mapping[str, Any]) -> Recognition:
+    return recognise(read(path, limits), answers)
+
+
+def _model(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> nn.Module:
+    """Our model with the foreign weights, in double precision if that is how they were kept."""
+    model_type, _ = ARCHITECTURES[fit.architecture]
+    with torch.random.fork_rng(devices=[]):
+        model = model_type(fit.config)
+    if all(t.dtype == torch.float64 for t in tensors.values() if t.is_floating_point()):
+        model.double()
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    fill(model, {name: place.take(tensors, shapes[name]) for name, place in fit.sources.items()}, source)
+    return watch(model.eval())
