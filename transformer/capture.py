@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from transformer.axes import Axis
 from transformer.errors import RecordError
 from transformer.layers.attention import DotProductAttention
-from transformer.record import AttentionMap, QueriesKeys, Source, Weights
+from transformer.record import AttentionMap
+from transformer.sources import QueriesKeys, Source, Weights
 
 
 @runtime_checkable

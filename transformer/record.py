@@ -6,10 +6,9 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,135 +17,10 @@ from torch import Tensor
 
 from transformer.axes import Axis
 from transformer.errors import RecordError
-from transformer.layers.masks import Mask
+from transformer.sources import ROWS_AT_ONCE, Source, row_groups
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-ROWS_AT_ONCE = 256
-"""Queries whose scores are held at one time while a long map is reduced."""
-
-
-@dataclass(frozen=True, eq=False)
-class QueriesKeys:
-    """The inputs of one softmax, for a whole batch."""
-
-    q: Float[Tensor, "batch head query d_k"]
-    k: Float[Tensor, "batch head key d_k"]
-    mask: Mask
-    scale: float
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads."""
-        return self.q.shape[1]
-
-    @property
-    def n_queries(self) -> int:
-        """Positions that ask."""
-        return self.q.shape[2]
-
-    @property
-    def n_keys(self) -> int:
-        """Positions that answer."""
-        return self.k.shape[2]
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory that the record holds on to."""
-        mask = 0 if self.mask.keys is None else self.mask.keys.nbytes
-        return self.q.nbytes + self.k.nbytes + mask
-
-    @cached_property
-    def _log_sums(self) -> Float[Tensor, "batch head query"]:
-        """Each row's log-sum-exp, as far as it is known; NaN where it is not."""
-        return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype)
-
-    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
-        """Who of `rows` may see whom; None when every key is visible."""
-        return self.mask.rows(rows.start, rows.stop, self.n_queries, self.n_keys, batch)
-
-    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Scaled dot products, before the mask."""
-        return (self.q[batch, head, rows] @ self.k[batch, head, keys].T).mul_(self.scale)
-
-    def masked_scores(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
-        """Scores of whole rows with minus infinity where the mask hides; their log-sum-exp is kept."""
-        scores = self.scores(batch, head, rows, slice(0, self.n_keys))
-        visible = self.visible(batch, rows)
-        if visible is not None:
-            scores.masked_fill_(~visible.to(scores.device), -torch.inf)
-        return scores
-
-    def log_sums(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query 1"]:
-        """log of the softmax's denominator, row by row; minus infinity for a row that sees nothing."""
-        known = self._log_sums[batch, head, rows]
-        if bool(known.isnan().any()):
-            known.copy_(self.masked_scores(batch, head, rows).logsumexp(-1))
-        return known[:, None]
-
-    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Softmax of the masked scores; a row that sees nothing is all zeros, as the fused attention leaves it."""
-        whole = keys.start == 0 and keys.stop == self.n_keys
-        if whole:
-            weights = self.masked_scores(batch, head, rows).softmax(-1)
-        else:
-            weights = self.scores(batch, head, rows, keys).sub_(self.log_sums(batch, head, rows)).exp_()
-        visible = self.visible(batch, rows)
-        if visible is not None:
-            weights.masked_fill_(~visible[:, keys].to(weights.device), 0.0)
-        return weights
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """Attention weights that are small enough to be kept as they are (a recurrent decoder's)."""
-
-    values: Float[Tensor, "batch head query key"]
-
-    @classmethod
-    def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
-        """The steps of a recurrent decoder, one after the other."""
-        return cls(torch.cat([step.values for step in steps], dim=2))
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads."""
-        return self.values.shape[1]
-
-    @property
-    def n_queries(self) -> int:
-        """Positions that ask."""
-        return self.values.shape[2]
-
-    @property
-    def n_keys(self) -> int:
-        """Positions that answer."""
-        return self.values.shape[3]
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory that the record holds on to."""
-        return self.values.nbytes
-
-    def visible(self, batch: int, rows: slice) -> None:
-        """Nothing is hidden: weights on masked keys would show."""
-        return None
-
-    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Natural logarithms of the weights: the scores up to a constant a row, which the softmax does not see."""
-        return self.weights(batch, head, rows, keys).log()
-
-    def masked_scores(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
-        """As `scores`, for whole rows."""
-        return self.scores(batch, head, rows, slice(0, self.n_keys))
-
-    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """The kept weights."""
-        return self.values[batch, head, rows, keys]
-
-
-Source = QueriesKeys | Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +40,22 @@ class Picture:
     def title(self) -> str:
         """Site and head in one line."""
         return f"{self.site} · {self.head}"
+
+    def reduced(self, size: int) -> "Picture":
+        """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""
+        tall, wide = block_length(len(self.queries), size), block_length(len(self.keys), size)
+        if tall == wide == 1:
+            return self
+        values = _blocks(_blocks(torch.from_numpy(self.values), wide, "max", -1), tall, "max", -2)
+        visible = _blocks(_blocks(torch.from_numpy(self.visible).float(), wide, "max", -1), tall, "max", -2) > 0
+        return replace(
+            self,
+            values=values.numpy(),
+            visible=visible.numpy(),
+            queries=self.queries.kept(range(0, len(self.queries), tall)),
+            keys=self.keys.kept(range(0, len(self.keys), wide)),
+            notes=(*self.notes, f"blocks of {tall} x {wide} cells are shown by their maximum"),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,35 +120,25 @@ class AttentionMap:
 
     def row_sums(self, head: int) -> Float[np.ndarray, " query"]:
         """1 for every row that sees something: a check, not a decoration."""
-        n_queries = self.shape[0]
-        parts = [
-            self._weights(self._head(head), rows, slice(0, self.shape[1])).sum(-1) for rows in _row_groups(n_queries)
-        ]
+        head, keys = self._head(head), slice(0, self.shape[1])
+        parts = [self._weights(head, rows, keys).sum(-1) for rows in row_groups(slice(0, self.shape[0]))]
         return torch.cat(parts).numpy()
 
     def overview(
         self, head: int, size: int = 256, reduce: Literal["max", "mean"] = "max"
     ) -> Float[np.ndarray, "block_query block_key"]:
-        """The map in at most `size` x `size` blocks, each the maximum or mean of its cells; exact, and never held whole.
+        """The map in at most `size` x `size` blocks, each the maximum or mean of its cells; never held whole.
 
         Block edges are `block_length(n, size)` apart; the last block may be smaller.
         """
         head = self._head(head)
         n_queries, n_keys = self.shape
         tall, wide = block_length(n_queries, size), block_length(n_keys, size)
-        rows_at_once = max(1, ROWS_AT_ONCE // tall) * tall
         parts = []
-        for start in range(0, n_queries, rows_at_once):
-            rows = slice(start, min(start + rows_at_once, n_queries))
-            scores = self.source.masked_scores(self.batch, head, rows)
-            if isinstance(self.source, QueriesKeys):
-                scores -= _finite(scores.logsumexp(-1, keepdim=True))
-            scores = scores[:, :n_keys]
-            if reduce == "max":
-                parts.append(_blocks(_blocks(scores, wide, "max", -1), tall, "max", -2).exp())
-            else:
-                parts.append(_blocks(_blocks(scores.exp(), wide, "mean", -1), tall, "mean", -2))
-        return torch.cat(parts).cpu().numpy()
+        for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
+            weights = self._weights(head, rows, slice(0, n_keys))
+            parts.append(_blocks(_blocks(weights, wide, reduce, -1), tall, reduce, -2))
+        return torch.cat(parts).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""
@@ -307,7 +187,7 @@ class AttentionMap:
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""
-        from transformer.figures.heatmap import heatmap  # figures read records: imported only when a figure is asked for
+        from transformer.figures.heatmap import heatmap  # figures read records, so not at the top
 
         return heatmap(self.picture(head, words, special))
 
@@ -356,8 +236,8 @@ class Record(Mapping[str, AttentionMap]):
         return sum(attention.source.kept_bytes for attention in self.maps.values())
 
     def npz(self) -> bytes:
-        """Everything as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask`, and the labels of both axes."""
-        arrays: dict[str, np.ndarray] = {}
+        """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes."""
+        arrays: dict[str, Any] = {}
         for site, attention in self.maps.items():
             arrays[site] = attention.all_weights()
             arrays[f"{site}.mask"] = attention.mask()
@@ -377,15 +257,6 @@ def block_length(n: int, size: int) -> int:
     if size < 1:
         raise RecordError(f"size={size} is too small for an overview: choose at least 1")
     return max(1, -(-n // size))
-
-
-def _row_groups(n_queries: int) -> list[slice]:
-    return [slice(start, min(start + ROWS_AT_ONCE, n_queries)) for start in range(0, n_queries, ROWS_AT_ONCE)]
-
-
-def _finite(log_sums: Tensor) -> Tensor:
-    """Log-sums with 0 for rows that see nothing, so that their weights come out as 0 and not as undefined."""
-    return log_sums.masked_fill(log_sums == -torch.inf, 0.0)
 
 
 def _blocks(x: Tensor, length: int, reduce: str, dim: int) -> Tensor:

@@ -1,5 +1,6 @@
 """Masks: structured and dense say the same, and hide exactly what they should."""
 
+import pytest
 import torch
 
 from transformer.layers import masks
@@ -38,15 +39,27 @@ def test_fewer_queries_than_keys_are_the_last_ones() -> None:
     assert visible[0, 0].tolist() == [[True, True, True, True, False], [True] * 5]
 
 
-def test_rows_are_rows_of_the_dense_mask() -> None:
+def test_a_part_is_a_part_of_the_dense_mask() -> None:
     for mask in (masks.padding(IDS, 0), masks.causal(IDS, 0), Mask(causal=True)):
         dense = mask.dense(5, 5, CPU)
         assert dense is not None
         for batch in range(2):
             whole = dense.expand(2, 1, 5, 5)[batch, 0]
-            rows = mask.rows(1, 4, 5, 5, batch)
-            assert rows is not None
-            assert torch.equal(rows.expand(3, 5), whole[1:4])
+            part = mask.part(slice(1, 4), slice(2, 5), 5, 5, batch)
+            assert part is not None
+            assert torch.equal(part.expand(3, 3), whole[1:4, 2:5])
+
+
+@pytest.mark.parametrize("n_queries", [2, 5, 7])
+def test_before_the_edge_all_is_visible_and_after_it_nothing(n_queries: int) -> None:
+    for mask in (Mask(), masks.padding(IDS, 0), masks.causal(IDS, 0), Mask(causal=True)):
+        dense = mask.dense(n_queries, 5, CPU)
+        for rows in (slice(0, 1), slice(1, 2), slice(0, n_queries)):
+            edge = mask.edge(rows, n_queries, 5)
+            whole = torch.ones(1, 1, n_queries, 5, dtype=torch.bool) if dense is None else dense
+            seen = whole.expand(-1, 1, n_queries, 5)[:, 0, rows]
+            assert seen[..., : edge.start].all()
+            assert not seen[..., edge.stop :].any()
 
 
 def test_fused_causal_equals_dense_causal() -> None:

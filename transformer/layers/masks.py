@@ -32,17 +32,26 @@ class Mask:
             visible = past[None, None] if visible is None else visible & past
         return visible
 
-    def rows(self, start: int, stop: int, n_queries: int, n_keys: int, batch: int) -> Bool[Tensor, "#query key"] | None:
-        """The part of the mask that queries `start:stop` of one batch element see; memory is rows x keys only."""
+    def part(
+        self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int
+    ) -> Bool[Tensor, "#query key"] | None:
+        """What `rows` may see of `keys` in one batch element; memory is that of the part. None when all is visible."""
         visible = None
         if self.causal:
             offset = n_keys - n_queries
-            query = torch.arange(start + offset, stop + offset)[:, None]
-            visible = torch.arange(n_keys)[None, :] <= query
+            query = torch.arange(rows.start + offset, rows.stop + offset)[:, None]
+            visible = torch.arange(keys.start, keys.stop)[None, :] <= query
         if self.keys is not None:
-            real = self.keys[batch].cpu()[None, :]
+            real = self.keys[batch, keys].cpu()[None, :]
             visible = real if visible is None else visible & real
         return visible
+
+    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Keys before it are visible to all of `rows` in every batch element, keys after it to none of them."""
+        offset = n_keys - n_queries
+        start = rows.start + offset + 1 if self.causal else n_keys
+        stop = rows.stop + offset if self.causal else n_keys
+        return slice(0 if self.keys is not None else max(0, min(start, n_keys)), max(0, min(stop, n_keys)))
 
 
 def padding(ids: Int[Tensor, "batch key"], pad_id: int) -> Mask:
