@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from transformer.errors import RecordError
 from transformer.figures import labels, marks
-from transformer.figures.theme import SEQUENTIAL, Theme, template, theme
+from transformer.figures.theme import SEQUENTIAL, Theme, legend, template, theme
 from transformer.record import Picture
 
 CLICKABLE_CELLS = 10_000
@@ -41,11 +41,15 @@ def heatmap(
     """
     n_queries, n_keys = picture.values.shape
     if selected is not None and not (0 <= selected[0] < n_queries and 0 <= selected[1] < n_keys):
-        raise RecordError(f"selected={selected} is not in a map of {n_queries} queries and {n_keys} keys: choose a cell")
+        raise RecordError(
+            f"selected={selected} is not in a map of {n_queries} queries and {n_keys} keys: choose a cell"
+        )
     colours, scale = theme(dark), _scale(picture, relative)
     figure = go.Figure(layout=_layout(picture, scale, selected, dark))
     if not picture.values.size:
-        figure.add_annotation(text="No tokens are left to show.", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+        figure.add_annotation(
+            text="No tokens are left to show.", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5
+        )
         return figure
     figure.add_trace(_cells(picture, scale, colours))
     marks.add_masked(figure, picture, colours)
@@ -125,7 +129,6 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
     if picture.notes:
         title["subtitle"] = dict(text=labels.safe("; ".join(picture.notes)), font=dict(size=12))
-    legend = dict(orientation="h", x=0, xanchor="left", y=4 / (top + down + foot), yref="container", yanchor="bottom")
     return dict(
         template=template(dark),
         title=title,
@@ -135,7 +138,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
         hovermode="closest",
         hoverdistance=-1,
         barmode="overlay",
-        legend=dict(**legend, itemclick=False, itemdoubleclick=False),
+        legend=legend(y=4 / (top + down + foot), yref="container", yanchor="bottom"),
         **_axes(picture, selected or (None, None), (across, down), upright),
     )
 

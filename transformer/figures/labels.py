@@ -26,7 +26,7 @@ _CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)},
 
 def safe(text: str) -> str:
     """`text` as Plotly draws it letter by letter: no markup, TeX, placeholder or control character; never invisible."""
-    if not text.strip():
+    if not text.replace(WORD_START, " ").strip():
         text = "␣" * len(text) or "(empty)"
     return text.replace(WORD_START, SPACE).translate(_CONTROLS).translate(_ENTITIES)
 

@@ -1,10 +1,10 @@
-"""What a heatmap draws over its colours: masked cells, cells without a number, the selected pair, targets for clicks."""
+"""What a heatmap draws over its colours: masked cells, cells without a number, the marked pair, targets for clicks."""
 
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Int
 
-from transformer.figures.theme import Theme
+from transformer.figures.theme import Theme, crossed, hatched
 from transformer.record import Picture
 
 MASKED = "masked: this query may not see this key"
@@ -50,11 +50,7 @@ def add_masked(figure: go.Figure, picture: Picture, colours: Theme) -> None:
             hoverinfo="skip",
             selected=_STAYS,
             unselected=_STAYS,
-            marker=dict(
-                color=colours.masked,
-                line=dict(width=1, color=colours.masked),
-                pattern=dict(shape="/", size=6, solidity=0.15, bgcolor=colours.masked, fgcolor=colours.hatch),
-            ),
+            marker=hatched(colours),
         )
     )
     figure.add_trace(
@@ -83,7 +79,7 @@ def add_not_finite(figure: go.Figure, picture: Picture, colours: Theme) -> None:
             showlegend=True,
             selected=_STAYS,
             unselected=_STAYS,
-            marker=dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen)),
+            marker=crossed(colours),
             hovertemplate=hover(NOT_FINITE),
         )
     )
@@ -97,7 +93,7 @@ def add_click_targets(figure: go.Figure, picture: Picture) -> None:
             x=keys,
             y=queries,
             customdata=np.stack([queries, keys], axis=1).tolist(),
-            text=[_words(picture, query, key) for query, key in zip(queries, keys, strict=True)],
+            text=[_words(picture, query, key) for query, key in np.ndindex(picture.values.shape)],
             mode="markers",
             name="cells",
             showlegend=False,

@@ -6,6 +6,7 @@ Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -61,6 +62,25 @@ DARK = Theme(
 def theme(dark: bool) -> Theme:
     """The colours for a dark or a light page."""
     return DARK if dark else LIGHT
+
+
+def hatched(colours: Theme) -> dict[str, Any]:
+    """The marker of bars that stand for masked cells."""
+    return dict(
+        color=colours.masked,
+        line=dict(width=1, color=colours.masked),
+        pattern=dict(shape="/", size=6, solidity=0.15, bgcolor=colours.masked, fgcolor=colours.hatch),
+    )
+
+
+def crossed(colours: Theme) -> dict[str, Any]:
+    """The marker of cells that hold no finite number."""
+    return dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen))
+
+
+def legend(**place: Any) -> dict[str, Any]:
+    """A row of names that explains and does nothing else; `place` says where it stands."""
+    return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **place)
 
 
 def template(dark: bool) -> go.layout.Template:

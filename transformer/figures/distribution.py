@@ -1,0 +1,211 @@
+"""One output step: what could have been written next, and where the decoder looked when it was."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import plotly.graph_objects as go
+
+from transformer.errors import RecordError
+from transformer.figures import labels
+from transformer.figures.marks import MASKED, NOT_FINITE, is_probability
+from transformer.figures.theme import Theme, crossed, hatched, legend, template, theme
+from transformer.record import Picture
+
+PROBABILITY = dict(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
+"""Every probability here is drawn on the same scale, so steps compare."""
+
+_BAR = 24
+"""Pixels from one bar to the next."""
+
+
+class Candidate(Protocol):
+    """A token that could be written next."""
+
+    @property
+    def text(self) -> str:
+        """The token."""
+
+    @property
+    def probability(self) -> float:
+        """Its probability."""
+
+
+class WrittenStep(Protocol):
+    """One written token, and the likeliest ones at its place."""
+
+    @property
+    def text(self) -> str:
+        """The token that was written."""
+
+    @property
+    def probability(self) -> float:
+        """Its probability."""
+
+    @property
+    def rank(self) -> int:
+        """Its place among all tokens; 0 is the likeliest."""
+
+    @property
+    def likeliest(self) -> Sequence[Candidate]:
+        """The likeliest tokens, best first."""
+
+
+def next_tokens(step: WrittenStep, *, dark: bool = False) -> go.Figure:
+    """The likeliest next tokens as bars of probability, on a scale from 0 to 1.
+
+    The written token is marked; it has a bar also if it is not among the likeliest. The last bar is all other tokens
+    together, so the bars sum to 1.
+    """
+    colours = theme(dark)
+    rows = [(candidate.text, candidate.probability) for candidate in step.likeliest]
+    written = next((i for i, (text, _) in enumerate(rows) if text == step.text), step.rank)
+    if written >= len(rows):
+        written = len(rows)
+        rows.append((step.text, step.probability))
+    others = max(0.0, 1.0 - sum(probability for _, probability in rows))
+    names = [labels.short(text) for text, _ in rows] + ["all others"]
+    names[written] = f"<b>{names[written]}</b>"
+    hovers = [f"{labels.isolated(text)}<br>probability {p:.6g}" for text, p in rows]
+    hovers[written] += f"<br>written; place {step.rank + 1} of all tokens"
+    hovers.append(f"all other tokens together<br>probability {others:.6g}")
+    values = [probability for _, probability in rows] + [others]
+    texts = [f"{value:.3f}" for value in values]
+    texts[written] = f"<b>{texts[written]}  ◀ written</b>"
+    figure = go.Figure(
+        go.Bar(
+            x=values,
+            y=list(range(len(values))),
+            orientation="h",
+            text=texts,
+            textposition="outside",
+            cliponaxis=False,
+            hovertext=hovers,
+            hovertemplate="%{hovertext}<extra></extra>",
+            marker=dict(color=_bar_colours(len(values), written, colours)),
+        )
+    )
+    figure.update_layout(
+        template=template(dark),
+        height=70 + _BAR * len(values),
+        margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
+        bargap=0.25,
+        showlegend=False,
+        xaxis=dict(**PROBABILITY, title="probability of the next token", side="bottom"),
+        yaxis=dict(
+            tickvals=list(range(len(names))),
+            ticktext=names,
+            range=[len(names) - 0.5, -0.5],
+            showgrid=False,
+            fixedrange=True,
+        ),
+    )
+    return figure
+
+
+def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bool = False) -> go.Figure:
+    """Where one head looked at one step: a bar for each key, and a diamond for the mean of all heads.
+
+    `picture` and `average` are maps of one site; `step` is their query. Weights are on a scale from 0 to 1.
+
+    Raises:
+        RecordError: `step` is no query of the picture, the maps differ in size, or they do not hold weights.
+    """
+    n_queries, n_keys = picture.values.shape
+    if not 0 <= step < n_queries:
+        raise RecordError(f"step={step} is not in {picture.site}: choose 0 to {n_queries - 1}")
+    if average.values.shape != picture.values.shape:
+        raise RecordError(
+            f"average has the shape {average.values.shape}, the picture {picture.values.shape}: take both from one site"
+        )
+    if not (is_probability(picture) and is_probability(average)):
+        raise RecordError(f"unit={picture.unit!r} cannot be drawn as weights: ask for a picture without scores=True")
+    colours, keys = theme(dark), list(range(n_keys))
+    values, visible = picture.values[step], picture.visible[step]
+    figure = go.Figure(
+        go.Bar(
+            x=keys,
+            y=values,
+            name=picture.head,
+            marker=dict(color=colours.accent),
+            hovertemplate=f"%{{x}}<br>{labels.safe(picture.head)}: weight %{{y:.6~g}}<extra></extra>",
+        )
+    )
+    if average.head != picture.head:
+        figure.add_trace(_average(average, step, colours))
+    if not visible.all():
+        figure.add_trace(_masked(visible, colours))
+    missing = np.flatnonzero(visible & ~np.isfinite(values))
+    if len(missing):
+        figure.add_trace(_missing(missing, colours))
+    figure.update_layout(_step_layout(picture, step, dark))
+    return figure
+
+
+def _bar_colours(count: int, written: int, colours: Theme) -> list[str]:
+    """One colour for candidates, one for the written token, a faint one for all others."""
+    return [colours.second if i == written else colours.accent for i in range(count - 1)] + [colours.hatch]
+
+
+def _average(average: Picture, step: int, colours: Theme) -> go.Scatter:
+    shown = average.visible[step]
+    return go.Scatter(
+        x=np.flatnonzero(shown),
+        y=average.values[step][shown],
+        mode="markers",
+        name=average.head,
+        marker=dict(symbol="diamond", size=9, color=colours.second, line=dict(width=1.5, color=colours.paper)),
+        hovertemplate=f"%{{x}}<br>{labels.safe(average.head)}: weight %{{y:.6~g}}<extra></extra>",
+    )
+
+
+def _masked(visible: np.ndarray, colours: Theme) -> go.Bar:
+    hidden = np.flatnonzero(~visible)
+    return go.Bar(
+        x=hidden,
+        y=np.ones(len(hidden)),
+        width=1,
+        name="masked",
+        marker=hatched(colours),
+        hovertemplate=f"%{{x}}<br>{MASKED}<extra></extra>",
+    )
+
+
+def _missing(keys: np.ndarray, colours: Theme) -> go.Scatter:
+    return go.Scatter(
+        x=keys,
+        y=np.zeros(len(keys)),
+        mode="markers",
+        name=NOT_FINITE,
+        marker=crossed(colours),
+        hovertemplate=f"%{{x}}<br>{NOT_FINITE}<extra></extra>",
+    )
+
+
+def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
+    wide = round(labels.width(picture.keys.texts))
+    return dict(
+        template=template(dark),
+        title=dict(
+            text=f"{labels.safe(picture.title)}<br>query: {labels.isolated(picture.queries.labels[step])}",
+            y=1,
+            yref="container",
+            yanchor="top",
+            pad=dict(t=10, l=12),
+        ),
+        height=320 + wide,
+        margin=dict(l=56, r=12, t=88, b=wide + 44),
+        barmode="overlay",
+        bargap=0.2,
+        hovermode="closest",
+        showlegend=True,
+        legend=legend(y=1.02, yanchor="bottom"),
+        xaxis=dict(
+            range=[-0.5, len(picture.keys) - 0.5],
+            showgrid=False,
+            title=f"key: {labels.isolated(picture.keys.name)}",
+            tickangle=-90,
+            **labels.ticks(picture.keys, 22),
+        ),
+        yaxis=dict(**PROBABILITY, title="attention weight (probability)"),
+    )
