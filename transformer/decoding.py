@@ -27,12 +27,12 @@ class Cache(Protocol):
 
 
 @runtime_checkable
-class Marks(Protocol):
-    """The token ids that mean no word."""
+class DecodingConfig(Protocol):
+    """What decoding has to know of a model's config."""
 
     @property
     def pad_id(self) -> int:
-        """Fills up short rows."""
+        """Fills up short rows; -1 if no id does."""
 
     @property
     def bos_id(self) -> int:
@@ -41,6 +41,10 @@ class Marks(Protocol):
     @property
     def eos_id(self) -> int:
         """Ends every target."""
+
+    @property
+    def max_length(self) -> int:
+        """Most positions that the model is made to read or write."""
 
 
 C = TypeVar("C", bound=Cache)
@@ -62,8 +66,8 @@ class Decodable(Stepwise[C], Protocol[C]):
     """What decoding needs of a model (in evaluation mode)."""
 
     @property
-    def config(self) -> Marks:
-        """Where the marks are found."""
+    def config(self) -> DecodingConfig:
+        """Its marks and its length."""
 
     def __call__(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
@@ -120,7 +124,7 @@ def decode(
     if not len(source):
         return []
     marks = model.config
-    never = sorted({marks.pad_id, marks.bos_id} - {marks.eos_id})
+    never = [token for token in {marks.pad_id, marks.bos_id} - {marks.eos_id} if token >= 0]
     reader: Stepwise[Any] = model if cached else _Uncached(model)
     searches = [Search(options, marks.bos_id, marks.eos_id) for _ in range(len(source))]
     active = searches

@@ -3,13 +3,14 @@
 Source: Kudo and Richardson 2018, "SentencePiece".
 """
 
+import io
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sentencepiece
 
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import CheckpointError, InputError, TrainingError
 
 SPACE = "▁"
 """How SentencePiece writes the space before a word."""
@@ -28,7 +29,9 @@ class TextTokenizer:
         try:
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError, TypeError) as error:
-            raise CheckpointError(f"the tokenizer is not a SentencePiece model ({error}): supply a .model file") from error
+            raise CheckpointError(
+                f"the tokenizer is not a SentencePiece model ({error}): supply a .model file"
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> "TextTokenizer":
@@ -112,24 +115,26 @@ class TextTokenizer:
 
 
 def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
-    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end mark are ids 0 to 3."""
-    model = bytearray()
+    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end mark are ids 0 to 3.
 
-    class Sink:
-        def write(self, part: bytes) -> int:
-            model.extend(part)
-            return len(part)
-
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
-        model_writer=Sink(),
-        model_type="bpe",
-        vocab_size=vocab_size,
-        character_coverage=1.0,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        minloglevel=2,
-    )
-    return TextTokenizer(bytes(model))
+    Raises:
+        TrainingError: the sentences do not yield so many pieces, or hold more characters than that.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=1.0,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2]
+        raise TrainingError(f"vocab_size={vocab_size} does not suit the training text: {reason}") from error
+    return TextTokenizer(model.getvalue())

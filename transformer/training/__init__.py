@@ -1,0 +1,1 @@
+"""How each shipped checkpoint was made."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from transformer.errors import TrainingError
+from transformer.tokens.lines import read_lines
 from transformer.tokens.text import TextTokenizer
 
 
@@ -19,55 +18,63 @@ class Pair:
     source: list[int]
     target: list[int]
 
+    @property
+    def n_written(self) -> int:
+        """Tokens that the model has to predict: all of the target but the start mark."""
+        return len(self.target) - 1
+
 
 @dataclass(frozen=True)
-class Batch:
-    """Padded pairs, and how many target tokens count in the loss."""
+class ParallelText:
+    """Two texts: line i of `target` translates line i of `source`."""
 
-    source: Int[Tensor, "batch source"]
-    target: Int[Tensor, "batch target"]
+    source: list[str]
+    target: list[str]
+
+    @classmethod
+    def read(cls, folder: Path, split: str, languages: tuple[str, str]) -> "ParallelText":
+        """Both sides of `folder/split.LANGUAGE`.
+
+        Raises:
+            InputError: a file is missing or is not UTF-8.
+            TrainingError: the sides differ in length, or are empty.
+        """
+        source, target = (read_lines(folder / f"{split}.{language}") for language in languages)
+        if len(source) != len(target):
+            raise TrainingError(
+                f"{split}.{languages[0]} has {len(source)} lines and {split}.{languages[1]} has {len(target)}: "
+                "line i of one must translate line i of the other"
+            )
+        if not source:
+            raise TrainingError(f"{split}.{languages[0]} is empty: put one sentence on each line")
+        return cls(source, target)
+
+    @property
+    def lines(self) -> list[str]:
+        """All source lines, then all target lines."""
+        return [*self.source, *self.target]
+
+    def __len__(self) -> int:
+        return len(self.source)
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file.
+def pairs(
+    text: ParallelText, tokenizer: TextTokenizer, max_tokens: int, subword_dropout: float = 0.0, seed: int = 0
+) -> list[Pair]:
+    """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
-    Raises:
-        TrainingError: the file cannot be read.
+    With `subword_dropout`, words are cut into pieces at random, as `seed` says.
     """
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TrainingError(f"{path} cannot be read as UTF-8 text ({error}): check the path and the encoding") from error
+    if subword_dropout:
+        encoded = tokenizer.sample(text.lines, subword_dropout, seed)
+    else:
+        encoded = [tokenizer.encode(line) for line in text.lines]
+    both = zip(encoded[: len(text)], encoded[len(text) :], strict=True)
+    marked = (Pair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
+    return [p for p in marked if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
 
 
-def read_parallel(folder: Path, split: str, languages: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Both sides of `folder/split.LANGUAGE`, line by line.
-
-    Raises:
-        TrainingError: a file is missing, or the sides differ in length.
-    """
-    source, target = (read_lines(folder / f"{split}.{language}") for language in languages)
-    if len(source) != len(target):
-        raise TrainingError(
-            f"{split}.{languages[0]} has {len(source)} lines and {split}.{languages[1]} has {len(target)}: "
-            "line i of one must translate line i of the other"
-        )
-    return source, target
-
-
-def pairs(source: list[str], target: list[str], tokenizer: TextTokenizer, max_tokens: int) -> list[Pair]:
-    """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out."""
-    encoded = (Pair(tokenizer.source_ids(s), tokenizer.target_ids(t)) for s, t in zip(source, target, strict=True))
-    return [p for p in encoded if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
-
-
-def pad(rows: list[list[int]], pad_id: int) -> Int[Tensor, "batch position"]:
-    """Rows of ids as one tensor, short ones filled up at the end."""
-    width = max(len(row) for row in rows)
-    return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
-
-
-def epoch_batches(data: list[Pair], tokens: int, pad_id: int, seed: int, epoch: int) -> Iterator[Batch]:
+def epoch_batches(data: list[Pair], tokens: int, seed: int, epoch: int) -> Iterator[list[Pair]]:
     """All pairs once, in batches of at most `tokens` source and `tokens` target positions (padding counted).
 
     Lengths are jittered before sorting, so that companions change from epoch to epoch.
@@ -87,5 +94,4 @@ def epoch_batches(data: list[Pair], tokens: int, pad_id: int, seed: int, epoch: 
         groups[-1].append(i)
         width = wider
     for group in torch.randperm(len(groups), generator=generator).tolist():
-        rows = [data[i] for i in groups[group]]
-        yield Batch(pad([r.source for r in rows], pad_id), pad([r.target for r in rows], pad_id))
+        yield [data[i] for i in groups[group]]

@@ -1,0 +1,54 @@
+"""`translate`: sentences in on stdin, translations out on stdout, line by line."""
+
+import argparse
+import sys
+
+from transformer.commands import decoding
+from transformer.corpus import TranslatedLine
+from transformer.tokens.lines import split_lines
+
+NAMED_LINES = 5
+"""How many lines a note names before it only counts."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "translate",
+        help="translate stdin to stdout, one line out per line in",
+        description="Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
+    )
+    decoding.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate stdin to stdout; notes about what was left out go to stderr."""
+    decoding.decoding_options(arguments)  # refused before anything is read
+    lines = split_lines(sys.stdin.buffer.read(), "the input")
+    results = decoding.translated(arguments, lines)
+    text = "".join(result.text.replace("\n", " ") + "\n" for result in results)
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.flush()
+    for note in notes(results, arguments.max_length):
+        sys.stderr.write(f"note: {note}\n")
+    return 0
+
+
+def notes(results: list[TranslatedLine], max_length: int) -> list[str]:
+    """What a reader of the translations has to know: lines that were not read, or not written, to their end."""
+    unread = [number for number, result in enumerate(results, 1) if result.unread]
+    cut = [number for number, result in enumerate(results, 1) if not result.finished]
+    found = []
+    if unread:
+        found.append(f"{_named(unread)} longer than the checkpoint reads: the rest was left out, split such lines")
+    if cut:
+        found.append(f"{_named(cut)} cut at {max_length} tokens: raise --max-length, or split such lines")
+    return found
+
+
+def _named(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"line {numbers[0]} is"
+    more = f" and {len(numbers) - NAMED_LINES} more" if len(numbers) > NAMED_LINES else ""
+    return f"lines {', '.join(map(str, numbers[:NAMED_LINES]))}{more} are"
