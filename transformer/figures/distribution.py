@@ -1,7 +1,7 @@
 """One output step: what could have been written next, and where the decoder looked when it was."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import plotly.graph_objects as go
@@ -19,6 +19,7 @@ _BAR = 24
 """Pixels from one bar to the next."""
 
 
+@runtime_checkable
 class Candidate(Protocol):
     """A token that could be written next."""
 
@@ -31,6 +32,7 @@ class Candidate(Protocol):
         """Its probability."""
 
 
+@runtime_checkable
 class WrittenStep(Protocol):
     """One written token, and the likeliest ones at its place."""
 
