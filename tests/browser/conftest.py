@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, WebSocket, expect, sync_playwright
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests import chromium
@@ -46,6 +46,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests."""
     path = chromium.find_or_install()
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, args=list(chromium.ARGUMENTS))
         yield opened

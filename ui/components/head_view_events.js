@@ -121,7 +121,7 @@ function focusToken(view, side, index) {
   if (below > scroller.scrollTop) scroller.scrollTop = below;
   const made = token(view.columns[side], index);
   made.tabIndex = 0;
-  made.focus({ preventScroll: true });
+  made.focus(); // scrolls the window too, where the view is taller than it
 }
 
 function chipActions(view) {
