@@ -9,7 +9,7 @@ from transformer.axes import WORD_START
 from transformer.beams import BeamTree, Fate, Node
 from transformer.errors import InputError
 from transformer.figures import labels
-from transformer.figures.theme import Theme, legend, template, theme
+from transformer.figures.theme import Theme, ink, legend, template, theme
 
 STEPS_IN_VIEW = 8
 """Columns that are shown at first; the rest is a drag away."""
@@ -46,7 +46,7 @@ def beam_tree(
     colours, rows = theme(dark), layout(tree)
     line = {0, *(node.id for node in tree.lineage(chosen))}
     grown = [node for node in tree.nodes if node.parent is not None]
-    figure = go.Figure(layout=_layout(tree, rows, chosen, dark))
+    figure = ink(go.Figure(layout=_layout(tree, rows, chosen, dark)), colours)
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate == "pruned"), colours.hatch, 1))
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate != "pruned"), colours.faint, 1.5))
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.id in line), colours.second, 4))
@@ -107,7 +107,8 @@ def _nodes(
     faded = fate == "pruned"
     bright = {"kept": colours.accent, "finished": colours.chosen, "pruned": colours.faint, "cut": colours.second}[fate]
     texts = [labels.short(label(node.token), TOKEN_LENGTH) for node in nodes]
-    stays = dict(marker=dict(opacity=1))
+    text_colour = colours.faint if faded else colours.ink
+    stays = dict(marker=dict(opacity=1), textfont=dict(color=text_colour))
     return go.Scatter(
         x=[node.step for node in nodes],
         y=[rows[node.id] for node in nodes],
@@ -118,7 +119,7 @@ def _nodes(
         mode="markers+text",
         name=NAMES[fate],
         textposition="top center",
-        textfont=dict(size=11, color=colours.faint if faded else colours.ink),
+        textfont=dict(size=11, color=text_colour),
         selected=stays,
         unselected=stays,
         marker=dict(

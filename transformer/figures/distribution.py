@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from transformer.errors import RecordError
 from transformer.figures import labels
 from transformer.figures.marks import MASKED, NOT_FINITE, is_probability
-from transformer.figures.theme import Theme, crossed, hatched, legend, template, theme
+from transformer.figures.theme import Theme, crossed, hatched, ink, legend, template, theme
 from transformer.record import Picture
 
 PROBABILITY = dict(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
@@ -102,7 +102,7 @@ def next_tokens(step: WrittenStep, *, dark: bool = False) -> go.Figure:
             fixedrange=True,
         ),
     )
-    return figure
+    return ink(figure, colours)
 
 
 def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bool = False) -> go.Figure:
@@ -140,8 +140,7 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
     missing = np.flatnonzero(visible & ~np.isfinite(values))
     if len(missing):
         figure.add_trace(_missing(missing, colours))
-    figure.update_layout(_step_layout(picture, step, dark))
-    return figure
+    return ink(figure.update_layout(_step_layout(picture, step, dark)), colours)
 
 
 def _bar_colours(count: int, written: int, colours: Theme) -> list[str]:
@@ -189,14 +188,16 @@ def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
     return dict(
         template=template(dark),
         title=dict(
-            text=f"{labels.safe(picture.title)}<br>query: {labels.isolated(picture.queries.labels[step])}",
+            text=labels.safe(picture.title),
+            subtitle=dict(text=f"query: {labels.isolated(picture.queries.labels[step])}", font=dict(size=13)),
+            x=0,
             y=1,
             yref="container",
             yanchor="top",
             pad=dict(t=10, l=12),
         ),
-        height=320 + wide,
-        margin=dict(l=56, r=12, t=88, b=wide + 44),
+        height=342 + wide,
+        margin=dict(l=56, r=12, t=110, b=wide + 44),
         barmode="overlay",
         bargap=0.2,
         hovermode="closest",

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from transformer.errors import RecordError
 from transformer.figures import labels, marks
-from transformer.figures.theme import SEQUENTIAL, Theme, legend, template, theme
+from transformer.figures.theme import SEQUENTIAL, Theme, ink, legend, template, theme
 from transformer.record import Picture
 
 CLICKABLE_CELLS = 10_000
@@ -45,7 +45,7 @@ def heatmap(
             f"selected={selected} is not in a map of {n_queries} queries and {n_keys} keys: choose a cell"
         )
     colours, scale = theme(dark), _scale(picture, relative)
-    figure = go.Figure(layout=_layout(picture, scale, selected, dark))
+    figure = ink(go.Figure(layout=_layout(picture, scale, selected, dark)), colours)
     if not picture.values.size:
         figure.add_annotation(
             text="No tokens are left to show.", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5
@@ -102,7 +102,7 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
 
 
 def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
-    quantity = marks.quantity(picture)
+    quantity, text = marks.quantity(picture), dict(color=colours.ink)
     bar = dict(orientation="h", thickness=12, len=1, x=0, xanchor="left", xpad=0, y=0, yanchor="top", ypad=10)
     return go.Heatmap(
         z=picture.values,
@@ -110,7 +110,9 @@ def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
         zmin=scale.low,
         zmax=scale.high,
         colorscale=SEQUENTIAL if marks.is_probability(picture) else [list(stop) for stop in colours.diverging],
-        colorbar=dict(**bar, outlinewidth=0, title=dict(text=scale.title, side="top"), **scale.numbers),
+        colorbar=dict(
+            **bar, outlinewidth=0, tickfont=text, title=dict(text=scale.title, side="top", font=text), **scale.numbers
+        ),
         hoverongaps=False,
         hovertemplate=marks.hover(f"{quantity} %{{z:.6~g}}"),
     )

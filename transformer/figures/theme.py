@@ -1,8 +1,8 @@
 """The look that all figures share: colours for light and dark pages, and fonts.
 
-Colours sit in a template of the figure's own, so a page's theme may overrule fonts and background, while the colours
-that carry meaning (weights, masked, selected) stay. Both colour scales keep their order for colour-blind readers:
-Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
+Fonts and background sit in a template of the figure's own, which a page's theme may overrule; the colours that carry
+meaning (weights, masked, selected) and those of text stay. Both colour scales keep their order for colour-blind
+readers: Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
 """
 
 from dataclasses import dataclass
@@ -81,6 +81,14 @@ def crossed(colours: Theme) -> dict[str, Any]:
 def legend(**place: Any) -> dict[str, Any]:
     """A row of names that explains and does nothing else; `place` says where it stands."""
     return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **place)
+
+
+def ink(figure: go.Figure, colours: Theme) -> go.Figure:
+    """Write all text of a figure in full contrast, whatever grey a page's theme has for it."""
+    text = dict(color=colours.ink)
+    figure.update_xaxes(tickfont=text, title_font=text)
+    figure.update_yaxes(tickfont=text, title_font=text)
+    return figure.update_layout(font=text, legend_font=text, hoverlabel_font=text, title_font=text)
 
 
 def template(dark: bool) -> go.layout.Template:
