@@ -5,15 +5,13 @@ in scores and weights rows are queries, columns keys.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transformer.axes import Axis
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
@@ -24,23 +22,11 @@ from transformer.lessons.matrices import Board, Matrix, numbered, plain
 from transformer.lessons.operations import Given, Operation
 from transformer.lessons.recipe import Recipe, Steps, softmax_steps
 from transformer.lessons.rowwise import Normalise, Product, Softmax
+from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
 
 STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
 """The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """Token ids and the label that a person reads for each."""
-
-    ids: tuple[int, ...]
-    labels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, ids: Sequence[int], texts: Sequence[str]) -> "Sentence":
-        """Ids with their texts; repeated texts are numbered, so that labels are unique."""
-        return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
 
 
 def attention_board(
@@ -193,7 +179,8 @@ class _Layer:
         visible = self.visible.numpy()
 
         def square(name: str, symbol: str, stage: str, values: Tensor, operation: Operation) -> Matrix:
-            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h)
+            hidden = None if stage in {"scores", "scale"} else ~visible
+            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden)
 
         d_k = self.attention.query.out_features // self.attention.n_heads
         factor, by = (self.attention.core.scale, rf"\sqrt{{{d_k}}}") if recipe.scaled else (1.0, "1")

@@ -16,7 +16,8 @@ from transformer.lessons.operations import Cells, Equation, Operation, number
 class Matrix:
     r"""Numbers with a name, a LaTeX symbol, labelled rows and columns, and the operation that made them.
 
-    `stage` says at which step of the lesson the matrix appears; `head` is None for what all heads share.
+    `stage` says at which step of the lesson the matrix appears; `head` is None for what all heads share;
+    `hidden` marks cells that a mask hides.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Matrix:
     columns: tuple[str, ...]
     operation: Operation
     head: int | None = None
+    hidden: Cells | None = None
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.rows), len(self.columns)):
@@ -67,6 +69,9 @@ class Board(Mapping[str, Matrix]):
             raise InputError(f"matrix={name!r} is not on this board: choose one of {', '.join(self.matrices)}")
         return self.matrices[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.matrices
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.matrices)
 
@@ -90,7 +95,8 @@ class Board(Mapping[str, Matrix]):
         left = rf"{{{matrix.symbol}}}_{{{row + 1},{column + 1}}}"
         if not worked.terms:
             return Equation(f"{left} = {number(value)}", (), value)
-        return Equation(f"{left} = {worked.latex} = {number(value)}", worked.terms, worked.total)
+        latex = rf"\begin{{aligned}} {left} &= {worked.latex} \\ &= {number(value)} \end{{aligned}}"
+        return Equation(latex, worked.terms, worked.total)
 
     def highlight(self, name: str, row: int, column: int) -> Highlight:
         """Everything that the cell came from and everything that it goes to.

@@ -19,7 +19,7 @@ Known = Mapping[str, Values]
 
 @dataclass(frozen=True)
 class Equation:
-    """One cell worked out: LaTeX with its numbers, every term, and what the terms come to."""
+    """One cell worked out: LaTeX with its numbers (for an `aligned` block), every term, and what the terms come to."""
 
     latex: str
     terms: tuple[tuple[str, float], ...]

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from transformer.errors import InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.lessons.attention import Sentence
 from transformer.lessons.cellwise import Concatenate
 from transformer.lessons.matrices import Board, Matrix, numbered, plain
 from transformer.lessons.operations import Given
 from transformer.lessons.rowwise import Product, Softmax, TanhSum
+from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent
 
 

@@ -8,7 +8,10 @@ from jaxtyping import Bool
 from transformer.lessons.operations import Cells, Equation, Known, number
 
 TERMS_SHOWN = 6
-"""Products that an equation writes out before it goes on with dots."""
+"""Terms that an equation writes out before it goes on with dots."""
+
+TERMS_A_LINE = 2
+"""Products on one line of an equation, so that it fits a narrow screen."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,12 @@ class Product:
             for i, (x, y) in enumerate(zip(a[:TERMS_SHOWN], b, strict=False))
         ]
         if len(a) > TERMS_SHOWN:
-            written.append(rf"\cdots_{{\,{len(a) - TERMS_SHOWN}}}")
+            written.append(_dots(len(a) - TERMS_SHOWN))
         if self.bias is not None and any(self.bias):
             terms.append(("bias", self.bias[column]))
             written.append(number(self.bias[column], brackets=True))
-        return Equation(" + ".join(written), tuple(terms), sum(value for _, value in terms))
+        lines = (" + ".join(written[i : i + TERMS_A_LINE]) for i in range(0, len(written), TERMS_A_LINE))
+        return Equation(r" \\ &\quad + ".join(lines), tuple(terms), sum(value for _, value in terms))
 
     def _beside(self, columns: Bool[np.ndarray, " column"], known: Known) -> Cells:
         shape = known[self.right].shape
@@ -126,7 +130,7 @@ class Softmax(_RowByRow):
         below = float(top.sum())
         shown = [f"e^{{{number(score)}}}" for score in scores[:TERMS_SHOWN]]
         if len(scores) > TERMS_SHOWN:
-            shown.append(rf"\cdots_{{\,{len(scores) - TERMS_SHOWN}}}")
+            shown.append(_dots(len(scores) - TERMS_SHOWN))
         terms = tuple((f"exp({number(score)})", float(value)) for score, value in zip(scores, top, strict=True))
         if below == 0.0:  # minus infinity everywhere, or numbers too far below 0 for exp
             blind = bool(np.isneginf(scores).all())
@@ -166,6 +170,11 @@ class Normalise(_RowByRow):
         )
         terms = (("value", value), ("row mean", mean), ("row deviation", deviation), ("gain", gain), ("shift", shift))
         return Equation(latex, terms, total)
+
+
+def _dots(count: int) -> str:
+    """Dots that stand for `count` more terms."""
+    return rf"\underbrace{{\cdots}}_{{{count}}}"
 
 
 def _rows(cells: Cells) -> Bool[np.ndarray, " row"]:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from transformer.errors import ConfigError
-from transformer.lessons.attention import Sentence
+from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 

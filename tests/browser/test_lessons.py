@@ -1,0 +1,108 @@
+"""The lessons as a teacher meets them: a click on a cell lights up every matrix and writes the equation."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
+
+
+@pytest.fixture
+def board(serve, visit):
+    """`board("screen=board", dark=True ...)` opens the page once its matrices are drawn."""
+
+    def go(query="screen=board", **window):
+        opened = visit(f"{serve(PAGE)}/?{query}", **window)
+        opened.drawn(opened.page.locator(".matrices"))
+        return opened
+
+    return go
+
+
+def matrix(page, name: str) -> Locator:
+    return page.locator(f'canvas[data-matrix="{name}"]')
+
+
+def click(opened, name: str, row: int, column: int) -> None:
+    canvas = matrix(opened.page, name)
+    place = {
+        key: float(canvas.get_attribute(f"data-{key}") or "nan") for key in ("left", "top", "cell-width", "cell-height")
+    }
+    x = place["left"] + (column + 0.5) * place["cell-width"]
+    y = place["top"] + (row + 0.5) * place["cell-height"]
+    canvas.scroll_into_view_if_needed()
+    with opened.run():
+        canvas.click(position={"x": x, "y": y})
+
+
+def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(board):
+    opened = board()
+    page = opened.page
+    click(opened, "S0", 1, 2)
+    expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
+    for name, relation, count in [
+        ("Q0", "sources", 2), ("K0", "sources", 2), ("D0", "targets", 1), ("W_Q0", "further-sources", 8),
+        ("X", "further-sources", 8), ("A0", "further-targets", 4), ("Z0", "further-targets", 2),
+        ("O", "further-targets", 4), ("V0", "further-sources", 0), ("V0", "further-targets", 0),
+    ]:  # fmt: skip
+        expect(matrix(page, name)).to_have_attribute(f"data-{relation}", str(count))
+    expect(page.locator(".katex").first).to_contain_text("2,3")
+    assert "cell=S0%3A2%2C3" in page.url
+
+
+def test_a_second_click_takes_the_mark_away(board):
+    opened = board("screen=board&cell=S0:2,3")
+    expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "1-2")
+    click(opened, "S0", 1, 2)
+    expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "")
+    assert "cell=" not in opened.page.url
+
+
+def test_the_keyboard_moves_and_picks(board):
+    opened = board()
+    page = opened.page
+    matrix(page, "A0").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".matrices .reading")).to_contain_text("[cat, cat]")
+    with opened.run():
+        page.keyboard.press("Enter")
+    expect(matrix(page, "A0")).to_have_attribute("data-picked", "1-1")
+    expect(matrix(page, "M0")).to_have_attribute("data-sources", "4")
+    matrix(page, "A0").focus()
+    with opened.run():
+        page.keyboard.press("Escape")
+    expect(matrix(page, "A0")).to_have_attribute("data-picked", "")
+
+
+def test_the_address_shows_the_same_picture_anew(board):
+    opened = board("attention=decoder&stage=softmax")
+    click(opened, "A0", 2, 1)
+    address = opened.page.url
+    again = board(address.split("?", 1)[1])
+    expect(matrix(again.page, "A0")).to_have_attribute("data-picked", "2-1")
+    expect(matrix(again.page, "M0")).to_have_attribute("data-sources", "4")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_at_400_pixels_nothing_is_wider_than_the_screen(board, dark):
+    opened = board(width=400, dark=dark)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert opened.page.locator(".matrices").bounding_box()["width"] <= 400
+
+
+def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
+    opened = board("stage=softmax")
+    page = opened.page
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save PNG").click()
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    page.get_by_role("button", name="Downloads").click()
+    with page.expect_download() as table:
+        page.get_by_role("button", name="A0 as CSV").click()
+    lines = Path(table.value.path()).read_text("utf-8").splitlines()
+    assert lines[0] == ",the,cat,sat,on"
+    assert sum(map(float, lines[1].split(",")[1:])) == pytest.approx(1)

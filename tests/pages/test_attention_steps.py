@@ -1,0 +1,215 @@
+"""The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from transformer.checkpoint.folder import save_folder
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.tokens.text import train_tokenizer
+from ui import attention_steps, cached
+from ui.attention_steps import DEFAULTS, KINDS, TRY
+from ui.components.blob import unpack
+
+PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
+
+
+def page(**address: str) -> AppTest:
+    at = AppTest.from_file(str(PAGE), default_timeout=60)
+    at.query_params.update(address)
+    return at.run()
+
+
+def fine(at: AppTest) -> AppTest:
+    assert not at.exception
+    assert not at.warning
+    return at
+
+
+def drawn(at: AppTest) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Names and numbers of the matrices on the page."""
+    header, arrays = unpack(at.get("bidi_component")[0].proto.bytes)
+    return [matrix["name"] for matrix in header["matrices"]], arrays
+
+
+def test_the_first_paint_is_a_worked_example():
+    names, arrays = drawn(fine(page()))
+    assert names == ["Q0", "K0", "S0"]
+    expected = arrays["Q0"].reshape(4, 2) @ arrays["K0"].reshape(4, 2).T
+    np.testing.assert_allclose(arrays["S0"].reshape(4, 4), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_attention_has_its_stages(kind: str):
+    at = fine(page(attention=kind))
+    for stage in at.segmented_control(key="stage").options:
+        assert drawn(fine(at))[0], stage
+    at = fine(page(attention=kind, screen="board"))
+    assert len(drawn(at)[0]) > 6
+    fine(page(attention=kind, screen="rows"))
+
+
+STAGES = {
+    "input": ["E", "sE", "P", "X"],
+    "project": ["X", "W_Q0", "Q0", "W_K0", "K0", "W_V0", "V0"],
+    "scale": ["S0", "D0"],
+    "mask": ["D0", "M0"],
+    "softmax": ["M0", "A0"],
+    "mix": ["V0", "A0", "Z0"],
+    "concatenate": ["Z0", "Z1", "Z"],
+    "output": ["Z", "W_O", "O"],
+    "residual": ["X", "O", "R", "Y"],
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_shows_its_matrices_and_what_they_come_from(stage: str):
+    names, _ = drawn(fine(page(stage=stage)))
+    assert names == STAGES[stage]
+
+
+def test_a_picked_cell_is_worked_out_with_its_numbers():
+    at = fine(page(cell="S0:2,3"))
+    _, arrays = drawn(at)
+    q, k = arrays["Q0"].reshape(4, 2)[1], arrays["K0"].reshape(4, 2)[2]
+    latex = at.latex[-1].value
+    assert r"{S_0}_{2,3}" in latex
+    assert f"&= {q @ k:.3f}".rstrip("0") in latex
+
+
+def test_a_softmax_row_shows_exponentials_sum_and_quotients():
+    at = fine(page(stage="softmax", cell="A0:2,3"))
+    table = at.dataframe[0].value
+    top = table["exp(score)"].to_numpy()
+    np.testing.assert_allclose(top[:-1].sum(), top[-1])
+    np.testing.assert_allclose(table["exp / sum"].to_numpy(), top / top[-1])
+
+
+@pytest.mark.parametrize("name", TRY)
+def test_try_this_sets_the_controls_and_the_address(name: str):
+    at = page(d_model="12", stage="output", cell="Q0:1,1")
+    at.button(key=f"attention_steps.{name}").click().run()
+    fine(at)
+    for key, value in {**DEFAULTS, **TRY[name]}.items():
+        if key in at.query_params:
+            assert at.query_params[key] == [str(value)] or at.query_params[key] == str(value)
+        if key in at.session_state:
+            assert at.session_state[key] == value
+    again = fine(page(**{key: _one(value) for key, value in at.query_params.items()}))
+    assert drawn(again)[0] == drawn(at)[0]
+    for one, other in zip(drawn(again)[1].values(), drawn(at)[1].values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _one(value: Any) -> str:
+    return value[0] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("widget", "control", "value", "stage", "changed"),
+    [
+        ("toggle", "scaled", False, "scale", "D0"),
+        ("toggle", "norm_first", True, "scores", "Q0"),
+        ("segmented_control", "d_model", "8", "scores", "Q0"),
+        ("segmented_control", "n_heads", "4", "scores", "Q0"),
+        ("number_input", "seed", 7, "scores", "Q0"),
+        ("slider", "n_tokens", 6, "scores", "S0"),
+        ("slider", "dropout", 0.5, "mix", "B0"),
+        ("selectbox", "blind", "3", "mask", "M0"),
+        ("selectbox", "split", "1", "scores", "Q0"),
+    ],
+)
+def test_each_control_changes_what_it_should(widget: str, control: str, value: Any, stage: str, changed: str):
+    at = page(stage=stage)
+    before = drawn(at)[1].get(changed, np.zeros(0))
+    getattr(at, widget)(key=control).set_value(value).run()
+    after = drawn(fine(at))[1][changed]
+    assert before.shape != after.shape or not np.allclose(before, after)
+    assert _one(at.query_params[control]) == str(value)
+
+
+def test_an_undefined_row_is_shown_as_undefined():
+    at = fine(page(attention="decoder", blind="2", hiding="infinity", stage="softmax", cell="A0:2,1"))
+    assert np.isnan(drawn(at)[1]["A0"].reshape(4, 4)[1]).all()
+    assert r"\frac{0}{0}" in at.latex[-1].value
+    at = fine(page(attention="decoder", blind="2", hiding="large", stage="softmax"))
+    np.testing.assert_allclose(drawn(at)[1]["A0"].reshape(4, 4)[1], 0.25)
+
+
+def test_dropped_rows_are_summed_beside_the_standard():
+    at = fine(page(dropout="0.3", draw="1", screen="rows"))
+    sums = at.dataframe[0].value["row sum, now"].to_numpy()
+    assert not np.allclose(sums, 1.0)
+    np.testing.assert_allclose(sums, drawn(at)[1]["now"].reshape(4, 4).sum(1), rtol=1e-5)
+
+
+def test_the_address_stays_the_same_in_the_other_language():
+    at = fine(page(lang="zh", attention="cross", stage="softmax"))
+    assert at.title[0].value == "注意力：一步一步来"  # noqa: RUF001
+    assert drawn(at)[0] == ["M0", "A0"]
+    assert _one(at.query_params["attention"]) == "cross"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"cell": "S0:99,1"}, {"cell": "<script>:1,1"}, {"cell": "S0:-1,²"}, {"cell": ""}, {"attention": "<b>"},
+        {"d_model": "1e9"}, {"n_tokens": "-4"}, {"seed": "99999999999999999999"}, {"dropout": "nan"},
+        {"dropout": "1e"}, {"dropout": "."}, {"blind": "77"}, {"lang": "xx"}, {"n_heads": "4", "d_model": "6"},
+        {"attention": "additive", "at_step": "8", "n_tokens": "2"}, {"scaled": "maybe"},
+        {"stage": "mask", "attention": "additive"}, {"split": "8"},
+    ],
+)  # fmt: skip
+def test_a_hostile_address_is_ignored(address: dict[str, str]):
+    fine(page(**address))
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny random translator in place of the shipped one."""
+    text = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "Two dogs run.", "Zwei Hunde rennen."] * 5
+    tokenizer = train_tokenizer(text, 60)
+    config = Seq2SeqConfig(
+        source_vocab=len(tokenizer), target_vocab=len(tokenizer), d_model=12, n_heads=2, d_ff=8, n_encoder_layers=2,
+        n_decoder_layers=1, norm_first=True, norm_after_stack=True, pad_id=0, bos_id=2, eos_id=3, max_length=40,
+    )  # fmt: skip
+    save_folder(tmp_path / "tiny", "seq2seq", Seq2Seq(config), tokenizer, ("English", "German"))
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+
+
+@pytest.mark.parametrize("kind", attention_steps.SITES)
+@pytest.mark.usefixtures("shipped")
+def test_the_trained_translator_goes_through_the_same_steps(kind: str):
+    at = fine(page(made="shipped", attention=kind, stage="project"))
+    assert {"Q0", "K0", "V0"} <= set(drawn(at)[0])
+    fine(page(made="shipped", attention=kind, screen="board", cell="A1:2,1", at_head="1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "empty"), ("   ", "empty"), ("word " * 400, "shorten it"), ("x" * 10_000, "10,000 characters")],
+)
+@pytest.mark.usefixtures("shipped")
+def test_bad_sentences_get_a_sentence(text: str, message: str):
+    at = page(made="shipped")
+    at.text_input(key="source").set_value(text).run()
+    assert not at.exception
+    assert message in at.warning[0].value
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "🚲 🚲", "مرحبا", "a\u0000b\u0007"])
+@pytest.mark.usefixtures("shipped")
+def test_strange_sentences_run_or_get_a_sentence(text: str):
+    at = page(made="shipped")
+    at.text_input(key="source").set_value(text).run()
+    assert not at.exception
+
+
+def test_without_a_checkpoint_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    at = page(made="shipped")
+    assert not at.exception
+    assert "train one" in at.error[0].value

@@ -1,0 +1,74 @@
+"""Sentences as the lessons take them: token ids, and the label that a person reads for each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformer.axes import Axis
+from transformer.checkpoint.folder import Checkpoint
+from transformer.errors import CheckpointError, InputError
+from transformer.models.seq2seq import Seq2Seq
+from transformer.run import MAX_CHARACTERS
+from transformer.tokens.text import TextTokenizer
+
+MAX_TOKENS = 24
+"""Longest sentence of a lesson, with its marks: a blackboard holds no more."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Token ids and the label that a person reads for each."""
+
+    ids: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ids: Sequence[int], texts: Sequence[str]) -> "Sentence":
+        """Ids with their texts; repeated texts are numbered, so that labels are unique."""
+        return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
+
+
+def translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, TextTokenizer]:
+    """The checkpoint's encoder-decoder Transformer and its tokenizer.
+
+    Raises:
+        CheckpointError: it is no encoder-decoder Transformer for text.
+    """
+    if not isinstance(checkpoint.model, Seq2Seq) or not isinstance(checkpoint.tokenizer, TextTokenizer):
+        raise CheckpointError(
+            f"{checkpoint.name} is no encoder-decoder Transformer with a tokenizer: choose a checkpoint that translates"
+        )
+    return checkpoint.model, checkpoint.tokenizer
+
+
+def source_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
+    """What the encoder reads of `text`: its pieces and the end mark.
+
+    Raises:
+        InputError: nothing to read, or more than a blackboard holds.
+    """
+    _, tokenizer = translator(checkpoint)
+    return _sentence(tokenizer, tokenizer.source_ids(_checked("source", text)), "source")
+
+
+def target_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
+    """What the decoder reads of `text` while it writes it: the start mark and its pieces.
+
+    Raises:
+        InputError: nothing to read, or more than a blackboard holds.
+    """
+    _, tokenizer = translator(checkpoint)
+    return _sentence(tokenizer, tokenizer.target_ids(_checked("target", text))[:-1], "target")
+
+
+def _checked(what: str, text: str) -> str:
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: shorten it")
+    return text
+
+
+def _sentence(tokenizer: TextTokenizer, ids: list[int], what: str) -> Sentence:
+    if len(ids) < 2:
+        raise InputError(f"the {what} is empty: type at least one word")
+    if len(ids) > MAX_TOKENS:
+        raise InputError(f"the {what} has {len(ids)} tokens, a lesson shows at most {MAX_TOKENS}: shorten it")
+    return Sentence.of(ids, tokenizer.labels(ids))

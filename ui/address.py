@@ -1,0 +1,102 @@
+"""Controls of the lessons, each of which writes itself to the address in words that no translation changes.
+
+A control takes its first value from the address, if the value is one that it could have; later it writes there what
+differs from its default. "Try this" sets controls by their key in the session's state.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import streamlit as st
+
+Width = int | Literal["content", "stretch"]
+
+
+def choice(
+    label: str,
+    options: Sequence[str],
+    *,
+    key: str,
+    text: Callable[[str], str],
+    default: str | None = None,
+    form: Literal["segments", "list"] = "segments",
+    width: int = 180,
+    bare: bool = False,
+) -> str:
+    """One of `options`, shown as `text` says; `default` is the first one.
+
+    `width` is that of a list, in pixels; `bare` keeps the label for screen readers alone.
+    """
+    first = options[0] if default is None else default
+    _seed(key, first, lambda value: value if value in options else None)
+    if form == "segments":
+        chosen = st.segmented_control(
+            label, options, required=True, format_func=text, key=key,
+            label_visibility="collapsed" if bare else "visible",
+        )  # fmt: skip
+    else:
+        chosen = st.selectbox(label, options, format_func=text, key=key, width=width)
+    return _written(key, chosen, first)
+
+
+def whole(label: str, low: int, high: int, default: int, *, key: str, width: Width = "stretch") -> int:
+    """A whole number from `low` to `high`, on a slider while there are few."""
+    _seed(key, default, lambda value: _between(_whole(value), low, high))
+    if low == high:
+        return low
+    if high - low <= 200:
+        number = st.slider(label, low, high, key=key, width=width)
+    else:
+        number = st.number_input(label, low, high, key=key, width=width)
+    return _written(key, number, default)
+
+
+def share(label: str, highest: float, default: float, *, key: str, width: Width = "stretch") -> float:
+    """A number from 0 to `highest` in tenths."""
+    _seed(key, default, lambda value: _between(_decimal(value), 0.0, highest))
+    return _written(key, st.slider(label, 0.0, highest, step=0.1, key=key, width=width), default)
+
+
+def switch(label: str, default: bool, *, key: str) -> bool:
+    """On or off."""
+    _seed(key, default, lambda value: {"True": True, "False": False}.get(str(value)))
+    return _written(key, st.toggle(label, key=key), default)
+
+
+def line(label: str, default: str, *, key: str, width: Width = "stretch") -> str:
+    """A line of text."""
+    _seed(key, default, str)
+    return _written(key, st.text_input(label, key=key, width=width), default)
+
+
+def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
+    """Before the control is drawn: its value in this session, else the one in the address, else the default."""
+    for value in (st.session_state.get(key), st.query_params.get(key)):
+        known = None if value is None else valid(value)
+        if known is not None:
+            st.session_state[key] = known
+            return
+    st.session_state[key] = default
+
+
+def _written(key: str, value: Any, default: Any) -> Any:
+    """After the control is drawn: its value in the address, unless it is the default."""
+    if value != default:
+        st.query_params[key] = str(value)
+    elif key in st.query_params:
+        del st.query_params[key]
+    return value
+
+
+def _whole(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else None
+
+
+def _decimal(value: Any) -> float | None:
+    text = str(value)
+    return round(float(text), 1) if text.isascii() and text.replace(".", "", 1).isdecimal() and len(text) < 9 else None
+
+
+def _between(number: Any, low: Any, high: Any) -> Any:
+    return number if number is not None and low <= number <= high else None

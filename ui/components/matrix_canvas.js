@@ -1,0 +1,174 @@
+// One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
+
+import { bit } from "./blob.js";
+import { NAN, scale } from "./colours.js";
+import { pixelRatio, shortened } from "./page.js";
+
+const FONT = 12;
+const WIDEST_WITH_NUMBERS = 20; // columns; wider matrices are colours alone
+const LABEL = 84; // pixels for a row's label, at most
+const LINE = 16;
+
+/** Colours of the four relations; the two directions differ in lightness too, for readers who see hue differently. */
+export function paints(theme) {
+  return theme.dark
+    ? { picked: "#ffffff", sources: "#5cc4d2", targets: "#ffb454", further: "#8d99a6" }
+    : { picked: "#000000", sources: "#00788a", targets: "#c25100", further: "#7b8794" };
+}
+
+/** Where the cells of a matrix lie on its canvas, in CSS pixels. */
+export function geometry(canvas, matrix, theme) {
+  const context = canvas.getContext("2d");
+  context.font = `${FONT}px ${theme.font}`;
+  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
+  const numbers = columns <= WIDEST_WITH_NUMBERS && rows <= 2 * WIDEST_WITH_NUMBERS;
+  const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
+  const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
+  const width = numbers ? Math.min(Math.max(46, widestColumn + 6), 76) : 6;
+  return {
+    numbers,
+    width,
+    height: numbers ? 26 : rows > 40 ? 5 : 16,
+    left: numbers || rows <= 40 ? Math.ceil(Math.min(widest, LABEL)) + 6 : 4,
+    top: numbers ? LINE + 2 : 2,
+  };
+}
+
+/** A number as a cell shows it. */
+export function written(value, digits, undefinedWord) {
+  if (Number.isNaN(value)) return undefinedWord;
+  if (!Number.isFinite(value)) return value < 0 ? "−∞" : "∞";
+  if (Math.abs(value) >= 1e5) return value.toExponential(0).replace("e+", "e").replace("-", "−");
+  const text = value.toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+/** Draw `box`; `relation(index)` names how a cell belongs to the picked one, `focused` is where the keyboard stands. */
+export function drawMatrix(box, picture, relation, focused) {
+  const { canvas, matrix, values, shape } = box;
+  const { theme } = picture;
+  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
+  const [wide, tall] = [shape.left + columns * shape.width + 3, shape.top + rows * shape.height + 3];
+  const ratio = pixelRatio(wide, tall, Math.max(window.devicePixelRatio || 1, 1));
+  canvas.width = Math.round(wide * ratio);
+  canvas.height = Math.round(tall * ratio);
+  Object.assign(canvas.style, { width: `${wide}px`, height: `${tall}px` });
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  context.font = `${FONT}px ${theme.font}`;
+  labels(context, matrix, shape, theme);
+  const colour = colouring(matrix, values, theme);
+  const marks = [];
+  for (let index = 0; index < rows * columns; index++) {
+    const x = shape.left + (index % columns) * shape.width;
+    const y = shape.top + Math.floor(index / columns) * shape.height;
+    const how = picture.selected ? relation(index) : null;
+    const faded = picture.selected && !how;
+    context.globalAlpha = faded ? 0.3 : how?.startsWith("further") ? 0.75 : 1;
+    const hidden = bit(box.hidden, index);
+    const [fill, ink] = hidden && !Number.isNaN(values[index]) ? [`rgb(${theme.masked})`, theme.text] : colour(values[index]);
+    context.fillStyle = fill;
+    context.fillRect(x, y, shape.width, shape.height);
+    if (hidden) hatch(context, x, y, shape, theme);
+    if (shape.numbers) {
+      context.globalAlpha = faded ? 0.5 : 1;
+      context.fillStyle = faded ? theme.text : ink;
+      context.textAlign = "center";
+      context.textBaseline = "middle";
+      context.fillText(written(values[index], 2, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
+    }
+    if (how) marks.push([x, y, how]);
+  }
+  context.globalAlpha = 1;
+  grid(context, rows, columns, shape, theme);
+  for (const [x, y, how] of marks) mark(context, x, y, how, shape, picture.paints);
+  if (focused) {
+    context.setLineDash([3, 2]);
+    outline(context, shape.left + focused[1] * shape.width, shape.top + focused[0] * shape.height, shape, theme.primary, 2);
+    context.setLineDash([]);
+  }
+}
+
+function labels(context, matrix, shape, theme) {
+  context.fillStyle = theme.text;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  if (shape.numbers || matrix.rows.length <= 40) {
+    matrix.rows.forEach((row, i) =>
+      context.fillText(shortened(context, row, LABEL), shape.left - 4, shape.top + (i + 0.5) * shape.height),
+    );
+  }
+  if (!shape.numbers) return;
+  context.textAlign = "center";
+  matrix.columns.forEach((column, i) =>
+    context.fillText(shortened(context, column, shape.width - 2), shape.left + (i + 0.5) * shape.width, LINE / 2),
+  );
+}
+
+/** value -> [fill, ink]: weights on the sequential scale, other numbers on a diverging one about 0. */
+function colouring(matrix, values, theme) {
+  const finite = values.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e5);
+  const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+  const css = (channels) => `rgb(${channels.join(",")})`;
+  const ink = (channels) => (channels[0] * 0.299 + channels[1] * 0.587 + channels[2] * 0.114 > 140 ? "#111" : "#fff");
+  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
+  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
+  return (value) => {
+    if (Number.isNaN(value)) return [NAN, "#fff"];
+    if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
+    const share = Math.min(Math.abs(value) / largest, 1);
+    const end = value < 0 ? low : high;
+    const channels = matrix.weights ? scale(value) : middle.map((from, i) => Math.round(from + (end[i] - from) * share));
+    return [css(channels), ink(channels)];
+  };
+}
+
+/** Strokes across a cell that the mask hides, so that it is never taken for a small number. */
+function hatch(context, x, y, shape, theme) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, shape.width, shape.height);
+  context.clip();
+  context.beginPath();
+  for (let from = -shape.height; from < shape.width; from += 8) {
+    context.moveTo(x + from, y + shape.height);
+    context.lineTo(x + from + shape.height, y);
+  }
+  context.strokeStyle = `rgb(${theme.hatch})`;
+  context.globalAlpha *= 0.5;
+  context.stroke();
+  context.restore();
+}
+
+function grid(context, rows, columns, shape, theme) {
+  context.strokeStyle = theme.border;
+  context.lineWidth = 1;
+  context.strokeRect(shape.left - 0.5, shape.top - 0.5, columns * shape.width + 1, rows * shape.height + 1);
+  if (!shape.numbers) return;
+  context.beginPath();
+  for (let i = 1; i < columns; i++) {
+    context.moveTo(shape.left + i * shape.width + 0.5, shape.top);
+    context.lineTo(shape.left + i * shape.width + 0.5, shape.top + rows * shape.height);
+  }
+  for (let i = 1; i < rows; i++) {
+    context.moveTo(shape.left, shape.top + i * shape.height + 0.5);
+    context.lineTo(shape.left + columns * shape.width, shape.top + i * shape.height + 0.5);
+  }
+  context.globalAlpha = 0.6;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function mark(context, x, y, how, shape, colours) {
+  const further = how.startsWith("further");
+  if (further) context.setLineDash([2, 2]);
+  outline(context, x, y, shape, colours[further ? "further" : how], how === "picked" ? 3 : further ? 1 : 2);
+  context.setLineDash([]);
+}
+
+function outline(context, x, y, shape, colour, width) {
+  const inset = shape.width < 12 ? 0.5 : width / 2 + 0.5;
+  context.strokeStyle = colour;
+  context.lineWidth = shape.width < 12 ? 1 : width;
+  context.strokeRect(x + inset, y + inset, shape.width - 2 * inset, shape.height - 2 * inset);
+}

@@ -1,0 +1,121 @@
+"""What the lesson pages share: boards that are made once, the picked cell in the address, "try this", downloads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pandas as pd
+import streamlit as st
+
+from transformer.lessons.attention import attention_board
+from transformer.lessons.matrices import Board, Matrix
+from transformer.lessons.recipe import Recipe
+from transformer.lessons.recurrent import recurrent_board
+from transformer.lessons.sentences import source_sentence, target_sentence, translator
+from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from ui import cached
+from ui.components.matrices import Cell, Words
+from ui.texts import t
+
+CELL = "cell"
+"""The query parameter of the picked cell: matrix, row and column, from 1."""
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def toy_board(
+    d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
+) -> Board:
+    """One attention layer of a toy."""
+    model = toy_transformer(d_model, n_heads, seed, norm_first)
+    return attention_board(model, *toy_sentences(n_tokens), site, recipe)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def toy_recurrent_board(
+    hidden: int, n_tokens: int, seed: int, attention: Literal["additive", "location"], step: int
+) -> Board:
+    """One step of a toy recurrent decoder's attention."""
+    return recurrent_board(toy_recurrent(hidden, attention, seed), *toy_sentences(n_tokens), step)
+
+
+def shipped_board(name: str, text: str, target: str, site: str, recipe: Recipe) -> Board:
+    """One attention layer of a shipped checkpoint on a typed sentence pair."""
+    return _shipped_board((name, cached.revision(name)), text, target, site, recipe)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _shipped_board(version: tuple[str, int], text: str, target: str, site: str, recipe: Recipe) -> Board:
+    checkpoint = cached.checkpoint(version[0])
+    model, _ = translator(checkpoint)
+    source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
+    return attention_board(model, source, read, site, recipe)
+
+
+def picked_cell(board: Board) -> Cell | None:
+    """The cell in the address, if this board has it."""
+    name, _, place = st.query_params.get(CELL, "").partition(":")
+    numbers = place.split(",")
+    if name not in board.matrices or len(numbers) != 2 or not all(n.isdecimal() and len(n) < 5 for n in numbers):
+        return None
+    row, column = (int(n) - 1 for n in numbers)
+    n_rows, n_columns = board[name].values.shape
+    return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
+
+
+def pick_cell(cell: Cell | None) -> None:
+    """Put a cell into the address, or take it out."""
+    if cell is not None:
+        st.query_params[CELL] = f"{cell.matrix}:{cell.row + 1},{cell.column + 1}"
+    elif CELL in st.query_params:
+        del st.query_params[CELL]
+
+
+def words(titles: Mapping[str, str]) -> Words:
+    """The matrices component in the reader's language."""
+    names = ("picked", "sources", "targets", "further", "hint", "undefined", "save")
+    return Words(**{name: t(f"lessons.{name}") for name in names}, titles=titles)
+
+
+def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:
+    """A list of settings worth seeing: each button sets every control, to its default or to what the item says.
+
+    `items` maps a text of the page's catalogue to the settings; the setting `cell` goes to the address.
+    """
+    with st.popover(t("lessons.try"), icon=":material/lightbulb:", type="primary", width="content"):
+        for name, settings in items.items():
+            st.button(
+                t(f"{page}.{name}"), key=f"{page}.{name}", on_click=_set, args=({**defaults, **settings},),
+                icon=":material/arrow_forward:", type="tertiary",
+            )  # fmt: skip
+
+
+def _set(settings: Mapping[str, Any]) -> None:
+    for key in (CELL, *settings):
+        if key in st.query_params:
+            del st.query_params[key]
+    for key, value in settings.items():
+        if key == CELL:
+            st.query_params[CELL] = value
+        else:
+            st.session_state[key] = value
+
+
+def matrix_downloads(board: Board, names: Sequence[str]) -> None:
+    """Each matrix as CSV, with its labels, all digits."""
+    with st.popover(t("lessons.downloads"), icon=":material/download:"):
+        for name in names:
+            st.download_button(
+                t("lessons.download_csv", name=name), matrix_csv(board[name]), f"{name}.csv", "text/csv",
+                key=f"csv.{name}", on_click="ignore", type="tertiary",
+            )  # fmt: skip
+
+
+def matrix_csv(matrix: Matrix) -> str:
+    """Labels and numbers of a matrix; undefined and infinite ones by name."""
+    table = pd.DataFrame(matrix.values, index=list(matrix.rows), columns=list(matrix.columns))
+    return table.to_csv(na_rep="NaN")
+
+
+def n_layers(name: str, stack: str) -> int:
+    """Layers of a shipped checkpoint's encoder or decoder."""
+    model, _ = translator(cached.checkpoint(name))
+    return len(getattr(model, stack))
