@@ -1,0 +1,50 @@
+"""Translate: type a sentence, read its translation, see what every head of every layer looked at."""
+
+import streamlit as st
+from transformer.measures import strongest_head
+
+from transformer.errors import AttentionAtlasError
+from ui import cached, controls, frame, translate_views
+
+frame.heading(
+    "Translate",
+    "A trained encoder-decoder Transformer at work: what each head of each layer looks at, for every word it writes.",
+)
+name = controls.checkpoint_choice("seq2seq")
+if name is None:
+    st.stop()
+
+asking, answering = st.columns([2, 3], gap="large")
+try:
+    checkpoint = cached.checkpoint(name)
+    with asking:
+        request = controls.request(checkpoint.examples)
+    best = cached.translation(name, request.text, request.options, request.forced)
+    with asking:
+        node = controls.hypothesis(checkpoint, best)
+    shown = cached.hypothesis(name, request.text, request.options, best, node)
+except AttentionAtlasError as error:
+    with answering:
+        controls.explain(error)
+    st.stop()
+
+with answering:
+    translate_views.result(shown, best, checkpoint.languages)
+choice = controls.selection(shown.record, strongest_head(shown.record))
+overview, detail = st.columns([1, 2], gap="medium")
+with overview:
+    translate_views.all_heads_panel(shown.record, choice)
+panels = {
+    "Heatmap": lambda: translate_views.heatmap_panel(shown.record, choice),
+    "Head view": lambda: translate_views.head_view_panel(shown.record, choice),
+    "Step by step": lambda: translate_views.steps_panel(shown, choice),
+    "Beams": lambda: translate_views.beams_panel(shown, checkpoint),
+    "Downloads": lambda: translate_views.downloads_panel(shown, choice),
+}
+with detail:
+    for tab, panel in zip(
+        st.tabs(list(panels), key="view", on_change="rerun", bind="query-params"), panels.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                panel()

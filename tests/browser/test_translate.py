@@ -1,0 +1,142 @@
+"""What a person does on the Translate page: type, run, read, hover, click, reload, take the numbers away."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from transformer import DecodingOptions, load, translate
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+SENTENCE = "Two dogs are playing in the snow."
+HOSTILE = '<img src=x onerror="document.title=\'taken\'"><script>document.title="taken"</script>'
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The same run, without the page."""
+    return translate(load(ROOT / "checkpoints" / "multi30k-en-de"), SENTENCE, DecodingOptions())
+
+
+@pytest.fixture
+def opened(serve, visit):
+    """`opened(address)` opens the app there."""
+    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+
+
+def strip(page: Page):
+    return page.get_by_test_id("written-tokens")
+
+
+def run_sentence(here, text: str) -> None:
+    here.page.get_by_label("Sentence").fill(text)
+    with here.run():
+        here.page.get_by_role("button", name="Run", exact=True).click()
+
+
+def cell(page: Page, query: int, key: int) -> tuple[float, float]:
+    """Where a cell of the heatmap lies on the screen."""
+    return page.evaluate(
+        """([query, key]) => {
+          const plot = document.querySelector('.st-key-heatmap .js-plotly-plot');
+          const { xaxis, yaxis, _size } = plot._fullLayout;
+          const box = plot.getBoundingClientRect();
+          return [box.left + xaxis._offset + xaxis.d2p(key), box.top + yaxis._offset + yaxis.d2p(query)];
+        }""",
+        [query, key],
+    )
+
+
+def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
+    here = opened()
+    run_sentence(here, SENTENCE)
+    expect(here.page.get_by_text(expected.text, exact=True)).to_be_visible()
+    expect(strip(here.page).locator(".token")).to_have_count(len(expected.steps))
+
+    first = strip(here.page).locator(".token").first
+    first.hover()
+    expect(first.locator(".others")).to_be_visible()
+    expect(first.locator(".others .chosen")).to_contain_text(f"{expected.steps[0].probability:.3f}")
+
+    with here.run():
+        here.page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
+    expect(here.page).to_have_url(lambda url: "layer=2" in url and "head=1" in url)
+    expect(here.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.2.cross")
+
+    picture = expected.record["decoder.2.cross"].picture(1, words=True)
+    here.page.mouse.move(*cell(here.page, 2, 1))
+    expect(here.page.locator(".st-key-heatmap .hoverlayer")).to_contain_text(f"{picture.values[2, 1]:.3g}"[:5])
+
+    with here.run():
+        here.page.mouse.click(*cell(here.page, 1, 3))
+    expect(here.page).to_have_url(lambda url: "pair=1-3" in url)
+    expect(here.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
+
+    address = here.page.url
+    again = opened(address.split("/", 3)[3])
+    expect(again.page.get_by_text(expected.text, exact=True)).to_be_visible()
+    expect(again.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.2.cross")
+    expect(again.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
+
+    with again.run():
+        again.page.get_by_role("tab", name="Downloads").click()
+    with again.page.expect_download() as download:
+        again.page.get_by_role("button", name="This matrix (CSV)").click()
+    table = pd.read_csv(io.StringIO(Path(download.value.path()).read_text("utf-8")), index_col=0)
+    assert table.shape == picture.values.shape
+    assert table.iloc[2, 1] == pytest.approx(picture.values[2, 1], abs=1e-5)
+    assert list(table.index)[:2] == list(picture.queries.labels)[:2]
+
+
+def test_head_view_isolates_without_the_server(opened) -> None:
+    here = opened("?view=Head+view&head=mean")
+    view = here.page.locator(".head-view")
+    here.drawn(view)
+    before = here.sent
+    view.locator('.token[data-side="query"]').nth(1).hover()
+    expect(view.locator(".number").first).to_be_visible()
+    assert here.sent == before
+
+
+def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
+    here = opened("?view=Step+by+step&step=2")
+    expect(here.page.get_by_text("Step 2 of")).to_be_visible()
+    with here.run():
+        here.page.get_by_role("tab", name="Beams").click()
+    expect(here.page.locator(".st-key-tree .js-plotly-plot")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_cut_off(opened, width: int, dark: bool) -> None:
+    here = opened(width=width, dark=dark)
+    here.drawn(here.page.locator(".all-heads"))
+    assert here.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_token_text_is_never_executed(opened) -> None:
+    here = opened()
+    run_sentence(here, HOSTILE)
+    expect(strip(here.page)).to_be_visible()
+    for tab in ("Head view", "Step by step", "Beams", "Heatmap"):
+        with here.run():
+            here.page.get_by_role("tab", name=tab).click()
+    assert here.page.title() != "taken"
+    assert here.page.locator("img[src='x']").count() == 0
+
+
+def test_the_page_asks_nothing_of_other_hosts(serve, visit, browser) -> None:
+    asked: list[str] = []
+    page = browser.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    address = serve(ROOT / "app.py")
+    page.goto(address)
+    expect(page.get_by_test_id("written-tokens")).to_be_visible(timeout=60_000)
+    page.close()
+    strangers = [url for url in asked if not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))]
+    assert asked
+    assert strangers == []

@@ -1,0 +1,165 @@
+"""The Translate page: first paint, every control, empty and hostile input; looking never runs the model."""
+
+import json
+from pathlib import Path
+
+import pytest
+import streamlit
+from streamlit.testing.v1 import AppTest
+
+from transformer import DecodingOptions
+from transformer.models.seq2seq import Seq2Seq
+from transformer.run import MAX_CHARACTERS
+from ui import cached
+
+APP = str(Path(__file__).parents[2] / "app.py")
+NAME = "multi30k-en-de"
+SENTENCE = "Three dogs are running through the snow."
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(APP, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def written(page: AppTest) -> str:
+    return next(part.value for part in page.text)
+
+
+def asked(page: AppTest, text: str) -> AppTest:
+    page.text_area(key="text").set_value(text)
+    next(button for button in page.button if button.label == "Run").click()
+    page.run()
+    assert not page.exception
+    return page
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every time that the model reads a source."""
+    seen: list[str] = []
+    encode = Seq2Seq.encode
+
+    def counted(self: Seq2Seq, source: object) -> object:
+        seen.append("encode")
+        return encode(self, source)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Seq2Seq, "encode", counted)
+    streamlit.cache_resource.clear()
+    return seen
+
+
+def heatmap_values(page: AppTest) -> dict[str, object]:
+    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
+    return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
+
+
+def test_first_paint_is_a_shipped_example() -> None:
+    page = opened()
+    examples = cached.checkpoint(NAME).examples
+    assert page.text_area(key="text").value == examples[0]
+    assert written(page) == cached.translation(NAME, examples[0], DecodingOptions(), None).text
+    assert "all-heads" in [part.key for part in page.get("bidi_component")]
+    assert len(page.get("plotly_chart")) == 1
+    assert not page.warning
+
+
+def test_a_sentence_is_translated_on_run() -> None:
+    page = asked(opened(), SENTENCE)
+    assert written(page) == cached.translation(NAME, SENTENCE, DecodingOptions(), None).text
+    assert page.text_area(key="text").value == SENTENCE
+
+
+def test_an_example_is_one_click_away() -> None:
+    page = opened()
+    page.button(key="example-3").click().run()
+    assert page.text_area(key="text").value == cached.checkpoint(NAME).examples[2]
+    assert not page.exception
+
+
+def test_looking_never_runs_the_model(passes: list[str]) -> None:
+    page = asked(opened(), SENTENCE)
+    assert passes
+    passes.clear()
+    for view in ("Heatmap", "Head view", "Step by step", "Beams", "Downloads"):
+        page = opened(text=SENTENCE, view=view)
+        for kind in ("decoder.self", "encoder.self", "decoder.cross"):
+            page.button_group(key="kind").set_value(kind).run()
+        for layer in (0, 2):
+            page.button_group(key="layer").set_value(layer).run()
+        for head in ("1", "mean", "3"):
+            page.button_group(key="head").set_value(head).run()
+        for toggle in page.toggle:
+            toggle.set_value(not toggle.value).run()
+        for slider in page.slider:
+            if slider.key in ("step", "threshold"):
+                slider.set_value(slider.max).run()
+        assert not page.exception
+    assert passes == []
+
+
+def test_the_address_holds_the_picture() -> None:
+    page = opened(text=SENTENCE, kind="Encoder self", layer="1", head="2", words="false", view="Heatmap")
+    assert page.button_group(key="layer").value == 1
+    assert page.button_group(key="head").value == "2"
+    title = json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["title"]["text"]
+    assert "encoder.1.self" in title
+    assert "head 2" in title
+
+
+def test_values_outside_the_model_fall_back() -> None:
+    page = opened(layer="99", head="77", step="10000", node="99999", kind="nothing", view="Nowhere", pair="9-9999999")
+    assert written(page)
+
+
+def test_a_forced_target_is_shown_instead_of_the_translation() -> None:
+    page = opened(text=SENTENCE, force="Drei Katzen schlafen im Bett.", view="Beams")
+    assert written(page) == "Drei Katzen schlafen im Bett."
+    assert any("has no beam" in info.value for info in page.info)
+
+
+def test_another_hypothesis_shows_its_own_attention() -> None:
+    page = opened(text=SENTENCE)
+    best, values = written(page), heatmap_values(page)
+    box = page.selectbox(key="node")
+    tree = cached.translation(NAME, SENTENCE, DecodingOptions(), None).tree
+    assert tree is not None
+    second = tree.hypotheses()[1].id
+    box.set_value(second).run()
+    assert not page.exception
+    assert written(page) != best
+    assert heatmap_values(page) != values
+
+
+@pytest.mark.parametrize("text", ["", "   \n\t ", "x" * 10_000, "dog " * 400])
+def test_what_cannot_be_read_gets_a_sentence_and_is_kept(text: str) -> None:
+    page = asked(opened(), text)
+    assert len(page.warning) == 1
+    assert page.warning[0].value[0].isupper()
+    assert page.text_area(key="text").value == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🙂🙃 two dogs",
+        "كلب يركض في الثلج",
+        "<script>alert(1)</script> <img src=x onerror=alert(1)>",
+        "a\x00b\x07c \x1b[31mred",
+        "**bold** $x^2$ :material/home: [a](b)",
+        "\u202ereversed\u202c text",
+    ],
+)
+def test_hostile_text_is_run_and_never_unescaped(text: str) -> None:
+    page = asked(opened(), text)
+    strips = [part.proto.body for part in page.get("html")]
+    assert all("<script" not in body and "<img" not in body for body in strips)
+    assert written(page) is not None
+
+
+def test_limits_are_stated_on_the_page() -> None:
+    assert f"{MAX_CHARACTERS:,} characters" in opened().text_area(key="text").help

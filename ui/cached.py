@@ -1,0 +1,65 @@
+"""What the dashboard remembers between reruns, for all sessions: checkpoints and runs.
+
+Keys are plain values (checkpoint name, revision, text, options); values are shared, so they are read-only.
+"""
+
+from pathlib import Path
+
+import streamlit as st
+
+from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
+from transformer.checkpoint.folder import CONFIG, WEIGHTS, is_folder
+from transformer.errors import CheckpointError
+
+CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+"""Where the shipped checkpoints lie."""
+
+
+def checkpoint_names(architecture: str) -> list[str]:
+    """Every shipped checkpoint of an architecture, by name."""
+    folders = sorted(path for path in CHECKPOINTS.iterdir() if is_folder(path)) if CHECKPOINTS.is_dir() else []
+    return [path.name for path in folders if f'"architecture": "{architecture}"' in (path / CONFIG).read_text("utf-8")]
+
+
+def revision(name: str) -> int:
+    """Changes when a checkpoint's weights do.
+
+    Raises:
+        CheckpointError: there is no such checkpoint.
+    """
+    try:
+        return (CHECKPOINTS / name / WEIGHTS).stat().st_mtime_ns
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {name!r} is not here: choose one from the list") from error
+
+
+def checkpoint(name: str) -> Checkpoint:
+    """A shipped checkpoint, loaded once for all sessions."""
+    return _checkpoint(name, revision(name))
+
+
+def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
+    """A sentence's run; it runs once, whatever is looked at."""
+    return _translation(name, revision(name), text, options, forced)
+
+
+def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation, node: int | None) -> Translation:
+    """The same sentence with another hypothesis of its beam; `best` itself when `node` is its own or None."""
+    if node is None or node == best.node:
+        return best
+    return _followed(name, revision(name), text, options, node)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
+def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
+    return load(CHECKPOINTS / name)
+
+
+@st.cache_resource(max_entries=128, show_spinner="Translating …")
+def _translation(name: str, revision: int, text: str, options: DecodingOptions, forced: str | None) -> Translation:
+    return translate(_checkpoint(name, revision), text, options, forced)
+
+
+@st.cache_resource(max_entries=128, show_spinner="Looking at that hypothesis …")
+def _followed(name: str, revision: int, text: str, options: DecodingOptions, node: int) -> Translation:
+    return follow(_checkpoint(name, revision), _translation(name, revision, text, options, None), node)

@@ -1,0 +1,246 @@
+"""The panels of the Translate page: each shows the same record in its own way."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import Checkpoint, Record, Translation
+from transformer.figures.beams import beam_tree
+from transformer.figures.distribution import attention_of_step, next_tokens
+from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
+from transformer.figures.heatmap import heatmap
+from transformer.record import Picture
+from ui import selection_state
+from ui.components import HeadViewEvent, Picked, all_heads, head_view
+from ui.components.all_heads import LARGEST_SIDE
+from ui.controls import KINDS, MEAN, Selection, sentence, sites
+from ui.token_strip import token_strip
+
+IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
+"""What a picture can be saved as."""
+
+
+def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
+    """What was written, token by token, and how likely it was."""
+    what = "Forced target" if shown.tree is None else ("Translation" if shown.node == best.node else "Hypothesis")
+    st.subheader(f"{what} ({languages[1]})", anchor=False)
+    st.text(shown.text)
+    token_strip(shown.steps)
+    st.caption(
+        f"{len(shown.steps)} tokens, log-probability {shown.log_prob:.2f} nats. "
+        "Under each token its probability; hover or tab to it for the likeliest tokens at that place."
+    )
+
+
+def all_heads_panel(record: Record, choice: Selection) -> None:
+    """Every layer and head, small; a click opens one."""
+    layers = [record[site] for site in sites(record, choice.kind)]
+    pictures = [
+        [
+            attention.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE)
+            for head in range(attention.n_heads)
+        ]
+        for attention in layers
+    ]
+    st.markdown(f"**All heads** · {KINDS[choice.kind]} attention", help="A row is a layer (L), a column a head (H).")
+    all_heads(
+        np.array([[picture.values for picture in row] for row in pictures]),
+        pictures[0][0].visible,
+        row_names=[f"L{i}" for i in range(len(layers))],
+        column_names=[f"H{i}" for i in range(layers[0].n_heads)],
+        selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        on_pick=_open_head,
+        key="all-heads",
+    )
+
+
+def heatmap_panel(record: Record, choice: Selection) -> None:
+    """One head, large."""
+    relative, scores, camera = st.columns(3, vertical_alignment="center")
+    is_relative = relative.toggle(
+        "Relative scale",
+        key="relative",
+        bind="query-params",
+        help="Scales colours to the largest weight of this map instead of 0 to 1; the colour bar says so.",
+    )
+    show_scores = scores.toggle(
+        "Scores before the mask",
+        key="scores",
+        bind="query-params",
+        disabled=choice.head == MEAN,
+        help="Scaled dot products, which the mask and the softmax turn into weights. Shown in pieces, for one head.",
+    )
+    image = camera.segmented_control(
+        "Camera saves",
+        IMAGES,
+        default=IMAGES[0],
+        required=True,
+        key="image",
+        bind="query-params",
+        format_func=str.upper,
+        label_visibility="collapsed",
+        help="What the camera button above the heatmap saves.",
+    )
+    picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
+    pair = selection_state.pair(picture)
+    st.plotly_chart(
+        heatmap(picture, relative=is_relative, selected=pair, dark=_dark()),
+        key="heatmap",
+        on_select=_select_from_heatmap,
+        selection_mode="points",
+        config=plot_config(_stem(choice, picture), image),
+    )
+    st.caption(
+        f"Rows are queries ({picture.queries.name}), columns are keys ({picture.keys.name}). "
+        + ("Each row sums to 1 over the keys. " if not picture.notes else f"{sentence('; '.join(picture.notes))} ")
+        + "Click a cell to mark its pair everywhere."
+    )
+    _pair_panel(record, choice, picture, pair)
+
+
+def head_view_panel(record: Record, choice: Selection) -> None:
+    """Two columns of tokens, joined by what the heads of one layer look at."""
+    threshold = st.slider(
+        "Hide lines below this weight",
+        0.0,
+        0.5,
+        0.05,
+        0.01,
+        key="threshold",
+        bind="query-params",
+    )
+    attention = record[choice.site]
+    pictures = [attention.picture(head, choice.words, choice.special) for head in range(attention.n_heads)]
+    first = pictures[0]
+    pair = selection_state.pair(first)
+    head_view(
+        np.stack([picture.values for picture in pictures]),
+        first.visible,
+        list(first.queries.texts),
+        list(first.keys.texts),
+        heads=[f"head {head}" for head in range(attention.n_heads)],
+        active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
+        query_title=f"query: {first.queries.name}",
+        key_title=f"key: {first.keys.name}",
+        selected_pair=pair,
+        threshold=threshold,
+        on_event=_select_from_head_view,
+        key="head-view",
+    )
+    _pair_panel(record, choice, first, pair)
+
+
+def steps_panel(shown: Translation, choice: Selection) -> None:
+    """One output step: what could have been written, and where the decoder looked."""
+    last = len(shown.steps) - 1
+    if st.session_state.get("step", 0) > last:
+        st.session_state["step"] = 0
+    step = st.slider("Output step", 0, last, 0, key="step", bind="query-params") if last else 0
+    st.markdown(f"Step {step} of {last} writes")
+    token_strip([shown.steps[step]])
+    st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
+    for column, kind in zip(st.columns(2), ("decoder.cross", "decoder.self"), strict=True):
+        available = sites(shown.record, kind)
+        attention = shown.record[available[min(choice.layer, len(available) - 1)]]
+        picture, average = (attention.picture(head) for head in (choice.head, MEAN))
+        figure = attention_of_step(picture, average, step, dark=_dark())
+        column.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+
+
+def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
+    """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
+    tokenizer = checkpoint.tokenizer
+    if shown.tree is None or tokenizer is None:
+        st.info("A forced target has no beam. Clear “Force this target” and run again to see the search.")
+        return
+    st.plotly_chart(
+        beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=_dark()),
+        key="tree",
+        on_select=_select_from_tree,
+        selection_mode="points",
+        config=PLOT_CONFIG,
+    )
+    st.caption(
+        "Every hypothesis that the search considered: each step keeps the best ones and prunes the rest. "
+        "Click one to see its own attention in every view; “Hypothesis” above leads back to the best."
+    )
+
+
+def downloads_panel(shown: Translation, choice: Selection) -> None:
+    """The numbers and pictures, to take away."""
+    picture = _picture(shown.record, choice)
+    stem = _stem(choice, picture)
+    st.download_button("This matrix (CSV)", lambda: csv(picture), f"{stem}.csv", "text/csv", on_click="ignore")
+    st.download_button(
+        "The whole record (NPZ)",
+        shown.record.npz,
+        f"{shown.checkpoint}-record.npz",
+        "application/octet-stream",
+        on_click="ignore",
+    )
+    st.download_button(
+        "This heatmap as a page that works offline (HTML)",
+        lambda: html(heatmap(picture)),
+        f"{stem}.html",
+        "text/html",
+        on_click="ignore",
+    )
+    st.caption(
+        "PNG and SVG: the camera button above the heatmap, and the buttons in All heads and Head view. "
+        "CSV rows are queries, columns are keys, an empty cell is masked. NPZ holds every site (head, query, key)."
+    )
+
+
+def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
+    if pair is None:
+        return
+    query, key = pair
+    layers = [record[site] for site in sites(record, choice.kind)]
+    weights = [
+        [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
+        for layer in layers
+    ]
+    heads = [f"head {i}" for i in range(layers[0].n_heads)]
+    st.markdown("**Marked pair, in every head of this kind**")
+    st.text(f"{picture.queries.labels[query]}  looks at  {picture.keys.labels[key]}")
+    st.dataframe(
+        pd.DataFrame(weights, index=[f"layer {i}" for i in range(len(layers))], columns=heads),
+        column_config={
+            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
+        },
+    )
+    st.button("Unmark", on_click=selection_state.forget_pair, key="unmark")
+
+
+def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
+    return record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
+
+
+def _open_head(picked: Picked) -> None:
+    st.session_state["layer"], st.session_state["head"] = picked.layer, str(picked.head)
+
+
+def _select_from_heatmap() -> None:
+    for point in st.session_state["heatmap"].selection.points[:1]:
+        selection_state.select_pair(*point["customdata"][:2])
+
+
+def _select_from_head_view(event: HeadViewEvent) -> None:
+    if event.pair is not None:
+        selection_state.select_pair(*event.pair)
+
+
+def _select_from_tree() -> None:
+    for point in st.session_state["tree"].selection.points[:1]:
+        st.session_state["node"] = int(point["customdata"])
+
+
+def _stem(choice: Selection, picture: Picture) -> str:
+    """The file name of a picture, without its ending."""
+    return f"{choice.site}-{picture.head}".replace(" ", "-")
+
+
+def _dark() -> bool:
+    return st.context.theme.type == "dark"
