@@ -51,9 +51,8 @@ class WithLoss(nn.Module):
         hidden = self.model.decode(target[:, :-1], memory, source_mask)
         labels = target[:, 1:]
         real = labels != self.model.config.pad_id
-        return F.cross_entropy(
-            self.model.logits(hidden[real]), labels[real], label_smoothing=self.label_smoothing, reduction="sum"
-        )
+        logits = self.model.logits(hidden[real][None])[0]
+        return F.cross_entropy(logits, labels[real], label_smoothing=self.label_smoothing, reduction="sum")
 
 
 class Run:
@@ -149,7 +148,7 @@ class Run:
         self.optimizer.zero_grad()
         (summed * self.process.count / tokens).backward()  # several processes average their gradients
         self.optimizer.step()
-        loss, signals = self.process.total(summed.item(), self.signal or 0)
+        loss, signals = self.process.total(summed.item(), float(self.signal or 0))
         self.progress.update = update
         self.progress.loss += loss
         self.progress.tokens += tokens

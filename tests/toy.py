@@ -1,0 +1,58 @@
+"""A toy pair of languages, small enough to train on within a test: one word of the one is one word of the other."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.folder import save_folder
+from transformer.models.seq2seq import Seq2Seq
+from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.training.options import TrainingOptions
+from transformer.training.translation import model_config
+
+NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
+VERBS = {"runs": "läuft", "sleeps": "schläft", "eats": "isst"}
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Random sentences of different lengths, and their translations."""
+    chance = random.Random(seed)
+    found = []
+    for _ in range(count):
+        nouns = [chance.choice(list(NOUNS)) for _ in range(chance.randint(1, 4))]
+        verb = chance.choice(list(VERBS))
+        source = f"the {' and the '.join(nouns)} {verb}."
+        target = f"der {' und der '.join(NOUNS[noun] for noun in nouns)} {VERBS[verb]}."
+        found.append((source, target))
+    return found
+
+
+def write_corpus(folder: Path) -> Path:
+    """train.en, train.de, val.en, val.de."""
+    folder.mkdir(parents=True)
+    for split, count in (("train", 61), ("val", 7)):
+        both = sentences(count, seed=count)
+        for language, side in (("en", 0), ("de", 1)):
+            text = "".join(pair[side] + "\n" for pair in both)
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def training_options(data: Path, work: Path, **changes: Any) -> TrainingOptions:
+    """A run of seconds; two batches and a bit are an epoch."""
+    sizes = dict(vocab_size=53, d_model=6, n_heads=2, d_ff=11, n_layers=1)
+    pace = dict(batch_tokens=256, updates=12, warmup=4, save_every=2, validate_every=4, average=3)
+    return TrainingOptions(data=data, work=work, **(sizes | pace | changes))
+
+
+def tokenizer() -> TextTokenizer:
+    """The vocabulary of the toy languages."""
+    return train_tokenizer([side for pair in sentences(61, seed=61) for side in pair], 53)
+
+
+def write_checkpoint(folder: Path) -> Path:
+    """A folder with a random model."""
+    words = tokenizer()
+    model = Seq2Seq(model_config(training_options(folder, folder), words))
+    save_folder(folder, "seq2seq", model, words, ("en", "de"), ("the dog runs.",), half=False)
+    return folder
