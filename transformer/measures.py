@@ -27,13 +27,13 @@ def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " quer
     """Shannon entropy of each row in nats: 0 for one key alone, log(n) for n equal weights; NaN for an empty row."""
     rows = np.asarray(weights, dtype=np.float64)
     logs = np.log(rows, where=rows > 0, out=np.zeros_like(rows))
-    return np.where(rows.sum(axis=1) > 0, -(rows * logs).sum(axis=1), np.nan)
+    return np.where(rows.sum(axis=1) > 0, 0.0 - (rows * logs).sum(axis=1), np.nan)
 
 
 def normalised_entropy(
     weights: Float[np.ndarray, "query key"], visible: Bool[np.ndarray, "query key"]
 ) -> Float[np.ndarray, " query"]:
-    """Entropy of each row as a share of the most it could be, log(visible keys): 0 to 1; NaN for a query without choice."""
+    """Entropy of each row as a share of its maximum, log(visible keys): 0 to 1; NaN for a query without a choice."""
     most = np.log(np.maximum(visible.sum(axis=1), 1).astype(np.float64))
     return np.divide(entropy(weights), most, where=most > 0, out=np.full(len(weights), np.nan))
 
@@ -179,16 +179,14 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
     Raises:
         RecordError: the record has no site of this kind.
     """
-    best, highest = None, -np.inf
+    candidates: list[tuple[float, StrongestHead]] = []
     for layer, site in enumerate(sites_of(record, kind)):
         attention = record[site]
         visible, real = attention.mask(), ~np.array(attention.keys.special, dtype=bool)
         for head in range(attention.n_heads):
             value = confidence(attention.weights(head), visible, real)
-            if best is None or value > highest:
-                best, highest = StrongestHead(site, layer, head), -np.inf if np.isnan(value) else value
-    assert best is not None  # noqa: S101
-    return best
+            candidates.append((-np.inf if np.isnan(value) else value, StrongestHead(site, layer, head)))
+    return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def sites_of(record: Record, kind: str) -> tuple[str, ...]:
@@ -224,7 +222,7 @@ def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "po
 
 
 def agreement(
-    one: Float[np.ndarray, "query key"], other: Float[np.ndarray, "query key"]
+    one: Float[np.ndarray, "query key"], other: Float[np.ndarray, "other_query other_key"]
 ) -> Float[np.ndarray, " query"]:
     """How alike two maps are, row by row: 1 - Jensen-Shannon distance, 1 for equal rows, 0 for rows that share no key.
 
@@ -260,9 +258,7 @@ def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
 
 
 def _mean(values: np.ndarray) -> float:
-    """The mean of what is known; NaN of nothing."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan
+    return float(values.mean()) if len(values) else np.nan
 
 
 def _kind(site: str) -> str:
