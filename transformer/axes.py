@@ -49,12 +49,15 @@ class Axis:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The texts, made unique: the second `the` is `the (2)`."""
+        """The texts, made unique: the second `the` is `the (2)`, unless that is a token itself."""
         total, seen = Counter(self.texts), Counter[str]()
         labels: list[str] = []
         for text in self.texts:
-            seen[text] += 1
-            labels.append(text if total[text] == 1 else f"{text} ({seen[text]})")
+            label = text
+            while total[text] > 1 and label in total:
+                seen[text] += 1
+                label = f"{text} ({seen[text]})"
+            labels.append(label)
         return tuple(labels)
 
     def kept(self, positions: Sequence[int]) -> "Axis":
