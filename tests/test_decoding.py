@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from transformer.beams import MAX_BEAM, BeamTree, DecodingOptions
 from transformer.decoding import decode, likeliest, teacher_forced
 from transformer.errors import CheckpointError, InputError
+from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig, log_probs
 
 PAD, BOS, EOS = 0, 1, 2
@@ -105,6 +106,24 @@ def test_cached_and_uncached_decoding_agree(search: dict[str, Any]) -> None:
         assert [node.fate for node in a.tree.nodes] == [node.fate for node in b.tree.nodes]
         assert a.ids == b.ids
         assert a.log_probs == pytest.approx(b.log_probs, abs=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+@pytest.mark.parametrize("pad_id", [PAD, -1])
+def test_a_recurrent_model_decodes_by_the_same_code(attention: Literal["additive", "location"], pad_id: int) -> None:
+    """With pad_id -1 no id is padding, as in the tutorials: the last id of the vocabulary may still be written."""
+    config = RecurrentConfig(
+        source_vocab=13, target_vocab=5, hidden=7, attention=attention, max_length=9, pad_id=pad_id
+    )
+    model = Recurrent(config).double().eval()
+    source = torch.randint(3, 13, (3, 6))
+    chosen = DecodingOptions(beam=3, max_length=9)
+    cached, uncached = decode(model, source, chosen), decode(model, source, chosen, cached=False)
+    assert [decoded.ids for decoded in cached] == [decoded.ids for decoded in uncached]
+    assert 4 in {node.token for decoded in cached for node in decoded.tree.nodes}
+    for row, decoded in zip(source, cached, strict=True):
+        forced = teacher_forced(model, row[None], torch.tensor([[BOS, *decoded.ids]]))
+        assert forced[0].tolist() == pytest.approx(decoded.log_probs, abs=1e-12)
 
 
 @few

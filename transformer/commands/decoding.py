@@ -9,6 +9,7 @@ import torch
 from transformer.checkpoint import load
 from transformer.corpus import TranslatedLine, translate_lines, translator
 from transformer.decoding import DecodingOptions
+from transformer.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +49,8 @@ def translated(arguments: argparse.Namespace, lines: Sequence[str]) -> list[Tran
     """
     options = decoding_options(arguments)
     if arguments.threads is not None:
-        torch.set_num_threads(max(1, arguments.threads))
+        if arguments.threads < 1:
+            raise InputError(f"threads={arguments.threads} is too few: choose at least 1")
+        torch.set_num_threads(arguments.threads)
     model, tokenizer = translator(load(arguments.checkpoint))
     return translate_lines(model, tokenizer, lines, options, progress=not arguments.quiet)
