@@ -84,7 +84,7 @@ def _model(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> nn.Module:
     """Our model with the foreign weights, in double precision if that is how they were kept."""
     model_type, _ = ARCHITECTURES[fit.architecture]
     with torch.random.fork_rng(devices=[]):
-        model = model_type(fit.config)
+        model: Any = model_type(fit.config)
     if all(t.dtype == torch.float64 for t in tensors.values() if t.is_floating_point()):
         model.double()
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}

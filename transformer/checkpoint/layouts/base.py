@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,7 @@ class Fit:
     ignored: Mapping[str, str] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Layout(Protocol):
     """A published way to name tensors."""
 

@@ -85,7 +85,7 @@ def _fit(
     ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
     used = {source.name for source in sources.values() if source.name} | ignored.keys()
     ends = find_ends(shapes, used, d_model)
-    embedding = ends.embeddings[0] if ends.embeddings else "an embedding"
+    embedding = ends.matrices[0] if ends.matrices else "an embedding"
     sources["embedding.weight"] = Source(embedding)
     options: dict[str, Any] = {}
     if ends.tables:

@@ -14,10 +14,14 @@ from transformer.checkpoint.questions import Answers, choice
 
 _POSITION = re.compile(r"pos|(?:^|[._])pe(?:$|[._])", re.IGNORECASE)
 _PROJECTION = re.compile(
-    r"gener|proj|head|logit|vocab_out|(?:^|[._])(?:fc|out|output|linear|classifier)\d*[._]weight$", re.I
+    r"gener|proj|head|logit|vocab|(?:^|[._])(?:fc|out|output|linear|classifier)\d*[._]", re.IGNORECASE
 )
+_EMBEDDING = re.compile(r"emb|tok|word|lut|voc", re.IGNORECASE)
 _TARGET = re.compile(r"tgt|trg|target|dec|out", re.IGNORECASE)
 _SOURCE = re.compile(r"src|source|enc|inp", re.IGNORECASE)
+
+TIED = "tied"
+"""The answer that the projection is the target's embedding itself."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +35,36 @@ class Table:
 
 @dataclass(frozen=True)
 class Ends:
-    """The tensors around the layers by role."""
+    """The tensors around the layers by role. `matrices` are as wide as the model, and have no bias beside them."""
 
-    embeddings: tuple[str, ...]
-    projection: str | None
-    projection_bias: str | None
+    matrices: tuple[str, ...]
+    biased: tuple[str, ...]
     tables: tuple[Table, ...]
 
 
 def find_ends(shapes: Mapping[str, Shape], used: Iterable[str], d_model: int) -> Ends:
-    """The role of each tensor that is not part of a layer, as far as shapes and names tell it."""
+    """The tensors that are not part of a layer and are as wide as the model, by what their shapes tell."""
     taken = set(used)
     free = {name: shape for name, shape in shapes.items() if name not in taken}
     tables = {name: table for name, shape in free.items() if (table := _table(name, shape, d_model))}
     wide = [name for name, shape in free.items() if len(shape) == 2 and shape[1] == d_model and name not in tables]
-    biased = [name for name in wide if free.get(_bias(name)) == (free[name][0],)]
-    unbiased = [name for name in wide if name not in biased and _PROJECTION.search(name)]
-    if len(unbiased) == len(wide):
-        unbiased = unbiased[1:]  # something has to be the embedding
-    projection = next(iter([*biased, *unbiased]), None)
-    return Ends(
-        embeddings=tuple(name for name in wide if name not in biased and name not in unbiased),
-        projection=projection,
-        projection_bias=_bias(projection) if projection in biased else None,
-        tables=tuple(tables.values()),
-    )
+    biased = tuple(name for name in wide if free.get(bias_of(name)) == (free[name][0],))
+    return Ends(tuple(name for name in wide if name not in biased), biased, tuple(tables.values()))
+
+
+def projection(ends: Ends, answers: Answers) -> str | None:
+    """The tensor that scores the target's vocabulary; None if its embedding does. Asked where it is not clear."""
+    if ends.biased:
+        return ends.biased[-1]
+    last = ends.matrices[-1] if len(ends.matrices) > 1 else TIED
+    named = [name for name in ends.matrices[1:] if _PROJECTION.search(name) and not _EMBEDDING.search(name)]
+    if len(named) == 1:
+        return named[0]
+    plain = len(ends.matrices) > 2 or not _EMBEDDING.search(last)
+    options = dict.fromkeys([last if plain else TIED, TIED, *ends.matrices[1:]])
+    text = "Which tensor scores the target's vocabulary?"
+    found = choice(answers, "projection", text, tuple(options), "from the order of the file")
+    return None if found == TIED else found
 
 
 def source_and_target(embeddings: tuple[str, ...], answers: Answers) -> tuple[str, str]:
@@ -72,7 +81,8 @@ def source_and_target(embeddings: tuple[str, ...], answers: Answers) -> tuple[st
     return source, choice(answers, "target_embedding", "Which tensor embeds the target?", others, why)
 
 
-def _bias(name: str) -> str:
+def bias_of(name: str) -> str:
+    """What the bias beside a weight is called."""
     return f"{name.removesuffix('weight')}bias"
 
 

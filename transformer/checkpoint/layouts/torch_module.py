@@ -8,7 +8,7 @@ from typing import Any
 
 from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.layouts.base import Fit, Source, linear, size
-from transformer.checkpoint.layouts.torch_ends import Ends, find_ends, source_and_target
+from transformer.checkpoint.layouts.torch_ends import Ends, bias_of, find_ends, projection, source_and_target
 from transformer.checkpoint.layouts.torch_layers import Stack, layer, stacks, templates
 from transformer.checkpoint.questions import Answers, choice, heads_question, mark_questions
 from transformer.models.seq2seq import preset
@@ -105,28 +105,29 @@ def _ends(
 ) -> tuple[dict[str, Any], dict[str, Source], tuple[str, ...]]:
     """Embeddings, positions and projection: what the config says of them, their sources, and shared ones."""
     shapes, copies = contents.shapes, []
-    source, target = (
-        source_and_target(ends.embeddings, answers) if ends.embeddings else ("an embedding", "an embedding")
-    )
+    scores = projection(ends, answers)
+    embeddings = tuple(name for name in ends.matrices if name != scores)
+    source, target = source_and_target(embeddings, answers) if embeddings else ("an embedding", "an embedding")
     shared = source == target or contents.same(source, target)
-    tied = ends.projection is None or contents.same(ends.projection, target)
+    tied = scores is None or contents.same(scores, target)
     sources = {"source_embedding.weight": Source(source)}
     if not shared:
         sources["target_embedding.weight"] = Source(target)
     elif source != target:
         copies.append(target)
     if not tied:
-        sources["projection.weight"] = Source(ends.projection)
-    elif ends.projection is not None:
-        copies.append(ends.projection)
-    if ends.projection_bias:
-        sources["projection.bias"] = Source(ends.projection_bias)
+        sources["projection.weight"] = Source(scores)
+    elif scores is not None:
+        copies.append(scores)
+    has_bias = scores in ends.biased
+    if has_bias:
+        sources["projection.bias"] = Source(bias_of(str(scores)))
     options: dict[str, Any] = {
         "source_vocab": size(shapes, (source, 0)),
         "target_vocab": size(shapes, (target, 0)),
         "tie_embeddings": shared,
         "tie_projection": tied,
-        "projection_bias": ends.projection_bias is not None,
+        "projection_bias": has_bias,
     }
     if ends.tables:
         first, last = ends.tables[0], ends.tables[-1]
