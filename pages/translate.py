@@ -30,7 +30,8 @@ except AttentionAtlasError as error:
 
 with answering:
     translate_views.result(shown, best, checkpoint.languages)
-choice = controls.selection(shown.record, strongest_head(shown.record))
+first = strongest_head(shown.record)
+choice = controls.selection(shown.record, (first.layer, first.head))
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     translate_views.all_heads_panel(shown.record, choice)
