@@ -63,8 +63,8 @@ def _overviews() -> list[Result]:
         config = EncoderConfig(**(vars(BASE) | {"causal": causal}))
         seen, forward = record_of(config, 8_192, 1)
         attention = seen["encoder.3.self"]
-        peak = peak_growth(lambda attention=attention: attention.overview(2))
-        share = min(cpu_seconds(lambda attention=attention: attention.overview(5)) for _ in range(3)) / forward
+        peak = peak_growth(partial(attention.overview, 2))
+        share = min(cpu_seconds(partial(attention.overview, 5)) for _ in range(3)) / forward
         what = f"256 x 256 overview (block maxima) of 8,192 x 8,192, {name}"
         results += [
             Result(SECTION, what, f"{share:.2%} of the forward", "at most 2 %", share <= 0.02),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from benchmarks.browsing import served
 from benchmarks.measuring import Result
-from benchmarks.served import ROOT, opened_chromium, served
+from tests.browser.visiting import chromium_opened
 
 MOVES = 10
 PAUSE = 0.3
@@ -26,7 +27,7 @@ def drag(browser: Browser, fast: bool) -> tuple[int, int, float]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         settings = {"LOG": str(log), "STREAMLIT_RUNNER_FAST_RERUNS": str(fast).lower()}
-        with served(ROOT / "benchmarks/apps/slow_page.py", **settings) as address:
+        with served("slow_page.py", **settings) as address:
             page = browser.new_page()
             page.goto(address)
             expect(page.get_by_text("shown 0", exact=True)).to_be_visible(timeout=60_000)
@@ -52,7 +53,7 @@ def drag(browser: Browser, fast: bool) -> tuple[int, int, float]:
 def measure(rounds: int = 3) -> list[Result]:
     """Both settings, in turns."""
     drags: dict[bool, list[tuple[int, int, float]]] = {True: [], False: []}
-    with opened_chromium() as browser:
+    with chromium_opened() as browser:
         for turn in range(2 * rounds):
             drags[turn % 2 == 0].append(drag(browser, fast=turn % 2 == 0))
     results = []

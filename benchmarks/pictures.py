@@ -1,0 +1,90 @@
+"""What the pictures cost in a browser: all heads of a large model beside BertViz, and a change of head on the page.
+
+BertViz's `model_view` draws the same weights when BERTVIZ names a folder that `python -m benchmarks.bertviz FOLDER`
+has filled. It needs about 10 GB of memory for 128 tokens.
+"""
+
+import os
+import statistics
+from pathlib import Path
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page
+
+from benchmarks import bertviz
+from benchmarks.browsing import chromium_seconds, seconds_until_calm, served
+from benchmarks.heads import N_HEADS, N_LAYERS, N_TOKENS
+from benchmarks.measuring import Result
+from tests.browser.visiting import Visit, chromium_opened
+
+SECTION = "Pictures in the browser"
+GRID = f"{N_LAYERS} x {N_HEADS} heads at {N_TOKENS} tokens"
+SENTENCE = "A man and a woman in red coats walk with two small brown dogs through a park. " * 4
+
+HEAD_CHANGE = """(head) => new Promise((done) => {
+  const buttons = [...document.querySelectorAll('.st-key-head button')];
+  const wanted = buttons.find((button) => button.textContent.trim() === head);
+  const title = () => document.querySelector('.st-key-heatmap .js-plotly-plot .gtitle')?.textContent ?? '';
+  const started = performance.now();
+  const look = () => {
+    if (!title().endsWith(`head ${head}`)) return requestAnimationFrame(look);
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - started)));
+  };
+  wanted.click();
+  look();
+})"""
+"""Press a head's button; milliseconds until the frame after the heatmap that shows it was painted."""
+
+
+def measure() -> list[Result]:
+    """The grid, its bytes and its CPU time, BertViz's for the same weights, and the time of a change of head."""
+    with chromium_opened() as browser:
+        received, ours = _our_grid(browser)
+        sent = f"{received / 1e6:.2f} MB"
+        results = [Result(SECTION, f"{GRID}: sent to the browser", sent, "at most 0.7 MB", received <= 700_000)]
+        folder = os.environ.get("BERTVIZ")
+        if folder:
+            size, theirs = bertviz.drawn(browser, Path(folder))
+            measured = f"{ours:.2f} s (BertViz model_view: {theirs:.1f} s, {size / 1e6:.0f} MB; 1/{theirs / ours:.0f})"
+            results.append(Result(SECTION, f"{GRID}: browser CPU", measured, "at most 1/50", ours <= theirs / 50))
+        else:
+            results.append(Result(SECTION, f"{GRID}: browser CPU", f"{ours:.2f} s"))
+        return [*results, _head_change(browser)]
+
+
+def _our_grid(browser: Browser, times: int = 3) -> tuple[int, float]:
+    """Bytes over the socket and CPU seconds from the press of a button to a calm browser; medians."""
+    outcomes = []
+    with served("all_heads_page.py") as address:
+        for _ in range(times):
+            page, here = _visit(browser, address)
+            seconds_until_calm(page, 30)
+            before, received = chromium_seconds(), here.received
+            page.get_by_role("button", name="Draw").click()
+            here.drawn(page.locator(".all-heads"))
+            seconds_until_calm(page, 60)
+            outcomes.append((here.received - received, chromium_seconds() - before))
+            page.close()
+    received_bytes, seconds = zip(*outcomes, strict=True)
+    return int(statistics.median(received_bytes)), statistics.median(seconds)
+
+
+def _head_change(browser: Browser) -> Result:
+    """Median over 20 changes of head on the Translate page, after four to warm up."""
+    with served("app.py") as address:
+        page, _ = _visit(browser, f"{address}/?text={quote(SENTENCE)}&words=false&kind=encoder.self")
+        page.locator(".st-key-heatmap .js-plotly-plot .gtitle").wait_for()
+        times = [float(page.evaluate(HEAD_CHANGE, str(turn % 4))) for turn in range(1, 25)][4:]
+        tokens = page.evaluate("document.querySelector('.st-key-heatmap .js-plotly-plot')._fullData[0].z.length")
+        page.close()
+    median = statistics.median(times)
+    what = f"change of head to new picture drawn, {tokens} x {tokens} heatmap, through the server"
+    return Result(SECTION, what, f"{median:.0f} ms (median)", "under 300 ms", median < 300)
+
+
+def _visit(browser: Browser, address: str) -> tuple[Page, Visit]:
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    visit = Visit(page)
+    with visit.run():
+        page.goto(address)
+    return page, visit

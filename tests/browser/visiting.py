@@ -1,0 +1,112 @@
+"""A server for any script, a Chromium, and visits that know when a run has finished: for tests and benchmarks."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page, WebSocket, sync_playwright
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from tests import chromium
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+"""Seconds that a server or a run may take before a test gives up; machines that test are often busy."""
+
+
+@contextmanager
+def chromium_opened() -> Iterator[Browser]:
+    """A Chromium, closed after the block."""
+    path = chromium.find_or_install()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(chromium.ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page, and what has passed between it and its server."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.sent = 0
+        """Frames that the page has sent."""
+        self.received = 0
+        """Bytes that the page has received over its socket."""
+        self.finished = 0
+        """Script runs that have finished."""
+        page.on("websocket", self._listen)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Do something that starts a run; leaves when a run has finished since."""
+        before = self.finished
+        yield
+        deadline = time.monotonic() + PATIENCE
+        while self.finished == before:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no script run finished within {PATIENCE:.0f} s")
+            self.page.wait_for_timeout(20)
+
+    def drawn(self, locator: Locator, draws: int = 1) -> int:
+        """Wait until a canvas component has drawn at least `draws` times; returns how often it has."""
+        locator.wait_for()
+        deadline = time.monotonic() + PATIENCE
+        while (count := int(locator.get_attribute("data-draws") or 0)) < draws:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} of {draws} drawings within {PATIENCE:.0f} s")
+            self.page.wait_for_timeout(20)
+        return count
+
+    def _listen(self, socket_: WebSocket) -> None:
+        socket_.on("framesent", lambda _: self._count_sent())
+        socket_.on("framereceived", self._count_received)
+
+    def _count_sent(self) -> None:
+        self.sent += 1
+
+    def _count_received(self, payload: str | bytes) -> None:
+        self.received += len(payload)
+        if isinstance(payload, bytes) and ForwardMsg.FromString(payload).WhichOneof("type") == "script_finished":
+            self.finished += 1
+
+
+def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.Popen[bytes], str]:
+    """A server of this script that answers, and its address; `settings` are environment variables on top.
+
+    Raises:
+        RuntimeError: it stopped, or did not answer in time.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "STREAMLIT_SERVER_PORT": str(port),
+        "STREAMLIT_SERVER_ADDRESS": "127.0.0.1",
+        "STREAMLIT_SERVER_HEADLESS": "true",
+        **settings,
+    }
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "streamlit", "run", str(script)]
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    address = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + PATIENCE
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
+                return server, address
+        except (urllib.error.URLError, TimeoutError):
+            time.sleep(0.1)
+    server.kill()
+    server.wait()
+    raise RuntimeError(f"Streamlit did not serve {script}:\n{log.read_text(errors='replace')}")
