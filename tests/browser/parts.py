@@ -1,0 +1,63 @@
+"""Finding and measuring the parts of the components on their demonstration page."""
+
+import numpy as np
+from playwright.sync_api import FloatRect, Locator, Page
+from plotly.colors import sequential
+
+LAYERS, HEADS, QUERIES, KEYS = SHAPE = (3, 5, 11, 7)
+"""What the page draws when its address does not say otherwise."""
+
+
+def token(page: Page, side: str, index: int) -> Locator:
+    """A token's element."""
+    return page.locator(f'.token[data-side="{side}"][data-index="{index}"]')
+
+
+def cell(page: Page, layer: int, head: int, heads: int = HEADS) -> Locator:
+    """A thumbnail's cell."""
+    return page.locator(".all-heads .cell").nth(layer * heads + head)
+
+
+def chip(page: Page, head: int) -> Locator:
+    """A head's chip."""
+    return page.locator(".head-view .chip").nth(head)
+
+
+def box(locator: Locator) -> FloatRect:
+    """Where it is on the screen: x, y, width and height."""
+    found = locator.bounding_box()
+    assert found
+    return found
+
+
+def footer(page: Page) -> Locator:
+    """The sentence below the lines."""
+    return page.locator(".head-view .footer")
+
+
+def numbers(page: Page, side: str) -> list[str]:
+    """The weights written beside the tokens of one column."""
+    return page.locator(f'.token[data-side="{side}"] .number').all_text_contents()
+
+
+def pixels(canvas: Locator) -> np.ndarray:
+    """A canvas's own pixels (not the screen's), as (height, width, red green blue alpha)."""
+    width, height, values = canvas.evaluate(
+        "c => [c.width, c.height, [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]]"
+    )
+    return np.array(values, dtype=int).reshape(height, width, 4)
+
+
+def cell_colours(canvas: Locator, queries: int, keys: int) -> np.ndarray:
+    """The colour in the middle of each cell of a thumbnail, (query, key, red green blue)."""
+    drawn = pixels(canvas)
+    side = drawn.shape[1] // keys
+    assert drawn.shape[:2] == (queries * side, keys * side)
+    return drawn[side // 2 :: side, side // 2 :: side, :3]
+
+
+def viridis(weights: np.ndarray) -> np.ndarray:
+    """What Plotly's own scale gives for these weights on the square-root scale with 255 steps."""
+    stops = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in sequential.Viridis])
+    at = np.rint(254 * np.sqrt(weights)) / 254 * (len(stops) - 1)
+    return np.stack([np.interp(at, np.arange(len(stops)), stops[:, channel]) for channel in range(3)], axis=-1)
