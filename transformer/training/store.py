@@ -114,7 +114,8 @@ class Store:
         With a falling learning rate it generalises better than the last weights alone.
         """
         every = self.options.save_every
-        regular = [update for update in self.saved() if update <= last and (update % every == 0 or update == last)]
+        recent = range(last - self.options.average * every + 1, last + 1)
+        regular = [update for update in self.saved() if update in recent and (update % every == 0 or update == last)]
         chosen = regular[-self.options.average :]
         loaded = [self.weights(update) for update in chosen]
         return {name: torch.stack([w[name].double() for w in loaded]).mean(0).float() for name in loaded[0]}, chosen
