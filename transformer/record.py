@@ -113,10 +113,16 @@ class AttentionMap:
         return self.tile(head, slice(0, self.shape[0]), slice(key, key + 1))[:, 0]
 
     def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
-        """A rectangle of the map; equals the slice of the whole, at the cost of its own rows."""
-        rows = slice(*queries.indices(self.shape[0])[:2])
-        columns = slice(*keys.indices(self.shape[1])[:2])
-        return self._weights(self._head(head), rows, columns).numpy()
+        """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
+
+        Raises:
+            RecordError: a slice has a step.
+        """
+        head = self._head(head)
+        rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
+        if rows.start == rows.stop or columns.start == columns.stop:
+            return np.zeros((rows.stop - rows.start, columns.stop - columns.start))
+        return self._weights(head, rows, columns).numpy()
 
     def row_sums(self, head: int) -> Float[np.ndarray, " query"]:
         """1 for every row that sees something: a check, not a decoration."""
@@ -166,7 +172,8 @@ class AttentionMap:
         `scores` gives the scores before the mask, which are not merged.
         """
         if head == "mean":
-            values, name = self.head_average(), f"mean of {self.n_heads} heads"
+            every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
+            values, name = every.mean(axis=0), f"mean of {self.n_heads} heads"
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), f"head {head}"
         visible, queries, keys = self.mask(), self.queries, self.keys
@@ -176,6 +183,8 @@ class AttentionMap:
             visible = (queries.membership @ visible @ keys.membership.T) > 0
             queries, keys = queries.merged(), keys.merged()
             notes.append("pieces are merged to words: summed over keys, averaged over queries")
+        elif words:
+            notes.append("scores are of pieces: they are not merged to words")
         if not special:
             rows = [i for i, mark in enumerate(queries.special) if not mark]
             columns = [i for i, mark in enumerate(keys.special) if not mark]
@@ -196,6 +205,12 @@ class AttentionMap:
 
     def _head(self, head: int) -> int:
         return self._position("head", head, self.n_heads)
+
+    def _range(self, what: str, positions: slice, count: int) -> slice:
+        if positions.step not in (None, 1):
+            raise RecordError(f"{what}={positions} leaves out positions: ask for a tile without a step")
+        start, stop, _ = positions.indices(count)
+        return slice(start, max(start, stop))
 
     def _position(self, what: str, index: int, count: int) -> int:
         if not 0 <= index < count:

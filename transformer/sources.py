@@ -56,8 +56,9 @@ class QueriesKeys:
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
-        """Each row's log-sum-exp, as far as it is known; NaN where it is not."""
-        return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
+        """Each row's log-sum-exp, as far as it is known; NaN where it is not. Every later look may write to it."""
+        with torch.inference_mode(False):
+            return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
         """Who of `rows` may see whom; None when every key is visible."""

@@ -208,7 +208,7 @@ def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
             showgrid=False,
             title=f"key: {labels.isolated(picture.keys.name)}",
             tickangle=-90,
-            **labels.ticks(picture.keys, 22),
+            **labels.ticks(picture.keys, 22.0),
         ),
         yaxis=dict(**PROBABILITY, title="attention weight (probability)"),
     )
