@@ -69,6 +69,12 @@ def line(label: str, default: str, *, key: str, width: Width = "stretch") -> str
     return _written(key, st.text_input(label, key=key, width=width), default)
 
 
+def lines(label: str, default: str, *, key: str) -> str:
+    """Several lines of text."""
+    _seed(key, default, str)
+    return _written(key, st.text_area(label, key=key, height=120), default)
+
+
 def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
     """Before the control is drawn: its value in this session, else the one in the address, else the default."""
     for value in (st.session_state.get(key), st.query_params.get(key)):

@@ -69,10 +69,11 @@ def pick_cell(cell: Cell | None) -> None:
         del st.query_params[CELL]
 
 
-def words(titles: Mapping[str, str]) -> Words:
-    """The matrices component in the reader's language."""
+def words(titles: Mapping[str, str], hint: str | None = None) -> Words:
+    """The matrices component in the reader's language; `hint` replaces the one on clicking."""
     names = ("picked", "sources", "targets", "further", "hint", "undefined", "save")
-    return Words(**{name: t(f"lessons.{name}") for name in names}, titles=titles)
+    texts = {name: t(f"lessons.{name}") for name in names}
+    return Words(**{**texts, "hint": hint or texts["hint"]}, titles=titles)
 
 
 def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:

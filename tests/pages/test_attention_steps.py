@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer.checkpoint.folder import save_folder
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.tokens.text import train_tokenizer
+from tests.pages.tiny import save_tiny
 from ui import attention_steps, cached
 from ui.attention_steps import DEFAULTS, KINDS, TRY
 from ui.components.blob import unpack
@@ -170,13 +168,7 @@ def test_a_hostile_address_is_ignored(address: dict[str, str]):
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny random translator in place of the shipped one."""
-    text = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "Two dogs run.", "Zwei Hunde rennen."] * 5
-    tokenizer = train_tokenizer(text, 60)
-    config = Seq2SeqConfig(
-        source_vocab=len(tokenizer), target_vocab=len(tokenizer), d_model=12, n_heads=2, d_ff=8, n_encoder_layers=2,
-        n_decoder_layers=1, norm_first=True, norm_after_stack=True, pad_id=0, bos_id=2, eos_id=3, max_length=40,
-    )  # fmt: skip
-    save_folder(tmp_path / "tiny", "seq2seq", Seq2Seq(config), tokenizer, ("English", "German"))
+    save_tiny(tmp_path)
     monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
 
 

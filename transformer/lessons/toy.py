@@ -1,11 +1,14 @@
 """Toy models: real layers, small enough that every number can be written down."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeVar
 
 import torch
 from torch import nn
 
-from transformer.errors import ConfigError
+from transformer.errors import ConfigError, InputError
+from transformer.lessons.masks import Batch
+from transformer.lessons.sentences import MAX_TOKENS as LONGEST
 from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -14,8 +17,8 @@ SOURCE_WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
 TARGET_WORDS = ("die", "Katze", "sitzt", "auf", "der", "Matte", "und", "schläft")
 Model = TypeVar("Model", bound=nn.Module)
 
-MARKS = 3
-"""Ids before the first word: padding, start, end."""
+MARKS, BOS, EOS = 3, 1, 2
+"""Ids before the first word: padding (0), start, end."""
 
 MAX_TOKENS = len(SOURCE_WORDS)
 MAX_SIZE = 16
@@ -33,14 +36,38 @@ def toy_sentences(n_tokens: int) -> tuple[Sentence, Sentence]:
     return Sentence.of(ids, SOURCE_WORDS[:n_tokens]), Sentence.of(ids, TARGET_WORDS[:n_tokens])
 
 
-def toy_transformer(d_model: int, n_heads: int, seed: int, norm_first: bool = False) -> Seq2Seq:
+def toy_batch(sources: Sequence[str], targets: Sequence[str]) -> tuple[Batch, int]:
+    """Typed lines as a batch of words, and the vocabulary that a toy needs for it.
+
+    Sources end with an end mark, targets begin with a start mark, as a translator reads them.
+
+    Raises:
+        InputError: no line, too many, too long ones, or not as many sources as targets.
+    """
+    vocabulary = {word: MARKS + i for i, word in enumerate(dict.fromkeys(" ".join([*sources, *targets]).split()))}
+    for line in (*sources, *targets):
+        if not 1 <= len(line.split()) < LONGEST:
+            raise InputError(
+                f"“{line[:30]}” has {len(line.split())} words: type 1 to {LONGEST - 1} words a line, apart by spaces"
+            )
+
+    def ids(line: str) -> list[int]:
+        return [vocabulary[word] for word in line.split()]
+
+    read = [Sentence.of([*ids(line), EOS], [*line.split(), "</s>"]) for line in sources]
+    written = [Sentence.of([BOS, *ids(line)], ["<s>", *line.split()]) for line in targets]
+    return Batch.of(read, written, pad_id=0), MARKS + len(vocabulary)
+
+
+def toy_transformer(
+    d_model: int, n_heads: int, seed: int, norm_first: bool = False, vocab: int = MARKS + MAX_TOKENS
+) -> Seq2Seq:
     """One encoder and one decoder layer whose parameters are halves between -1 and 1, drawn from `seed`.
 
     Raises:
         ConfigError: the sizes are too large to be written down, or do not fit together.
     """
     _between("d_model", d_model, 1, MAX_SIZE)
-    vocab = MARKS + MAX_TOKENS
     config = Seq2SeqConfig(
         source_vocab=vocab,
         target_vocab=vocab,
@@ -52,7 +79,7 @@ def toy_transformer(d_model: int, n_heads: int, seed: int, norm_first: bool = Fa
         dropout=0.0,
         norm_first=norm_first,
         attention_bias=False,
-        max_length=MAX_TOKENS,
+        max_length=LONGEST,
     )
     return _rounded(Seq2Seq(config), seed)
 

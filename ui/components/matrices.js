@@ -220,6 +220,15 @@ function pick(picture, box, [row, column]) {
   picture.emit(same ? { none: true } : { matrix: box.name, row, column });
 }
 
+/** What Python wants said about a cell, with its numbers and labels put in. */
+function note(picture, matrix, row, column) {
+  const codes = picture.arrays[`${matrix.name}.codes`];
+  if (!codes) return "";
+  const blanks = { row: row + 1, column: column + 1, row_label: matrix.rows[row], column_label: matrix.columns[column] };
+  const sentence = matrix.sentences[codes[row * matrix.columns.length + column]];
+  return ` · ${sentence.replace(/\{(\w+)\}/g, (_, name) => blanks[name])}`;
+}
+
 /** Say the cell under the pointer (or reached by keys) in words. */
 function read(picture, box, cell) {
   box.canvas.style.cursor = cell ? "pointer" : "default";
@@ -232,5 +241,6 @@ function read(picture, box, cell) {
   picture.reading.replaceChildren(
     ...symbol(box.matrix.symbol),
     ` [${box.matrix.rows[row]}, ${box.matrix.columns[column]}] = ${written(value, 4, picture.header.words.undefined)}`,
+    note(picture, box.matrix, row, column),
   );
 }

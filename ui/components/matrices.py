@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import UInt8
 
 from transformer.lessons.matrices import Board, Highlight
 from transformer.lessons.operations import Cells
@@ -23,6 +24,17 @@ class Cell:
     matrix: str
     row: int
     column: int
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What hovering over a cell says: `sentences[codes[row, column]]`, with {row}, {column} and their labels put in.
+
+    A sentence may hold `{row}` and `{column}` (counted from 1), `{row_label}` and `{column_label}`.
+    """
+
+    codes: UInt8[np.ndarray, "row column"]
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,13 +59,14 @@ def matrices(
     key: str,
     weights: Sequence[str] = (),
     words: Words | None = None,
+    notes: Mapping[str, Notes] | None = None,
     on_pick: Callable[[Cell | None], None] | None = None,
 ) -> Cell | None:
     """Draw the matrices called `names`; returns the cell picked in this run, if any.
 
     `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
-    up to its own largest number. `on_pick` is called before the run that a pick starts, with None when the mark was
-    taken away.
+    up to its own largest number. `notes` says more about a matrix's cells when they are pointed at. `on_pick` is
+    called before the run that a pick starts, with None when the mark was taken away.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
@@ -66,10 +79,10 @@ def matrices(
 
     header = {
         "instance": key,
-        "matrices": [_description(board, name, name in weights, words) for name in names],
+        "matrices": [_description(board, name, name in weights, words, (notes or {}).get(name)) for name in names],
         "words": {name: text for name, text in vars(words).items() if name != "titles"},
     }
-    message = blob.pack(header, _arrays(board, names))
+    message = blob.pack(header, _arrays(board, names, notes or {}))
     happened = _component(key=key, blob=message, options=options(board, names, selected), events={"picked": pick})
     return _cell(happened["picked"], board)
 
@@ -108,7 +121,7 @@ def readable(symbol: str) -> str:
     return text.replace(r"\,", " ")
 
 
-def _description(board: Board, name: str, is_weights: bool, words: Words) -> dict[str, Any]:
+def _description(board: Board, name: str, is_weights: bool, words: Words, notes: Notes | None) -> dict[str, Any]:
     matrix = board[name]
     return {
         "name": name,
@@ -117,16 +130,19 @@ def _description(board: Board, name: str, is_weights: bool, words: Words) -> dic
         "rows": list(matrix.rows),
         "columns": list(matrix.columns),
         "weights": is_weights,
+        "sentences": list(notes.sentences) if notes else [],
     }
 
 
-def _arrays(board: Board, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _arrays(board: Board, names: Sequence[str], notes: Mapping[str, Notes]) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for name in names:
         matrix = board[name]
         arrays[name] = matrix.values.astype(np.float32)
         if matrix.hidden is not None:
             arrays[f"{name}.hidden"] = np.packbits(matrix.hidden)
+        if name in notes:
+            arrays[f"{name}.codes"] = notes[name].codes
     return arrays
 
 

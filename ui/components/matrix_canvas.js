@@ -58,6 +58,7 @@ export function drawMatrix(box, picture, relation, focused) {
   context.font = `${FONT}px ${theme.font}`;
   labels(context, matrix, shape, theme);
   const colour = colouring(matrix, values, theme);
+  const digits = values.every((value) => Number.isInteger(value) || !Number.isFinite(value)) && !matrix.weights ? 0 : 2;
   const marks = [];
   for (let index = 0; index < rows * columns; index++) {
     const x = shape.left + (index % columns) * shape.width;
@@ -75,7 +76,7 @@ export function drawMatrix(box, picture, relation, focused) {
       context.fillStyle = faded ? theme.text : ink;
       context.textAlign = "center";
       context.textBaseline = "middle";
-      context.fillText(written(values[index], 2, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
+      context.fillText(written(values[index], digits, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
     }
     if (how) marks.push([x, y, how]);
   }

@@ -1,0 +1,26 @@
+"""Masks: who may see whom, in every convention, and what happens when a mask is wrong."""
+
+import streamlit as st
+
+from transformer.errors import AttentionAtlasError
+from ui import controls, frame, lessons, masks
+from ui.texts import t
+
+frame.heading(t("masks.title"), t("masks.intro"))
+screen = masks.screen()
+try:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        lessons.try_this("masks", masks.TRY, masks.DEFAULTS)
+        example = masks.example() if screen != "test" else None
+    if screen == "test":
+        masks.leak_panel()
+    elif example is not None:
+        panels = {
+            "build": masks.build_panel,
+            "scores": masks.scores_panel,
+            "conventions": masks.conventions_panel,
+            "break": masks.break_panel,
+        }
+        panels[screen](example)
+except AttentionAtlasError as error:
+    controls.explain(error)

@@ -1,0 +1,113 @@
+"""The same mask as different libraries want it: who is marked, with what, in which shape.
+
+Sources: The Annotated Transformer; jadore801120/attention-is-all-you-need-pytorch; torch.nn.MultiheadAttention;
+torch.nn.functional.scaled_dot_product_attention.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from transformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How one API takes a mask.
+
+    `hidden` and `visible` are the marks of a cell; `shape` names the axes; `code` makes `mask` from `visible`, a
+    (batch, query, key) table that is True where a query may see a key.
+    """
+
+    api: str
+    visible: str
+    hidden: str
+    dtype: str
+    shape: str
+    code: str
+
+
+CONVENTIONS = {
+    "annotated": Convention(
+        "The Annotated Transformer",
+        "1",
+        "0",
+        "int64",
+        "(batch, 1, query, key)",
+        "mask = visible.unsqueeze(1).long()\nscores = scores.masked_fill(mask == 0, -1e9)",
+    ),
+    "jadore": Convention(
+        "jadore801120/attention-is-all-you-need-pytorch",
+        "True",
+        "False",
+        "bool",
+        "(batch, query, key)",
+        "mask = visible\nscores = scores.masked_fill(mask.unsqueeze(1) == 0, -1e9)",
+    ),
+    "key_padding": Convention(
+        "nn.MultiheadAttention(key_padding_mask=)",
+        "False",
+        "True",
+        "bool",
+        "(batch, key)",
+        "mask = ~visible.any(dim=1)  # a key that no query may see\n"
+        "output, weights = attention(q, k, v, key_padding_mask=mask)",
+    ),
+    "attn_mask": Convention(
+        "nn.MultiheadAttention(attn_mask=)",
+        "False",
+        "True",
+        "bool",
+        "(batch * heads, query, key)",
+        "mask = (~visible).repeat_interleave(n_heads, dim=0)\noutput, weights = attention(q, k, v, attn_mask=mask)",
+    ),
+    "sdpa": Convention(
+        "F.scaled_dot_product_attention(attn_mask=)",
+        "True",
+        "False",
+        "bool",
+        "(batch, 1, query, key)",
+        "mask = visible.unsqueeze(1)\noutput = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
+    ),
+    "additive": Convention(
+        "additive (added to the scores)",
+        "0",
+        "-inf",
+        "float32",
+        "(batch, 1, query, key)",
+        'mask = torch.zeros(visible.shape).masked_fill(~visible, float("-inf")).unsqueeze(1)\nscores = scores + mask',
+    ),
+}
+"""Every convention, by a short name."""
+
+
+def converted(visible: Bool[np.ndarray, "batch query key"], convention: str, n_heads: int = 1) -> np.ndarray:
+    """A mask as `convention` wants it. A key-padding mask can only hold what is hidden from every query.
+
+    Raises:
+        InputError: no such convention.
+    """
+    if convention not in CONVENTIONS:
+        raise InputError(f"convention={convention!r} is not known: choose one of {', '.join(CONVENTIONS)}")
+    seen = torch.from_numpy(visible)
+    made = {
+        "annotated": lambda: seen.unsqueeze(1).long(),
+        "jadore": lambda: seen,
+        "key_padding": lambda: ~seen.any(dim=1),
+        "attn_mask": lambda: (~seen).repeat_interleave(n_heads, dim=0),
+        "sdpa": lambda: seen.unsqueeze(1),
+        "additive": lambda: torch.zeros(seen.shape).masked_fill(~seen, -torch.inf).unsqueeze(1),
+    }[convention]()
+    return made.numpy()
+
+
+def first_of(
+    made: np.ndarray, row: int, convention: str, n_queries: int, n_heads: int = 1
+) -> Float[np.ndarray, "query key"]:
+    """The part of a converted mask that sentence `row` uses, as a query x key table of numbers for a picture."""
+    if convention == "key_padding":
+        return np.repeat(made[row][None, :], n_queries, axis=0).astype(float)
+    part = made[row * n_heads] if convention == "attn_mask" else made[row]
+    return np.asarray(part, dtype=float).reshape(n_queries, -1)

@@ -1,0 +1,176 @@
+"""The leak test: does a query see a key that it must not see?
+
+Two independent views of one question. The weights: the largest one on a forbidden cell, where what is forbidden
+follows from the token ids, not from the model's own mask. The outputs: how much they change at positions that must
+not notice, when the future is changed, or when the sentence stands alone instead of beside a longer one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from transformer.checkpoint.folder import Checkpoint
+from transformer.errors import CheckpointError
+from transformer.models.encoder import Encoder
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
+from transformer.run import attention_maps
+
+TOLERANCE = 1e-9
+"""Largest weight or change, in float64, that is rounding and no leak."""
+
+LENGTHS = (7, 4)
+TARGET_LENGTHS = (6, 3)
+"""Tokens of the two random sentences of the test; the shorter one is padded."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """The largest weight on a forbidden cell of one site; `where` is (batch, head, query, key), None without one."""
+
+    site: str
+    largest: float
+    where: tuple[int, int, int, int] | None
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the weight is more than rounding."""
+        return self.largest > TOLERANCE
+
+
+@dataclass(frozen=True)
+class LeakReport:
+    """Every site, and how much outputs change that must not; `future` and `padding` are None where none is hidden."""
+
+    sites: tuple[Leak, ...]
+    future: float | None
+    padding: float | None
+
+    @property
+    def leaks(self) -> bool:
+        """Whether anything leaks; an output that is not a number counts."""
+        changes = [change for change in (self.future, self.padding) if change is not None]
+        return any(site.leaks for site in self.sites) or not all(change <= TOLERANCE for change in changes)
+
+
+def largest_forbidden(
+    site: str,
+    weights: Float[np.ndarray, "batch head query key"],
+    allowed: Bool[np.ndarray, "batch query key"],
+) -> Leak:
+    """The largest weight on a cell that `allowed` marks False."""
+    forbidden = np.where(allowed[:, None], -1.0, np.nan_to_num(weights, nan=np.inf))
+    place = np.unravel_index(int(forbidden.argmax()), forbidden.shape)
+    largest = float(forbidden[place])
+    if largest < 0:
+        return Leak(site, 0.0, None)
+    b, h, q, k = (int(i) for i in place)
+    return Leak(site, largest, (b, h, q, k))
+
+
+def allowed_cells(
+    site: str,
+    source_real: Bool[np.ndarray, "batch source"],
+    target_real: Bool[np.ndarray, "batch target"] | None,
+    causal: bool,
+) -> Bool[np.ndarray, "batch query key"]:
+    """Who may see whom at a site, from the token ids alone. Queries that are padding are not judged."""
+    stack, *_, kind = site.split(".")
+    queries = source_real if stack == "encoder" or target_real is None else target_real
+    keys = source_real if kind == "cross" or stack == "encoder" or target_real is None else target_real
+    allowed = np.repeat(keys[:, None, :], queries.shape[1], axis=1)
+    if kind == "self" and (stack == "decoder" or causal):
+        allowed &= np.tri(queries.shape[1], keys.shape[1], dtype=bool)
+    return allowed | ~queries[:, :, None]
+
+
+def leak_test(checkpoint: Checkpoint) -> LeakReport:
+    """Test a checkpoint on two random sentences of different length.
+
+    Raises:
+        CheckpointError: its positions are windows of letters, which no mask hides.
+    """
+    model = checkpoint.model
+    if isinstance(model, (Seq2Seq, Recurrent)):
+        return _encoder_decoder(checkpoint, model)
+    if isinstance(model, Encoder):
+        return _encoder(checkpoint, model)
+    raise CheckpointError(
+        f"{checkpoint.name} attends over windows of letters, and no mask hides any: choose a text model to test"
+    )
+
+
+def _encoder_decoder(checkpoint: Checkpoint, model: Seq2Seq | Recurrent) -> LeakReport:
+    config = model.config
+    marks = {config.pad_id, config.bos_id, config.eos_id}
+    source = _random(LENGTHS, config.source_vocab, marks, config.pad_id)
+    target = _random(TARGET_LENGTHS, config.target_vocab, marks, config.pad_id)
+    target[:, 0] = config.bos_id
+    found = attention_maps(checkpoint, source, target)
+    log_probs = found.pop("log_probs")
+    changed = attention_maps(checkpoint, source, _other_end(target, config.target_vocab, marks))["log_probs"]
+    future = float(np.abs(changed[0, :-1] - log_probs[0, :-1]).max())
+    padding = None
+    if config.pad_id >= 0:
+        alone = attention_maps(checkpoint, source[1:, : LENGTHS[1]], target[1:, : TARGET_LENGTHS[1]])["log_probs"]
+        padding = float(np.abs(alone[0] - log_probs[1, : TARGET_LENGTHS[1]]).max())
+    sites = _sites(found, _real(source, LENGTHS, config.pad_id), _real(target, TARGET_LENGTHS, config.pad_id), False)
+    return LeakReport(sites, future, padding)
+
+
+def _encoder(checkpoint: Checkpoint, model: Encoder) -> LeakReport:
+    config = model.config
+    ids = _random(LENGTHS, config.vocab, {config.pad_id}, config.pad_id)
+    found = attention_maps(checkpoint, ids)
+    hidden = found.pop("hidden")
+    future = padding = None
+    if config.causal:
+        changed = attention_maps(checkpoint, _other_end(ids, config.vocab, {config.pad_id}))["hidden"]
+        future = float(np.abs(changed[0, :-1] - hidden[0, :-1]).max())
+    if config.pad_id >= 0:
+        alone = attention_maps(checkpoint, ids[1:, : LENGTHS[1]])["hidden"]
+        padding = float(np.abs(alone[0] - hidden[1, : LENGTHS[1]]).max())
+    return LeakReport(_sites(found, _real(ids, LENGTHS, config.pad_id), None, config.causal), future, padding)
+
+
+def _sites(
+    found: Mapping[str, np.ndarray],
+    source_real: Bool[np.ndarray, "batch source"],
+    target_real: Bool[np.ndarray, "batch target"] | None,
+    causal: bool,
+) -> tuple[Leak, ...]:
+    leaks = []
+    for site, weights in found.items():
+        real = source_real
+        if site.endswith("cross") and weights.shape[3] > source_real.shape[1]:  # places past the end hold no word
+            real = np.pad(source_real, ((0, 0), (0, weights.shape[3] - source_real.shape[1])))
+        leaks.append(largest_forbidden(site, weights, allowed_cells(site, real, target_real, causal)))
+    return tuple(leaks)
+
+
+def _random(lengths: tuple[int, ...], vocab: int, marks: set[int], pad_id: int) -> Tensor:
+    """Rows of random ids that are no marks, the shorter filled up with padding (if the model knows any)."""
+    words = torch.tensor([i for i in range(vocab) if i not in marks] or [0])
+    draw = torch.randint(len(words), (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(0))
+    ids = words[draw]
+    if pad_id >= 0:
+        for row, length in enumerate(lengths):
+            ids[row, length:] = pad_id
+    return ids
+
+
+def _other_end(ids: Tensor, vocab: int, marks: set[int]) -> Tensor:
+    """The same ids with another last token in the first row."""
+    other = ids.clone()
+    other[0, -1] = next(i for i in range(vocab) if i not in marks and i != int(ids[0, -1]))
+    return other
+
+
+def _real(ids: Tensor, lengths: tuple[int, ...], pad_id: int) -> Bool[np.ndarray, "batch position"]:
+    if pad_id < 0:
+        return np.ones(ids.shape, dtype=bool)
+    return np.arange(ids.shape[1])[None, :] < np.array(lengths)[:, None]
