@@ -4,6 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -33,7 +34,7 @@ def _ids(vocab: int, length: int, padded: int = 0) -> Tensor:
     return ids
 
 
-def _same(found: dict, expected: Maps) -> None:
+def _same(found: dict[str, np.ndarray], expected: Maps) -> None:
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         assert found[name].shape == tuple(values.shape), name
@@ -45,7 +46,7 @@ def _check(saved: object, original: nn.Module, inputs: tuple[Tensor, ...], name:
     with TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / name
         torch.save(saved, path)
-        found = attention_maps(load(path, **answers), *inputs)
+        found = attention_maps(load(path, **answers), inputs[0], inputs[1] if len(inputs) > 1 else None)
         _same(found, original.double()(*inputs))
 
 

@@ -7,7 +7,7 @@ size is refused here. Every entry must be stored as it is: torch never compresse
 import struct
 import zipfile
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedIOBase
 
 from transformer.checkpoint.limits import ReadLimits
 from transformer.checkpoint.refusal import SAVE_WEIGHTS, refusal
@@ -29,7 +29,7 @@ class Archive:
     blocks: dict[str, int]
 
 
-def open_archive(handle: BinaryIO, size: int, source: str, limits: ReadLimits) -> Archive:
+def open_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Archive:
     """Check the whole table of contents, then read the pickle (and only it).
 
     Raises:
@@ -82,7 +82,7 @@ def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
     return root
 
 
-def _check_entries(entries: list[zipfile.ZipInfo], handle: BinaryIO, size: int, source: str) -> None:
+def _check_entries(entries: list[zipfile.ZipInfo], handle: BufferedIOBase, size: int, source: str) -> None:
     """Every entry is stored, named alike in both of its headers, inside the file, and shares no byte with another."""
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):

@@ -7,7 +7,8 @@ https://github.com/huggingface/safetensors#format.
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 from transformer.checkpoint.allowed import ITEM_BYTES
 from transformer.checkpoint.claims import is_count
@@ -42,7 +43,7 @@ def looks_like_safetensors(start: bytes) -> bool:
     return start[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"{"
 
 
-def check_header(handle: BinaryIO, size: int, source: str, limits: ReadLimits) -> Header:
+def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Header:
     """Read the table and hold it against the file.
 
     Raises:

@@ -7,10 +7,11 @@ import io
 import os
 import stat
 from collections.abc import Mapping
+from io import BufferedIOBase
 from pathlib import Path
 from pickle import UnpicklingError
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import IO, Any, cast
 
 import safetensors.torch
 import torch
@@ -46,7 +47,7 @@ def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
         raise refusal(path.name, f"it cannot be opened ({error.strerror})", "check the path") from error
 
 
-def read_stream(handle: BinaryIO, source: str, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
+def read_stream(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
     """What an open checkpoint file holds (an upload, say); `source` names it in messages.
 
     Raises:
@@ -78,7 +79,7 @@ def read_stream(handle: BinaryIO, source: str, limits: ReadLimits = DEFAULT_LIMI
     )
 
 
-def _read_safetensors(handle: BinaryIO, size: int, source: str, limits: ReadLimits) -> Contents:
+def _read_safetensors(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
     header = check_header(handle, size, source, limits)
     handle.seek(0)
     try:
@@ -91,7 +92,7 @@ def _read_safetensors(handle: BinaryIO, size: int, source: str, limits: ReadLimi
     return Contents(source, tensors, format="safetensors")
 
 
-def _read_archive(handle: BinaryIO, size: int, source: str, limits: ReadLimits) -> Contents:
+def _read_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
     archive = open_archive(handle, size, source, limits)
     structure = Structure(source, limits)
     claimed = structure.read(io.BytesIO(archive.program))
@@ -106,21 +107,21 @@ def _read_archive(handle: BinaryIO, size: int, source: str, limits: ReadLimits) 
     return _load(handle, source, limits, claimed, "torch archive")
 
 
-def _read_legacy(handle: BinaryIO, size: int, source: str, limits: ReadLimits) -> Contents:
+def _read_legacy(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
     handle.seek(0)
     whole = io.BytesIO(handle.read())  # without a file's descriptor, torch does not try its older tar format
     claimed = check_legacy(whole, size, Structure(source, limits))
     return _load(whole, source, limits, claimed, "torch pickle (before version 1.6)")
 
 
-def _load(handle: BinaryIO, source: str, limits: ReadLimits, claimed: Any, file_format: str) -> Contents:
+def _load(handle: BufferedIOBase, source: str, limits: ReadLimits, claimed: Any, file_format: str) -> Contents:
     """Read for real what was found in order on paper; and hold the two against each other."""
     check_tree(claimed, source, limits)
     expected, place = find_weights(claimed, source, limits)
     handle.seek(0)
     try:
         with _one_at_a_time, torch.serialization.safe_globals(SAFE_CLASSES):
-            loaded = torch.load(handle, map_location="cpu", weights_only=True)
+            loaded = torch.load(cast(IO[bytes], handle), map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError) as error:
         raise refusal(source, f"torch cannot read it ({str(error)[:200]})") from error
     found, _ = find_weights(loaded, source, limits)

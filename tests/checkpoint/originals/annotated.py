@@ -1,6 +1,7 @@
 """The Annotated Transformer's names."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,7 @@ class Layer(Original):
         if decodes:
             self.src_attn = Attention(d_model, h)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.sublayer = nn.ModuleList(Sublayer(d_model) for _ in range(3 if decodes else 2))
+        self.sublayer: Any = nn.ModuleList(Sublayer(d_model) for _ in range(3 if decodes else 2))
 
     def forward(self, x: Tensor, visible: Tensor, maps: Maps, name: str, memory=None, source_visible=None) -> Tensor:
         normed = self.sublayer[0].norm(x)

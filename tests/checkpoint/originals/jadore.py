@@ -1,6 +1,7 @@
 """The names of jadore801120/attention-is-all-you-need-pytorch."""
 
 from argparse import Namespace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +83,7 @@ class Transformer(Original):
 
     def forward(self, source: Tensor, target: Tensor) -> Maps:
         maps: Maps = {}
+        layer: Any
         x = self._embed(self.encoder, self.encoder.src_word_emb, source)
         for i, layer in enumerate(self.encoder.layer_stack):
             x, maps[f"encoder.{i}.self"] = layer.slf_attn(x, x, real(source))
@@ -94,7 +96,7 @@ class Transformer(Original):
         logits = self.trg_word_prj(x)
         return maps | {"log_probs": (logits * x.shape[-1] ** -0.5 if self.scale_prj else logits).log_softmax(-1)}
 
-    def _embed(self, half: nn.Module, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+    def _embed(self, half: Any, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         x = embedding(ids)
         if self.scale_emb:
             x = x * torch.tensor(x.shape[-1], dtype=x.dtype) ** 0.5

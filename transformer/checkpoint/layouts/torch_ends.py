@@ -67,17 +67,23 @@ def projection(ends: Ends, answers: Answers) -> str | None:
     return None if found == TIED else found
 
 
-def source_and_target(embeddings: tuple[str, ...], answers: Answers) -> tuple[str, str]:
-    """Which embedding reads the source and which the target; one alone reads both. Asked where names do not tell."""
-    if len(embeddings) == 1:
-        return embeddings[0], embeddings[0]
-    target = next((name for name in embeddings if _TARGET.search(name) and not _SOURCE.search(name)), None)
-    source = next((name for name in embeddings if _SOURCE.search(name) and name != target), None)
-    if source and target:
-        return source, target
-    why = "the order of the file"
-    source = choice(answers, "source_embedding", "Which tensor embeds the source?", embeddings, why)
-    others = tuple(name for name in embeddings if name != source)
+def source_and_target(embeddings: Mapping[str, int], answers: Answers, target_vocab: int | None) -> tuple[str, str]:
+    """Which embedding reads the source and which the target; one alone reads both.
+
+    `embeddings` gives the rows of each, `target_vocab` those of the projection. Asked where nothing tells.
+    """
+    names = tuple(embeddings)
+    if len(names) == 1:
+        return names[0], names[0]
+    fitting = [name for name in names if embeddings[name] == target_vocab]
+    called = [name for name in names if _TARGET.search(name) and not _SOURCE.search(name)]
+    target = fitting[0] if len(fitting) == 1 else next(iter(called), None)
+    source = next((name for name in names if _SOURCE.search(name) and name != target), None)
+    if target and (source or len(names) == 2):
+        return source or next(name for name in names if name != target), target
+    why = "from the order of the file"
+    source = choice(answers, "source_embedding", "Which tensor embeds the source?", names, why)
+    others = tuple(name for name in names if name != source)
     return source, choice(answers, "target_embedding", "Which tensor embeds the target?", others, why)
 
 

@@ -106,8 +106,8 @@ def _ends(
     """Embeddings, positions and projection: what the config says of them, their sources, and shared ones."""
     shapes, copies = contents.shapes, []
     scores = projection(ends, answers)
-    embeddings = tuple(name for name in ends.matrices if name != scores)
-    source, target = source_and_target(embeddings, answers) if embeddings else ("an embedding", "an embedding")
+    embeddings = {name: shapes[name][0] for name in ends.matrices if name != scores} or {"an embedding": 1}
+    source, target = source_and_target(embeddings, answers, shapes[scores][0] if scores else None)
     shared = source == target or contents.same(source, target)
     tied = scores is None or contents.same(scores, target)
     sources = {"source_embedding.weight": Source(source)}
