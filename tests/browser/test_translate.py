@@ -1,6 +1,7 @@
 """What a person does on the Translate page: type, run, read, hover, click, reload, take the numbers away."""
 
 import io
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -33,7 +34,7 @@ def strip(page: Page):
 
 
 def run_sentence(here, text: str) -> None:
-    here.page.get_by_label("Sentence").fill(text)
+    here.page.get_by_role("textbox", name="Sentence").fill(text)
     with here.run():
         here.page.get_by_role("button", name="Run", exact=True).click()
 
@@ -64,7 +65,8 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
 
     with here.run():
         here.page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
-    expect(here.page).to_have_url(lambda url: "layer=2" in url and "head=1" in url)
+    expect(here.page).to_have_url(re.compile("layer=2"))
+    expect(here.page).to_have_url(re.compile("head=1"))
     expect(here.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.2.cross")
 
     picture = expected.record["decoder.2.cross"].picture(1, words=True)
@@ -73,7 +75,7 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
 
     with here.run():
         here.page.mouse.click(*cell(here.page, 1, 3))
-    expect(here.page).to_have_url(lambda url: "pair=1-3" in url)
+    expect(here.page).to_have_url(re.compile("pair=1-3"))
     expect(here.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
 
     address = here.page.url

@@ -126,7 +126,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
-    top = round(keys_wide if upright else 14) + 78 + 20 * bool(picture.notes)
+    top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes)
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * marks.any_named(picture)
     title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
     if picture.notes:
