@@ -59,6 +59,8 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     notes = table.pop("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
         raise refusal(source, "its metadata is no table of texts")
+    if not table:
+        raise refusal(source, "it holds no tensors by name", "save a state_dict with safetensors.torch.save_file")
     if len(table) > limits.tensors:
         raise refusal(source, f"it holds {len(table):,} tensors, at most {limits.tensors:,} are read", SAVE_WEIGHTS)
     ranges = sorted(_byte_range(name, entry, source, limits) for name, entry in table.items())

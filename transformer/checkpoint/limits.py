@@ -19,7 +19,7 @@ class ReadLimits:
     archive_entries: int = 25_000
     header_bytes: int = 16 * MEGABYTE
     pickle_bytes: int = 64 * MEGABYTE
-    pickle_steps: int = 2_000_000
+    pickle_steps: int = 1_000_000
     container_items: int = 100_000
     depth: int = 64
     name_characters: int = 1_000

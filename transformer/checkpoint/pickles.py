@@ -81,8 +81,8 @@ class _Machine:
             for step, (opcode, argument, _) in enumerate(pickletools.genops(program)):
                 if step >= limits.pickle_steps:
                     raise refusal(source, f"its pickle has more than {limits.pickle_steps:,} steps", SAVE_WEIGHTS)
-                if step % 1024 == 0 and time.monotonic() > deadline:
-                    raise refusal(source, f"its structure takes over {limits.seconds:g} s to read", SAVE_WEIGHTS)
+                if step % 1024 == 0:
+                    self._check_pace(deadline)
                 if opcode.name == "STOP":
                     return self.finish()
                 if opcode.name not in _STEPS:
@@ -92,6 +92,14 @@ class _Machine:
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise refusal(source, f"its pickle is damaged ({type(error).__name__}: {error})") from error
         raise refusal(source, "its pickle has no end")
+
+    def _check_pace(self, deadline: float) -> None:
+        """Refuse what takes too long, or piles up more than a container may hold."""
+        if time.monotonic() > deadline:
+            reason = f"its structure takes over {self.file.limits.seconds:g} s to read"
+            raise refusal(self.file.source, reason, SAVE_WEIGHTS)
+        if len(self.stack) > 2 * self.file.limits.container_items:
+            self.file.count(len(self.stack))
 
     def push(self, value: Any) -> None:
         """Put an operand on the stack."""
