@@ -1,5 +1,7 @@
 """What a heatmap draws over its colours: masked cells, cells without a number, the marked pair, targets for clicks."""
 
+from math import isfinite
+
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Int
@@ -86,18 +88,24 @@ def add_not_finite(figure: go.Figure, picture: Picture, colours: Theme) -> None:
 
 
 def add_click_targets(figure: go.Figure, picture: Picture) -> None:
-    """Put an invisible point on every cell. The nearest to the pointer answers hover and click for its cell."""
+    """Put an invisible point on every cell. The nearest to the pointer answers hover and click for its cell.
+
+    Points answer whether they are drawn or not, so one is drawn: thousands would take as long as all the rest. Texts
+    and numbers go in as arrays of objects, which Plotly takes as they are instead of looking at each.
+    """
     queries, keys = (axis.ravel() for axis in np.indices(picture.values.shape))
+    cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
+    texts = [_words(picture, value, visible) for value, visible in cells]
     figure.add_trace(
         go.Scatter(
             x=keys,
             y=queries,
-            customdata=np.stack([queries, keys], axis=1).tolist(),
-            text=[_words(picture, query, key) for query, key in np.ndindex(picture.values.shape)],
+            customdata=np.stack([queries, keys], axis=1).astype(object),
+            text=np.array(texts, dtype=object),
             mode="markers",
             name="cells",
             showlegend=False,
-            marker=dict(symbol="square", size=4, opacity=0),
+            marker=dict(symbol="square", size=4, opacity=0, maxdisplayed=1),
             selected=_INVISIBLE,
             unselected=_INVISIBLE,
             hovertemplate=hover("%{text}"),
@@ -129,10 +137,9 @@ def runs(
     return keys, first, after - first
 
 
-def _words(picture: Picture, query: int, key: int) -> str:
+def _words(picture: Picture, value: float, visible: bool) -> str:
     """The exact value of a cell, or why there is none."""
-    value = picture.values[query, key]
-    number = f"{quantity(picture)} {value:.6g}" if np.isfinite(value) else f"{NOT_FINITE} ({value})"
-    if picture.visible[query, key]:
+    number = f"{quantity(picture)} {value:.6g}" if isfinite(value) else f"{NOT_FINITE} ({value})"
+    if visible:
         return number
     return MASKED if is_probability(picture) else f"{MASKED}<br>{number}"
