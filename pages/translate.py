@@ -1,9 +1,11 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
+from collections.abc import Callable
+
 import streamlit as st
-from transformer.measures import strongest_head
 
 from transformer.errors import AttentionAtlasError
+from transformer.measures import strongest_head
 from ui import cached, controls, frame, translate_views
 
 frame.heading(
@@ -35,7 +37,7 @@ choice = controls.selection(shown.record, (first.layer, first.head))
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     translate_views.all_heads_panel(shown.record, choice)
-panels = {
+panels: dict[str, Callable[[], None]] = {
     "Heatmap": lambda: translate_views.heatmap_panel(shown.record, choice),
     "Head view": lambda: translate_views.head_view_panel(shown.record, choice),
     "Step by step": lambda: translate_views.steps_panel(shown, choice),

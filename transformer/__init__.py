@@ -1,8 +1,7 @@
 """Attention Atlas: run a model on what a person types, and see all of its attention.
 
-    from transformer import load, translate
-    record = translate(load("checkpoints/multi30k-en-de"), "A man rides a bicycle.").record
-    record["decoder.3.cross"].figure(head=2)
+`translate(load("checkpoints/multi30k-en-de"), "A man rides a bicycle.").record["decoder.3.cross"].figure(head=2)`
+draws where head 2 of the last layer looked.
 """
 
 from transformer.axes import Axis

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import streamlit as st
 
@@ -17,7 +18,7 @@ KINDS = {
 }
 """Which attention is looked at, by the first and last part of its site names."""
 
-MEAN = "mean"
+MEAN: Final = "mean"
 """The head average, where a head is chosen."""
 
 
@@ -36,7 +37,7 @@ class Selection:
 
     kind: str
     layer: int
-    head: int | str
+    head: int | Literal["mean"]
     words: bool
     special: bool
 

@@ -32,7 +32,10 @@ CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
     "CARD.md",
 )
 
-ARCHITECTURES: dict[str, tuple[type[nn.Module], type[Any]]] = {
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
+"""Every model of the library: each has a frozen `config`, `attention_sites()` and `outputs(...)`."""
+
+ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     "seq2seq": (Seq2Seq, Seq2SeqConfig),
     "encoder": (Encoder, EncoderConfig),
     "kmer": (KmerClassifier, KmerConfig),
@@ -50,7 +53,7 @@ class Checkpoint:
     """
 
     name: str
-    model: nn.Module
+    model: Model
     tokenizer: TextTokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
@@ -108,7 +111,7 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
         CheckpointError: the file cannot be read, or holds another model.
     """
     with torch.random.fork_rng(devices=[]):
-        model = type(checkpoint.model)(checkpoint.model.config)
+        model = _like(checkpoint.model)
     fill(model, _read_weights(path), path.name)
     return Checkpoint(
         name=f"{checkpoint.name}@{path.stem}",
@@ -120,10 +123,16 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
     )
 
 
+def _like(model: Model) -> Model:
+    """A model of the same config, with weights of its own."""
+    built: Model = type(model)(model.config)  # type: ignore[arg-type]  # its own config fits it
+    return built
+
+
 def save_folder(
     path: Path,
     architecture: str,
-    model: nn.Module,
+    model: Model,
     tokenizer: TextTokenizer | None = None,
     languages: tuple[str, str] = ("source", "target"),
     examples: tuple[str, ...] = (),
