@@ -2,11 +2,19 @@
 
 import streamlit as st
 
+from ui.texts import language_choice, t
+
 st.set_page_config(page_title="Attention Atlas", page_icon="ui/icon.png", layout="wide")
+language_choice()
 st.navigation(
     {
         "See attention": [
             st.Page("pages/translate.py", title="Translate", icon=":material/translate:", default=True),
-        ]
+        ],
+        t("lessons.section"): [
+            st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
+            st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
+            st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
+        ],
     }
 ).run()

@@ -1,0 +1,178 @@
+"""Positions: every table against its formula, the rotation, rotary and ALiBi against their definitions, order."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transformer.errors import ConfigError, InputError
+from transformer.figures.lessons import curves, grouped_bars, number_map
+from transformer.lessons.positions import (
+    LATER,
+    VARIANTS,
+    alibi,
+    example_weights,
+    norm_shares,
+    past_the_end,
+    position_table,
+    rotated,
+    rotation,
+    rotation_errors,
+    shuffle_gap,
+    similarity,
+    stored_table,
+    wavelength,
+)
+from transformer.lessons.sentences import Sentence
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+SENTENCE = Sentence.of((4, 5, 6, 4, 7), tuple("abcad"))
+
+
+def model(**options: Any) -> Any:
+    sizes: dict[str, Any] = dict(source_vocab=11, target_vocab=11, d_model=14, n_heads=2, d_ff=9, max_length=17)
+    return Seq2Seq(Seq2SeqConfig(n_encoder_layers=2, n_decoder_layers=1, **(sizes | options))).eval()
+
+
+def by_hand(variant: str, p: int, j: int, d: int, base: float) -> float:
+    if variant == "doubled":
+        angle = p / base ** (2 * j / d)
+        return np.sin(angle) if j % 2 == 0 else np.cos(angle)
+    if variant == "halves":
+        half = (d + 1) // 2
+        i, is_sine = (j, True) if j < half else (j - half, False)
+    else:
+        i, is_sine = j // 2, j % 2 == 0
+    angle = p / base ** (2 * i / d)
+    return np.sin(angle) if is_sine else np.cos(angle)
+
+
+@pytest.mark.parametrize("variant", ["paper", "doubled", "halves"])
+@pytest.mark.parametrize("base", [10_000.0, 100.0])
+@pytest.mark.parametrize("d", [10, 11])
+def test_fixed_tables_are_their_formulas(variant: Any, base: float, d: int):
+    table = position_table(variant, 13, d, base)
+    expected = [[by_hand(variant, p, j, d, base) for j in range(d)] for p in range(13)]
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-12)
+
+
+def test_learned_and_none():
+    learned = position_table("learned", 7, 11, seed=3)
+    assert learned.shape == (7, 11)
+    assert not np.array_equal(learned, position_table("learned", 7, 11, seed=4))
+    assert not position_table("none", 7, 11).any()
+    assert stored_table(model()) is None
+    made = model(positions="learned")
+    table = stored_table(made)
+    assert table is not None
+    np.testing.assert_array_equal(table, made.source_positions.table.detach().double().numpy())
+
+
+def test_a_wave_comes_back_after_its_wavelength():
+    d, base = 10, 20.0
+    for dimension in range(d):
+        length = wavelength(dimension, d, base)
+        angle = 2 * np.pi / length
+        table = position_table("paper", 30, d, base)
+        wave = np.sin if dimension % 2 == 0 else np.cos
+        np.testing.assert_allclose(table[:, dimension], wave(angle * np.arange(30)), atol=1e-12)
+
+
+def test_similarity_depends_on_the_distance_alone_for_the_paper_and_not_for_the_slip():
+    paper, slip = similarity(position_table("paper", 19, 12)), similarity(position_table("doubled", 19, 12))
+    np.testing.assert_allclose(np.diag(paper, 3), paper[0, 3], atol=1e-12)
+    np.testing.assert_allclose(np.diag(paper), 6, atol=1e-12)
+    assert np.ptp(np.diag(slip, 3)) > 0.1
+
+
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_one_matrix_moves_every_position_by_k(k: int):
+    table = position_table("paper", 23, 14)
+    assert rotation_errors(table, k).max() < 1e-12
+    np.testing.assert_allclose(rotation(k, 14) @ rotation(k, 14).T, np.eye(14), atol=1e-12)
+    if k:
+        assert rotation_errors(position_table("doubled", 23, 14), k).max() > 0.1
+
+
+def test_rotary_is_a_product_of_complex_numbers_and_sees_distances_alone():
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(7, 10))
+    angles = np.arange(7)[:, None] / 10_000 ** (np.arange(0, 10, 2) / 10)
+    turned = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    np.testing.assert_allclose(rotated(x)[:, 0::2], turned.real, atol=1e-12)
+    np.testing.assert_allclose(rotated(x)[:, 1::2], turned.imag, atol=1e-12)
+    q, k = (np.repeat(draw.normal(size=(1, 10)), 7, axis=0) for _ in range(2))
+    scores = rotated(q) @ rotated(k).T
+    for distance in (-3, 0, 2):
+        assert np.ptp(np.diag(scores, distance)) < 1e-12
+
+
+def test_alibi_falls_by_its_slope():
+    np.testing.assert_array_equal(alibi(4, 0.5)[1], [-0.5, 0, -0.5, -1])
+
+
+@pytest.mark.parametrize("how", LATER)
+def test_equal_words_attend_alike_only_without_positions(how: Any):
+    weights = example_weights(how, [0, 1, 2, 0, 1], 6, seed=1)
+    np.testing.assert_allclose(weights.sum(1), 1.0)
+    assert np.allclose(weights[0], weights[3]) == (how == "none")
+
+
+def test_order_is_nothing_without_positions():
+    made = model()
+    order = [3, 1, 4, 0, 2]
+    assert shuffle_gap(made, SENTENCE, order, with_positions=False) < 1e-12
+    assert shuffle_gap(made, SENTENCE, order, with_positions=True) > 0.01
+    assert made.source_positions(torch.zeros(1, 3, 14)).abs().sum() > 0
+
+
+def test_the_fixed_table_has_no_end_and_the_learned_one_has():
+    np.testing.assert_allclose(past_the_end("sinusoidal", 8, 6, 20), position_table("paper", 20, 6), atol=1e-12)
+    assert past_the_end("learned", 8, 6, 8).shape == (8, 6)
+    with pytest.raises(InputError, match="9 positions are more than the 8"):
+        past_the_end("learned", 8, 6, 9)
+
+
+def test_norm_shares_are_the_lengths_of_what_is_added():
+    made = model()
+    shares = norm_shares(made, SENTENCE)
+    with torch.no_grad():
+        word = made.source_embedding(torch.tensor(SENTENCE.ids)).double() * 14**0.5
+    place = torch.from_numpy(position_table("paper", 5, 14))
+    np.testing.assert_allclose(shares["word"], word.norm(dim=1), rtol=1e-9)
+    np.testing.assert_allclose(shares["position"], np.sqrt(7.0), rtol=1e-9)
+    np.testing.assert_allclose(shares["sum"], (word + place).norm(dim=1), rtol=1e-9)
+    np.testing.assert_allclose(shares["share"], 7 / (7 + shares["word"] ** 2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_figures_show_the_arrays_themselves(dark: bool):
+    table = position_table("paper", 5, 6)
+    np.testing.assert_array_equal(number_map(table, "position", "dimension", "value", dark=dark).data[0].z, table)
+    drawn = curves({"<b>one</b>": table[:, 0], "two": table[:, 1]}, "x", "y", dark=dark)
+    np.testing.assert_array_equal(drawn.data[1].y, table[:, 1])
+    assert drawn.data[0].name == "&lt;b&gt;one&lt;/b&gt;"
+    bars = grouped_bars({"a": table[0]}, list("uvwxyz"), "y", dark=dark)
+    np.testing.assert_array_equal(bars.data[0].y, table[0])
+    assert number_map(np.zeros((2, 3)), "a", "b", "c").data[0].zmax == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: position_table("paper", 0, 4), "length=0"),
+        (lambda: position_table("paper", 4, 1000), "d_model=1000"),
+        (lambda: position_table("paper", 4, 4, base=1.0), "base=1.0"),
+        (lambda: rotation(1, 5), "d_model=5"),
+        (lambda: rotation_errors(position_table("paper", 4, 4), 4), "k=4"),
+        (lambda: shuffle_gap(model(), SENTENCE, [0, 0, 1, 2, 3], True), "no permutation"),
+    ],
+)
+def test_mistakes_are_explained(call: Any, message: str):
+    with pytest.raises((ConfigError, InputError), match=message):
+        call()
+
+
+def test_every_variant_has_a_table():
+    assert {position_table(variant, 5, 7).shape for variant in VARIANTS} == {(5, 7)}

@@ -1,0 +1,72 @@
+"""Pictures of the lessons: a table of numbers, curves, bars. They know NumPy arrays and labels alone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from transformer.figures.labels import safe
+from transformer.figures.theme import ink, legend, template, theme
+
+COLOURS_LIGHT = ("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670")
+COLOURS_DARK = ("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be")
+
+
+def number_map(
+    values: Float[np.ndarray, "row column"], row_name: str, column_name: str, unit: str, *, dark: bool = False
+) -> go.Figure:
+    """A table as colours about 0, the first row on top; the scale ends at the largest number on either side."""
+    colours = theme(dark)
+    largest = float(np.abs(values).max()) or 1.0
+    heat = go.Heatmap(
+        z=values, zmin=-largest, zmax=largest, colorscale=[list(stop) for stop in colours.diverging],
+        colorbar=dict(title=dict(text=unit, side="right"), thickness=14),
+        hovertemplate=f"{row_name} %{{y}}<br>{column_name} %{{x}}<br>%{{z:.4f}}<extra></extra>",
+    )  # fmt: skip
+    figure = ink(go.Figure(heat, layout=_layout(column_name, row_name, dark)), colours)
+    return figure.update_yaxes(autorange="reversed")
+
+
+def curves(
+    lines: Mapping[str, Float[np.ndarray, " point"]],
+    x_name: str,
+    y_name: str,
+    *,
+    x: Sequence[float] | None = None,
+    dark: bool = False,
+) -> go.Figure:
+    """Lines over the same points, named in the legend."""
+    figure = go.Figure(layout=_layout(x_name, y_name, dark))
+    palette = COLOURS_DARK if dark else COLOURS_LIGHT
+    for i, (name, values) in enumerate(lines.items()):
+        points = list(range(len(values))) if x is None else list(x)
+        style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
+        figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style))
+    figure.update_layout(showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
+    return ink(figure, theme(dark))
+
+
+def grouped_bars(
+    groups: Mapping[str, Float[np.ndarray, " item"]], items: Sequence[str], y_name: str, *, dark: bool = False
+) -> go.Figure:
+    """Bars side by side, one group an item."""
+    figure = go.Figure(layout=_layout("", y_name, dark))
+    palette = COLOURS_DARK if dark else COLOURS_LIGHT
+    places = list(range(len(items)))
+    for i, (name, values) in enumerate(groups.items()):
+        figure.add_trace(go.Bar(x=places, y=values, name=safe(name), marker_color=palette[i % len(palette)]))
+    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=[safe(item) for item in items])
+    figure.update_layout(barmode="group", showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
+    return ink(figure, theme(dark))
+
+
+def _layout(x_name: str, y_name: str, dark: bool) -> dict[str, Any]:
+    return dict(
+        template=template(dark),
+        xaxis=dict(title=dict(text=x_name)),
+        yaxis=dict(title=dict(text=y_name)),
+        margin=dict(l=60, r=20, t=30, b=50),
+        height=420,
+    )

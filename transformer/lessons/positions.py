@@ -1,0 +1,181 @@
+"""Positions: tables and what they are made of, how far apart two positions look, and what order means to attention.
+
+Sources: Vaswani et al. 2017, section 3.5 (sinusoidal); Su et al. 2021, RoFormer (rotary); Press et al. 2022, ALiBi.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from transformer.errors import ConfigError, InputError
+from transformer.layers.positions import TablePositions, doubled_table, positions, sinusoidal_table
+from transformer.lessons.sentences import Sentence
+from transformer.models.seq2seq import Seq2Seq
+
+Variant = Literal["paper", "doubled", "halves", "learned", "none"]
+VARIANTS: tuple[Variant, ...] = ("paper", "doubled", "halves", "learned", "none")
+"""The paper's formula; the exponent doubled by a slip; sine and cosine in halves; learned; none."""
+
+MAX_LENGTH, MAX_SIZE = 512, 256
+"""Largest table of the lesson: positions, dimensions."""
+
+Table = Float[np.ndarray, "position dimension"]
+
+
+def position_table(variant: Variant, length: int, d_model: int, base: float = 10_000.0, seed: int = 0) -> Table:
+    """One row a position. `learned` is a new table before training, drawn from `seed`.
+
+    Raises:
+        ConfigError: the table is too large for the lesson, or base is not above 1.
+    """
+    if not (1 <= length <= MAX_LENGTH and 1 <= d_model <= MAX_SIZE):
+        raise ConfigError(
+            f"length={length}, d_model={d_model}: choose up to {MAX_LENGTH} positions and {MAX_SIZE} dimensions"
+        )
+    if not base > 1:
+        raise ConfigError(f"base={base} is too small: choose a number above 1, the paper has 10000")
+    if variant == "learned":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            learned = positions("learned", d_model, length)
+        return learned(torch.zeros(1, length, d_model))[0].detach().double().numpy()
+    if variant == "doubled":
+        return doubled_table(length, d_model, base).numpy()
+    if variant == "none":
+        return np.zeros((length, d_model))
+    paper = sinusoidal_table(length, d_model, base).numpy()
+    return paper if variant == "paper" else np.concatenate([paper[:, 0::2], paper[:, 1::2]], axis=1)
+
+
+def stored_table(model: Seq2Seq) -> Table | None:
+    """The table that a checkpoint learned or brought along; None when its positions are a formula."""
+    found = model.source_positions
+    return found.table.detach().double().numpy() if isinstance(found, TablePositions) else None
+
+
+def wavelength(dimension: int, d_model: int, base: float = 10_000.0) -> float:
+    """Positions that one turn of a dimension of the paper's table takes: 2 pi at first, almost 2 pi base at last."""
+    return float(2 * np.pi * base ** (dimension // 2 * 2 / d_model))
+
+
+def similarity(table: Table) -> Float[np.ndarray, "position position2"]:
+    """Dot product of every two positions."""
+    return table @ table.T
+
+
+def rotation(k: int, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "d_model d_model"]:
+    """The matrix that takes row p of the paper's table to row p + k, whatever p is: a turn in every (sine, cosine).
+
+    Raises:
+        ConfigError: d_model is odd, so one sine has no cosine.
+    """
+    if d_model % 2:
+        raise ConfigError(f"d_model={d_model} leaves a sine without its cosine: choose an even number")
+    turn = np.zeros((d_model, d_model))
+    for i in range(0, d_model, 2):
+        angle = k / base ** (i / d_model)
+        turn[i : i + 2, i : i + 2] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+    return turn
+
+
+def rotation_errors(table: Table, k: int, base: float = 10_000.0) -> Float[np.ndarray, " start"]:
+    """For each p, how far `rotation(k)` of row p is from row p + k: 0 to machine precision for the paper's table.
+
+    Raises:
+        InputError: the table has no row k.
+    """
+    if not 0 <= k < len(table):
+        raise InputError(f"k={k} reaches past the table of {len(table)} positions: choose 0 to {len(table) - 1}")
+    return np.abs(table[: len(table) - k] @ rotation(k, table.shape[1], base).T - table[k:]).max(axis=1)
+
+
+def rotated(x: Table, base: float = 10_000.0) -> Table:
+    """Rotary positions: row p, turned by p steps in every pair of dimensions (2i, 2i + 1).
+
+    Raises:
+        ConfigError: an odd number of dimensions.
+    """
+    return np.stack([rotation(-p, x.shape[1], base) @ row for p, row in enumerate(x)]) if len(x) else x
+
+
+def alibi(n: int, slope: float) -> Float[np.ndarray, "query key"]:
+    """ALiBi's bias: the further away a key, the lower its score, by `slope` a position."""
+    place = np.arange(n)
+    return -slope * np.abs(place[:, None] - place[None, :]).astype(float)
+
+
+Later = Literal["none", "paper", "doubled", "halves", "learned", "rotary", "alibi"]
+LATER: tuple[Later, ...] = ("none", "paper", "doubled", "halves", "learned", "rotary", "alibi")
+
+
+def example_weights(how: Later, words: Sequence[int], d_model: int, seed: int, slope: float = 0.5) -> Table:
+    """Attention weights (one head) of the same words with each way to tell positions.
+
+    `words` are word numbers; equal numbers are equal words. Queries and keys come from the same random halves.
+    Additive tables are added to the embeddings; `rotary` turns queries and keys; `alibi` lowers far scores.
+
+    Raises:
+        ConfigError: rotary needs an even d_model.
+    """
+    draw = np.random.default_rng(seed)
+    vocabulary = draw.integers(-2, 3, (max(words) + 1, d_model)) / 2
+    to_query, to_key = (draw.integers(-2, 3, (d_model, d_model)) / 2 for _ in range(2))
+    x = vocabulary[list(words)]
+    if how != "rotary" and how != "alibi":  # noqa: PLR1714 (narrows the type)
+        x = x + position_table(how, len(words), d_model)
+    q, k = x @ to_query, x @ to_key
+    if how == "rotary":
+        q, k = rotated(q), rotated(k)
+    scores = q @ k.T / np.sqrt(d_model)
+    if how == "alibi":
+        scores = scores + alibi(len(words), slope)
+    return torch.from_numpy(scores).softmax(-1).numpy()
+
+
+def shuffle_gap(model: Seq2Seq, sentence: Sentence, order: Sequence[int], with_positions: bool) -> float:
+    """Largest difference between the encoder's output for shuffled words and its shuffled output; float64.
+
+    Without positions it is 0 to machine precision: self-attention sees a set.
+
+    Raises:
+        InputError: `order` is no permutation of the sentence.
+    """
+    if sorted(order) != list(range(len(sentence.ids))):
+        raise InputError(f"order={list(order)} is no permutation of {len(sentence.ids)} words: use each place once")
+    exact = copy.deepcopy(model).double().eval()
+    if not with_positions:
+        exact.source_positions = nn.Identity()
+    ids = torch.tensor([sentence.ids])
+    with torch.no_grad():
+        straight, _ = exact.encode(ids)
+        shuffled, _ = exact.encode(ids[:, list(order)])
+    return float((straight[0, list(order)] - shuffled[0]).abs().max())
+
+
+def past_the_end(kind: Literal["sinusoidal", "learned"], length: int, d_model: int, asked: int) -> Table:
+    """Rows of a fixed or learned table of `length` rows when `asked` positions are needed.
+
+    Raises:
+        InputError: the learned table ends before.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = positions(kind, d_model, length)
+    with torch.no_grad():
+        return made(torch.zeros(1, asked, d_model, dtype=torch.float64))[0].numpy()
+
+
+def norm_shares(model: Seq2Seq, sentence: Sentence) -> dict[str, Float[np.ndarray, " token"]]:
+    """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths."""
+    exact = copy.deepcopy(model).double().eval()
+    with torch.no_grad():
+        embedded = exact._embed(exact.source_embedding, torch.tensor([sentence.ids]))
+        place = exact.source_positions(torch.zeros_like(embedded))
+        both = exact.source_positions(embedded)
+    word, position, total = (x[0].norm(dim=-1).numpy() for x in (embedded, place, both))
+    return {"word": word, "position": position, "sum": total, "share": position**2 / (word**2 + position**2)}
