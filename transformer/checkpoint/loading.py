@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer.capture import watch
 from transformer.checkpoint.contents import Contents
-from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, fill, is_folder, load_folder
+from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, Model, fill, is_folder, load_folder
 from transformer.checkpoint.layouts import Fit
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.places import checked_folder, find_files
@@ -80,7 +80,7 @@ def _recognised(path: Path, limits: ReadLimits, answers: Mapping[str, Any]) -> R
     return recognise(read(path, limits), answers)
 
 
-def _model(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> nn.Module:
+def _model(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:
     """Our model with the foreign weights, in double precision if that is how they were kept."""
     model_type, _ = ARCHITECTURES[fit.architecture]
     with torch.random.fork_rng(devices=[]):
