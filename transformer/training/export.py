@@ -54,7 +54,7 @@ def machine(run: Run) -> str:
     if run.process.device.type == "cuda":
         place = f"{run.process.count} x {torch.cuda.get_device_name(run.process.device)}"
     else:
-        place = f"a {platform.machine()} CPU (processes: {run.process.count}, threads of each: {run.options.threads})"
+        place = f"CPU {platform.machine()} (processes: {run.process.count}, threads of each: {run.options.threads})"
     return f"{place}, PyTorch {torch.__version__.partition('+')[0]}"
 
 
