@@ -17,7 +17,7 @@ MAX_BYTES = 64_000_000
 
 @dataclass(frozen=True)
 class FastaRecord:
-    """One sequence as it was written: what follows `>`, split at the first space, and the letters."""
+    """One sequence as it was written: what follows `>`, split at the first white space, and the letters."""
 
     id: str
     description: str
@@ -77,5 +77,5 @@ def _lines(file: io.BufferedIOBase) -> Iterator[str]:
 
 
 def _record(header: str, parts: list[str]) -> FastaRecord:
-    name, _, description = header.partition(" ")
-    return FastaRecord(name, description.strip(), "".join(parts))
+    name, *description = header.split(maxsplit=1)
+    return FastaRecord(name, "".join(description), "".join(parts))
