@@ -6,7 +6,7 @@ draws where head 2 of the last layer looked.
 
 from transformer.axes import Axis
 from transformer.capture import recording, watch
-from transformer.checkpoint import Checkpoint, load
+from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding import DecodingOptions
 from transformer.errors import AttentionAtlasError
 from transformer.record import AttentionMap, Record
@@ -19,11 +19,13 @@ __all__ = [
     "Checkpoint",
     "DecodingOptions",
     "Record",
+    "Report",
     "Translation",
     "attention_maps",
     "follow",
     "load",
     "recording",
+    "report",
     "translate",
     "watch",
 ]

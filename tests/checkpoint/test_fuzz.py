@@ -82,6 +82,7 @@ def test_moved_repeated_and_missing_parts(file_format, start, length, into, cut)
     part = data[a : a + length]
     rest = data[:a] + data[a + length :] if cut else data
     _read_and_run(rest[:b] + part + rest[b:])
+    _read_and_run(data[:a] + data[a + length :])
 
 
 @many

@@ -91,6 +91,8 @@ def _check_entries(entries: list[zipfile.ZipInfo], handle: BufferedIOBase, size:
             raise refusal(source, f"{what} is compressed, which torch never does", SAVE_WEIGHTS)
         if entry.flag_bits & _ENCRYPTED:
             raise refusal(source, f"{what} is encrypted", SAVE_WEIGHTS)
+        if entry.header_offset < 0:
+            raise refusal(source, f"{what} would start before the file: it is cut off")
         handle.seek(entry.header_offset)
         signature, flags, method, name_length, extra_length = _LOCAL_HEADER.unpack(handle.read(_LOCAL_HEADER.size))
         name = handle.read(name_length).decode("utf-8" if flags & _UTF8 else "cp437")

@@ -78,20 +78,19 @@ class _Machine:
         source, limits = self.file.source, self.file.limits
         deadline = time.monotonic() + limits.seconds
         try:
-            for step, (opcode, argument, _) in enumerate(pickletools.genops(program)):
-                if step >= limits.pickle_steps:
-                    raise refusal(source, f"its pickle has more than {limits.pickle_steps:,} steps", SAVE_WEIGHTS)
+            for step in range(limits.pickle_steps):
                 if step % 1024 == 0:
                     self._check_pace(deadline)
+                opcode = _OPCODES[program.read(1)]
                 if opcode.name == "STOP":
                     return self.finish()
                 if opcode.name not in _STEPS:
                     reason = f"its pickle uses {opcode.name}, which torch.save does not write"
                     raise refusal(source, reason, SAVE_WEIGHTS)
-                _STEPS[opcode.name](self, argument)
+                _STEPS[opcode.name](self, opcode.arg.reader(program) if opcode.arg else None)
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise refusal(source, f"its pickle is damaged ({type(error).__name__}: {error})") from error
-        raise refusal(source, "its pickle has no end")
+            raise refusal(source, f"its pickle is damaged ({type(error).__name__}: {error!s:.200})") from error
+        raise refusal(source, f"its pickle has more than {limits.pickle_steps:,} steps", SAVE_WEIGHTS)
 
     def _check_pace(self, deadline: float) -> None:
         """Refuse what takes too long, or piles up more than a container may hold."""
@@ -226,6 +225,10 @@ class _Machine:
         if self.file.storages.setdefault(info.key, info) != info:
             raise ValueError(f"block {info.key!r:.40} is described twice, differently")
         self.push(info)
+
+
+_OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
+"""Every step that a pickle can take, by the byte that stands for it; each knows how to read its argument."""
 
 
 def _global(machine: _Machine, argument: str) -> None:
