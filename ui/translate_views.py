@@ -141,12 +141,12 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     st.markdown(f"Step {step} of {last} writes")
     token_strip([shown.steps[step]])
     st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
-    for column, kind in zip(st.columns(2), ("decoder.cross", "decoder.self"), strict=True):
+    for kind in ("decoder.cross", "decoder.self"):
         available = sites(shown.record, kind)
         attention = shown.record[available[min(choice.layer, len(available) - 1)]]
         picture, average = (attention.picture(head) for head in (choice.head, MEAN))
         figure = attention_of_step(picture, average, step, dark=_dark())
-        column.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+        st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
 
 
 def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
