@@ -47,9 +47,9 @@ def beam_tree(
     line = {0, *(node.id for node in tree.lineage(chosen))}
     grown = [node for node in tree.nodes if node.parent is not None]
     figure = ink(go.Figure(layout=_layout(tree, rows, chosen, dark)), colours)
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate == "pruned"), colours.hatch, 1))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate == "pruned"), colours.hatch, 1.0))
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate != "pruned"), colours.faint, 1.5))
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.id in line), colours.second, 4))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.id in line), colours.second, 4.0))
     for fate in NAMES:
         nodes = [node for node in tree.nodes if node.fate == fate]
         if nodes:

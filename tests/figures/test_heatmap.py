@@ -1,0 +1,253 @@
+"""The heatmap draws the record's own numbers, on a scale that it names, and tells masked from missing from zero."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.figures.examples import HOSTILE, SCORES, picture
+from transformer.axes import Axis
+from transformer.errors import RecordError
+from transformer.figures import marks
+from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
+from transformer.record import Picture
+
+
+def trace(figure: go.Figure, name: str) -> go.Figure:
+    (found,) = [one for one in figure.data if one.name == name]
+    return found
+
+
+def names(figure: go.Figure) -> list[str]:
+    return [one.name for one in figure.data if one.name]
+
+
+def hover_texts(drawn: Picture) -> np.ndarray:
+    return np.array(trace(heatmap(drawn), "cells").text).reshape(drawn.values.shape)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_array_that_is_drawn_is_the_pictures_own(dtype: type, relative: bool) -> None:
+    drawn = picture(causal=True, dtype=dtype)
+    z = heatmap(drawn, relative=relative, selected=(2, 1), dark=True).data[0].z
+    assert z.dtype == drawn.values.dtype
+    np.testing.assert_array_equal(z, drawn.values)
+
+
+def test_queries_go_down_from_the_first_and_keys_across() -> None:
+    layout = heatmap(picture(5, 7)).layout
+    assert tuple(layout.yaxis2.range) == (4.5, -0.5)
+    assert tuple(layout.xaxis2.range) == (-0.5, 6.5)
+    assert layout.xaxis2.side == "top"
+    assert "query: \u2068target (German)\u2069" in layout.yaxis2.title.text
+    assert "key: \u2068source (English)\u2069" in layout.xaxis2.title.text
+    assert layout.yaxis2.ticktext == tuple(f"·q{i}" for i in range(5))
+    assert layout.xaxis2.ticktext == tuple(f"·k{i}" for i in range(7))
+
+
+def test_repeated_tokens_stay_apart() -> None:
+    layout = heatmap(picture(texts=("the", "man", "the"))).layout
+    assert layout.xaxis2.tickvals == (0, 1, 2)
+    assert layout.xaxis2.ticktext == ("the", "man", "the")
+    assert [text.strip("\u2068\u2069") for text in layout.xaxis.ticktext] == ["the (1)", "man", "the (2)"]
+
+
+def test_cells_are_square_where_there_is_room() -> None:
+    layout = heatmap(picture(11, 13)).layout
+    across = (layout.width - layout.margin.l - layout.margin.r) / 13
+    down = (layout.height - layout.margin.t - layout.margin.b) / 11
+    assert across == pytest.approx(down, rel=0.02)
+
+
+def test_the_scale_of_weights_is_fixed_from_0_to_1() -> None:
+    cells = heatmap(picture()).data[0]
+    assert (cells.zmin, cells.zmax) == (0, 1)
+    assert cells.colorbar.title.text == "attention weight (probability)"
+    assert cells.colorscale[0][1] == "#440154"
+
+
+def test_a_relative_scale_says_so_and_leaves_the_numbers_alone() -> None:
+    drawn = picture()
+    cells = heatmap(drawn, relative=True).data[0]
+    assert cells.zmax == pytest.approx(float(drawn.values.max()))
+    assert f"relative: 1 = largest weight here, {drawn.values.max():.3g}" in cells.colorbar.title.text
+    assert cells.colorbar.tickvals[-1] == pytest.approx(cells.zmax)
+    assert cells.colorbar.ticktext[-1] == "1"
+
+
+def test_a_relative_scale_ignores_what_is_masked_or_not_finite() -> None:
+    drawn = picture(3, 3, causal=True)
+    drawn.values[0, 2], drawn.values[2, 0] = 9, np.nan
+    assert heatmap(drawn, relative=True).data[0].zmax == pytest.approx(float(np.nanmax(np.tril(drawn.values))))
+
+
+def test_a_relative_scale_of_nothing_says_so() -> None:
+    drawn = replace(picture(2, 2), values=np.zeros((2, 2)))
+    cells = heatmap(drawn, relative=True).data[0]
+    assert (cells.zmin, cells.zmax) == (0, 1)
+    assert "no weight here is above 0" in cells.colorbar.title.text
+
+
+def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
+    drawn = picture(unit=SCORES)
+    cells = heatmap(drawn).data[0]
+    assert cells.zmin == -cells.zmax
+    assert cells.zmax == pytest.approx(float(np.abs(drawn.values).max()))
+    assert f"from {drawn.values.min():.3g} to {drawn.values.max():.3g} here" in cells.colorbar.title.text
+    assert cells.colorscale[0][1] != "#440154"
+
+
+def test_scores_of_zero_have_a_scale() -> None:
+    cells = heatmap(replace(picture(2, 2, unit=SCORES), values=np.zeros((2, 2)))).data[0]
+    assert (cells.zmin, cells.zmax) == (-1, 1)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_masked_cells_are_covered_exactly(n_queries: int, n_keys: int, seed: int) -> None:
+    visible = np.random.default_rng(seed).random((n_queries, n_keys)) < 0.5
+    figure = heatmap(replace(picture(n_queries, n_keys), visible=visible))
+    covered = np.zeros_like(visible)
+    for bars in [one for one in figure.data if isinstance(one, go.Bar)]:
+        for key, base, length in zip(bars.x, bars.base, bars.y, strict=True):
+            covered[round(base + 0.5) : round(base + 0.5 + length), key] = True
+    np.testing.assert_array_equal(covered, ~visible)
+
+
+def test_runs_join_what_is_hidden_in_a_column() -> None:
+    hidden = np.array([[1, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
+    assert [part.tolist() for part in marks.runs(hidden)] == [[0, 0, 1], [0, 3, 2], [2, 1, 2]]
+
+
+def test_masked_is_named_and_hatched_and_is_not_zero() -> None:
+    figure = heatmap(picture(5, 5, causal=True))
+    bars = trace(figure, marks.MASKED)
+    assert bars.showlegend
+    assert bars.marker.pattern.shape == "/"
+    assert bars.marker.color not in {color for _, color in figure.data[0].colorscale}
+    assert marks.MASKED not in names(heatmap(picture()))
+
+
+def test_what_is_not_finite_is_crossed_and_named() -> None:
+    drawn = picture(3, 5, causal=True)
+    drawn.values[1, 1], drawn.values[2, 0], drawn.values[0, 4] = np.nan, np.inf, np.nan
+    crosses = trace(heatmap(drawn), marks.NOT_FINITE)
+    assert sorted(zip(crosses.y, crosses.x, strict=True)) == [(1, 1), (2, 0)]
+    assert crosses.showlegend
+    assert hover_texts(drawn)[1, 1] == "not a finite number (nan)"
+    assert hover_texts(drawn)[0, 4] == marks.MASKED
+
+
+def test_hover_gives_the_exact_weight_of_both_tokens() -> None:
+    drawn = picture(3, 5, causal=True)
+    cells = trace(heatmap(drawn), "cells")
+    assert cells.hovertemplate == "query: %{y}<br>key: %{x}<br>%{text}<extra></extra>"
+    texts = hover_texts(drawn)
+    for query, key in np.ndindex(3, 5):
+        if key <= query:
+            assert float(str(texts[query, key]).removeprefix("weight ")) == pytest.approx(
+                drawn.values[query, key], rel=1e-5
+            )
+        else:
+            assert texts[query, key] == "masked: this query may not see this key"
+
+
+def test_hover_on_a_masked_score_says_both() -> None:
+    drawn = picture(3, 3, causal=True, unit=SCORES)
+    text = hover_texts(drawn)[0, 2]
+    assert text == f"masked: this query may not see this key<br>score {drawn.values[0, 2]:.6g}"
+
+
+def test_a_click_target_on_every_cell_knows_its_pair() -> None:
+    cells = trace(heatmap(picture(5, 7)), "cells")
+    assert [tuple(pair) for pair in cells.customdata] == list(np.ndindex(5, 7))
+    assert list(zip(cells.y, cells.x, strict=True)) == list(np.ndindex(5, 7))
+    assert cells.marker.opacity == cells.selected.marker.opacity == cells.unselected.marker.opacity == 0
+    assert heatmap(picture()).layout.hoverdistance == -1
+
+
+def test_a_large_map_has_no_click_targets_but_all_hover_texts() -> None:
+    figure = heatmap(picture(101, 101, causal=True))
+    assert CLICKABLE_CELLS < 101 * 101
+    assert "cells" not in names(figure)
+    assert "%{z:.6~g}" in figure.data[0].hovertemplate
+    masked = trace(figure, "masked")
+    assert marks.MASKED in masked.hovertemplate
+    np.testing.assert_array_equal(np.isnan(masked.z), np.tri(101, dtype=bool))
+    assert len(figure.layout.xaxis.ticktext) == 101
+    assert len(figure.layout.xaxis2.ticktext) < 60
+
+
+def test_the_selected_pair_is_outlined_with_its_row_and_column() -> None:
+    figure = heatmap(picture(5, 7), selected=(3, 4))
+    boxes = {(s.x0, s.x1, s.y0, s.y1) for s in figure.layout.shapes}
+    assert boxes == {(3.5, 4.5, 2.5, 3.5), (-0.5, 6.5, 2.5, 3.5), (3.5, 4.5, -0.5, 4.5)}
+    assert figure.layout.xaxis2.ticktext[4] == "<b>·k4</b>"
+    assert figure.layout.yaxis2.ticktext[3] == "<b>·q3</b>"
+    assert not heatmap(picture()).layout.shapes
+
+
+@pytest.mark.parametrize("selected", [(5, 0), (0, 7), (-1, 0)])
+def test_a_pair_that_is_not_there_is_refused(selected: tuple[int, int]) -> None:
+    with pytest.raises(RecordError, match=r"is not in a map of 5 queries and 7 keys: choose a cell"):
+        heatmap(picture(5, 7), selected=selected)
+
+
+def test_a_picture_without_tokens_says_so() -> None:
+    none = Axis.of_tokens("source", [])
+    empty = Picture("encoder.0.self", "head 0", np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), none, none)
+    assert [note.text for note in heatmap(empty).layout.annotations] == ["No tokens are left to show."]
+    assert "0 queries down" in alt_text(empty)
+
+
+def test_notes_stand_under_the_title() -> None:
+    title = heatmap(picture(notes=("rows no longer sum to 1", "a <b>"))).layout.title
+    assert title.text == "decoder.1.cross · head 2"
+    assert title.subtitle.text == "rows no longer sum to 1; a &lt;b&gt;"
+
+
+def strings(thing: object) -> list[str]:
+    if isinstance(thing, dict):
+        return [text for value in thing.values() for text in strings(value)]
+    if isinstance(thing, list):
+        return [text for value in thing for text in strings(value)]
+    return [thing] if isinstance(thing, str) else []
+
+
+def test_no_token_becomes_markup() -> None:
+    drawn = picture(texts=HOSTILE, notes=("<script>",))
+    axis = Axis("<script>", *(getattr(drawn.keys, name) for name in ("texts", "words", "special")))
+    drawn = replace(drawn, site="<script>", keys=axis, queries=axis)
+    ours = re.compile(r"</?b>|<br>|<extra></extra>")
+    for text in strings(json.loads(heatmap(drawn, selected=(1, 1)).to_json())):
+        left = ours.sub("", text)
+        assert "<" not in left, text
+        assert not ours.search(text) or "bold" not in text
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("unit", [Picture.unit, SCORES])
+def test_no_colour_is_one_that_the_pages_theme_replaces(dark: bool, unit: str) -> None:
+    """Streamlit replaces the colours #000001 to #000040 wherever they stand in a figure."""
+    text = heatmap(picture(5, 5, causal=True, unit=unit), selected=(1, 1), dark=dark).to_json()
+    assert not re.search(r"#0000[0-4][0-9]", text)
+
+
+def test_light_and_dark_differ_in_paper_and_masked_but_not_in_weights() -> None:
+    light, dark = (heatmap(picture(5, 5, causal=True), dark=dark) for dark in (False, True))
+    assert light.layout.template.layout.paper_bgcolor != dark.layout.template.layout.paper_bgcolor
+    assert trace(light, marks.MASKED).marker.color != trace(dark, marks.MASKED).marker.color
+    assert light.data[0].colorscale == dark.data[0].colorscale
+
+
+def test_the_picture_in_a_sentence() -> None:
+    drawn = picture(3, 5, causal=True)
+    assert alt_text(drawn) == (
+        "Heatmap of decoder.1.cross · head 2: 3 queries down, 5 keys across. "
+        "The largest attention weight (probability) is 1.000, from query “▁q0” to key “▁k0”."
+    )
