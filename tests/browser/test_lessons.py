@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Position, expect
 
 pytestmark = pytest.mark.browser
 
-PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
+PAGES = Path(__file__).parents[2] / "pages"
+PAGE = PAGES / "attention_steps.py"
 
 
 @pytest.fixture
@@ -26,16 +27,18 @@ def matrix(page, name: str) -> Locator:
     return page.locator(f'canvas[data-matrix="{name}"]')
 
 
+def middle(canvas: Locator, row: int, column: int) -> Position:
+    """The middle of a cell, in pixels of its canvas."""
+    canvas.scroll_into_view_if_needed()
+    names = ("left", "top", "cell-width", "cell-height")
+    left, top, width, height = (float(canvas.get_attribute(f"data-{name}") or "nan") for name in names)
+    return {"x": left + (column + 0.5) * width, "y": top + (row + 0.5) * height}
+
+
 def click(opened, name: str, row: int, column: int) -> None:
     canvas = matrix(opened.page, name)
-    place = {
-        key: float(canvas.get_attribute(f"data-{key}") or "nan") for key in ("left", "top", "cell-width", "cell-height")
-    }
-    x = place["left"] + (column + 0.5) * place["cell-width"]
-    y = place["top"] + (row + 0.5) * place["cell-height"]
-    canvas.scroll_into_view_if_needed()
     with opened.run():
-        canvas.click(position={"x": x, "y": y})
+        canvas.click(position=middle(canvas, row, column))
 
 
 def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(board):
@@ -106,3 +109,20 @@ def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
     lines = Path(table.value.path()).read_text("utf-8").splitlines()
     assert lines[0] == ",the,cat,sat,on"
     assert sum(map(float, lines[1].split(",")[1:])) == pytest.approx(1)
+
+
+def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
+    opened = visit(f"{serve(PAGES / 'masks.py')}/")
+    opened.drawn(opened.page.locator(".matrices"))
+    reading, canvas = opened.page.locator(".matrices .reading"), matrix(opened.page, "result")
+    canvas.hover(position=middle(canvas, 1, 2))
+    expect(reading).to_contain_text("query 2 may not see key 3: it comes later")
+    canvas.hover(position=middle(canvas, 5, 4))
+    expect(reading).to_contain_text("it is padding")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_table_of_positions_is_drawn(serve, visit, dark):
+    opened = visit(f"{serve(PAGES / 'positions.py')}/", dark=dark, width=400)
+    expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
