@@ -49,7 +49,7 @@ def open_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
                 reason = f"its pickle has {sizes[_PROGRAM]:,} bytes, at most {limits.pickle_bytes:,} are read"
                 raise refusal(source, reason, SAVE_WEIGHTS)
             program = archive.read(root + _PROGRAM)
-    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
+    except (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, UnicodeError) as error:
         raise refusal(source, f"it is a damaged or cut-off zip archive ({error})") from error
     blocks = {name.removeprefix("data/"): n_bytes for name, n_bytes in sizes.items() if name.startswith("data/")}
     return Archive(program, blocks)
