@@ -20,7 +20,7 @@ asking, answering = st.columns([2, 3], gap="large")
 try:
     checkpoint = cached.checkpoint(name)
     with asking:
-        request = controls.request(checkpoint.examples)
+        request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
     best = cached.translation(name, request.text, request.options, request.forced)
     with asking:
         node = controls.hypothesis(checkpoint, best)

@@ -60,16 +60,16 @@ def checkpoint_choice(architecture: str) -> str | None:
     return st.sidebar.selectbox("Checkpoint", names, key="model", bind="query-params")
 
 
-def request(examples: Sequence[str]) -> Request:
-    """The input form: a sentence with examples one click away, decoding options, a target to force."""
+def request(examples: Sequence[str], longest_input: int) -> Request:
+    """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
     with st.form("request", border=False):
         text = st.text_area(
-            "Sentence",
+            f"Sentence (at most {longest_input} tokens, {MAX_CHARACTERS:,} characters)",
             value=examples[0] if examples else "",
             key="text",
             height=92,
             bind="query-params",
-            help=f"Press Run, or Ctrl+Enter. At most {MAX_CHARACTERS:,} characters.",
+            help="Press Run, or Ctrl+Enter.",
         )
         with st.container(horizontal=True, gap="small"):
             st.form_submit_button("Run", type="primary", icon=":material/play_arrow:")

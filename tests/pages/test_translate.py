@@ -162,4 +162,6 @@ def test_hostile_text_is_run_and_never_unescaped(text: str) -> None:
 
 
 def test_limits_are_stated_on_the_page() -> None:
-    assert f"{MAX_CHARACTERS:,} characters" in opened().text_area(key="text").help
+    label = opened().text_area(key="text").label
+    assert f"{MAX_CHARACTERS:,} characters" in label
+    assert "256 tokens" in label
