@@ -76,7 +76,7 @@ def test_labels_have_room_and_the_first_token_has_one(count: int, pixels: float)
     places = labels.ticks(Axis.of_tokens("key", ["x"] * count), pixels)["tickvals"]
     assert places[:1] == [0][:count]
     apart = [later - earlier for earlier, later in pairwise(places)]
-    assert all(step == 1 or step * pixels >= labels.DISTANCE / 2 for step in apart)
+    assert all(step * pixels >= labels.DISTANCE for step in apart)
     assert pixels < labels.DISTANCE or places == list(range(count))
 
 

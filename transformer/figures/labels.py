@@ -3,6 +3,7 @@
 Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws; a token is never either.
 """
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from transformer.axes import WORD_START, Axis
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""
 
-DISTANCE = 13
+DISTANCE = 12
 """Pixels from one label to the next, so that they do not touch; where there is less room, labels are left out."""
 
 SPACE = "·"
@@ -62,7 +63,7 @@ def ticks(axis: Axis, pixels: float, marked: int | None = None) -> dict[str, Any
 
     Tokens stand at their positions, so a token that is repeated has a label at each place.
     """
-    every = max(1, round(DISTANCE / pixels))
+    every = max(1, math.ceil(DISTANCE / pixels))
     shown = [i for i in range(0, len(axis), every) if marked is None or i == marked or abs(i - marked) >= every]
     if marked is not None and marked not in shown:
         shown = sorted([*shown, marked])
