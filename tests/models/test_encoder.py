@@ -1,5 +1,7 @@
 """The encoder alone: against torch.nn.TransformerEncoder, and what its options mean."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,11 +11,11 @@ from transformer.models.encoder import Encoder, EncoderConfig
 
 
 def _model(**options) -> Encoder:
-    sizes = dict(vocab=23, d_model=12, n_heads=3, d_ff=17, n_layers=2, dropout=0.0, max_length=13)
+    sizes: dict[str, Any] = dict(vocab=23, d_model=12, n_heads=3, d_ff=17, n_layers=2, dropout=0.0, max_length=13)
     return Encoder(EncoderConfig(**(sizes | options))).double().eval()
 
 
-def _copy_layer(theirs: nn.TransformerEncoderLayer, ours: nn.Module) -> None:
+def _copy_layer(theirs: Any, ours: Any) -> None:
     weights, biases = theirs.self_attn.in_proj_weight.chunk(3), theirs.self_attn.in_proj_bias.chunk(3)
     for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True):
         getattr(ours.self_attention, name).weight.data = weight
@@ -30,13 +32,14 @@ def _copy_layer(theirs: nn.TransformerEncoderLayer, ours: nn.Module) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_equals_torch(norm_first, activation, causal):
     layer = nn.TransformerEncoderLayer(12, 3, 17, 0.0, activation, batch_first=True, norm_first=norm_first)
-    original = nn.TransformerEncoder(layer, 2, nn.LayerNorm(12), enable_nested_tensor=False).double().eval()
+    norm = nn.LayerNorm(12)
+    original = nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False).double().eval()
     for parameter in original.parameters():
         nn.init.normal_(parameter, std=0.5)
     model = _model(norm_first=norm_first, activation=activation, norm_after_stack=True, causal=causal, pad_id=0)
     for theirs, ours in zip(original.layers, model.encoder, strict=True):
         _copy_layer(theirs, ours)
-    model.encoder_norm.load_state_dict(original.norm.state_dict())
+    model.encoder_norm.load_state_dict(norm.state_dict())
     ids = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0]])
     hidden = model(ids)
     future = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
@@ -72,7 +75,7 @@ def test_ids_outside_the_vocabulary_are_refused():
         ("n_heads", 5, "d_model=12 cannot be split into n_heads=5"),
         ("position_axis", "head", "sequence, batch"),
         ("activation", "tanh", "relu, gelu"),
-        ("positions", "none", "sinusoidal"),
+        ("positions", "rotary", "sinusoidal"),
         ("norm", "rms", "torch, annotated"),
         ("attention_dropout", -0.1, "attention_dropout=-0.1"),
     ],

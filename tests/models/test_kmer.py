@@ -1,6 +1,7 @@
 """The k-mer classifier: windows, padding, poolings and positional formulas."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 
 
 def _model(**options) -> KmerClassifier:
-    sizes = dict(vocab=5, n_classes=3, d_model=12, n_heads=3, d_ff=17, widths=(2, 5), dropout=0.0, max_length=31)
+    sizes: dict[str, Any] = dict(
+        vocab=5, n_classes=3, d_model=12, n_heads=3, d_ff=17, widths=(2, 5), dropout=0.0, max_length=31
+    )
     return KmerClassifier(KmerConfig(**(sizes | options))).double().eval()
 
 
@@ -34,7 +37,8 @@ def test_each_window_is_a_convolution_of_its_letters(length, widths):
     assert gathered.shape == (2, len(spans), 12)
     kinds = [i for i, width in enumerate(widths) for _ in range(length - width + 1)]
     for position in (0, len(spans) // 2, len(spans) - 1):
-        convolution, window = model.kmers.convolutions[kinds[position]], spans[position]
+        convolution: Any = model.kmers.convolutions[kinds[position]]
+        window = spans[position]
         letters = embedded[:, window.start : window.start + window.width]
         alone = torch.einsum("bld,odl->bo", letters, convolution.weight) + convolution.bias
         torch.testing.assert_close(model.kmers.norm(alone), gathered[:, position])

@@ -1,5 +1,7 @@
 """The recurrent encoder-decoder: batches, steps and attention agree with each other and with torch's own GRU."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +15,7 @@ KINDS = ("location", "additive")
 
 
 def _model(**options) -> Recurrent:
-    sizes = dict(source_vocab=23, target_vocab=29, hidden=7, max_length=13, dropout=0.0)
+    sizes: dict[str, Any] = dict(source_vocab=23, target_vocab=29, hidden=7, max_length=13, dropout=0.0)
     return Recurrent(RecurrentConfig(**(sizes | options))).double().eval()
 
 

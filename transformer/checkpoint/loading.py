@@ -1,6 +1,7 @@
 """From a path to a model that is ready to run: our own folders, and files of every layout that is recognised."""
 
 from collections.abc import Mapping
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, Model, fill
 from transformer.checkpoint.layouts import Fit
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.places import checked_folder, find_files
-from transformer.checkpoint.reading import read_file
+from transformer.checkpoint.reading import read_file, read_stream
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.report import Report
 from transformer.errors import CheckpointError
@@ -68,12 +69,30 @@ def read(path: Path, limits: ReadLimits) -> Contents:
         CheckpointError: as `load`.
     """
     files = find_files(path)
-    parts = {part: read_file(file, limits) for part, file in files.items()}
+    return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
+
+
+def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
+    """The weights of open files by name: one, or the `encoder` and `decoder` of a recurrent pair. Nothing is stored.
+
+    Raises:
+        CheckpointError: as `load`; or there are several files that are no pair.
+    """
+    parts = {Path(name).stem: read_stream(stream, name, limits) for name, stream in files.items()}
+    if len(files) != 1 and parts.keys() != {"encoder", "decoder"}:
+        raise CheckpointError(
+            f"{', '.join(files) or 'nothing'} was brought: bring one file of weights, or a recurrent model's pair, "
+            "called encoder and decoder"
+        )
+    return _joined(parts, " and ".join(files))
+
+
+def _joined(parts: Mapping[str, Contents], source: str) -> Contents:
+    """One file's contents, or those of several with the file's name before each tensor's."""
     if len(parts) == 1:
         return next(iter(parts.values()))
     tensors = {f"{part}.{name}": t for part, contents in parts.items() for name, t in contents.tensors.items()}
-    formats = sorted({contents.format for contents in parts.values()})
-    return Contents(source=path.name, tensors=tensors, format=" and ".join(formats))
+    return Contents(source, tensors, format=" and ".join(sorted({contents.format for contents in parts.values()})))
 
 
 def _recognised(path: Path, limits: ReadLimits, answers: Mapping[str, Any]) -> Recognition:

@@ -87,7 +87,7 @@ class _Machine:
                 if opcode.name not in _STEPS:
                     reason = f"its pickle uses {opcode.name}, which torch.save does not write"
                     raise refusal(source, reason, SAVE_WEIGHTS)
-                _STEPS[opcode.name](self, opcode.arg.reader(program) if opcode.arg else None)
+                _STEPS[opcode.name](self, _argument(opcode, program))
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise refusal(source, f"its pickle is damaged ({type(error).__name__}: {error!s:.200})") from error
         raise refusal(source, f"its pickle has more than {limits.pickle_steps:,} steps", SAVE_WEIGHTS)
@@ -231,14 +231,17 @@ _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opco
 """Every step that a pickle can take, by the byte that stands for it; each knows how to read its argument."""
 
 
-def _global(machine: _Machine, argument: str) -> None:
-    module, _, name = argument.partition(" ")
-    machine.ask(Global(module, name))
+def _argument(opcode: pickletools.OpcodeInfo, program: io.BytesIO) -> Any:
+    """What stands behind a step. Names to import are read as torch reads them: two lines as they are."""
+    if opcode.name == "GLOBAL":
+        module, name = (program.readline().removesuffix(b"\n").decode() for _ in range(2))
+        return Global(module, name)
+    return opcode.arg.reader(program) if opcode.arg else None
 
 
 _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "PROTO": _Machine.declare,
-    "GLOBAL": _global,
+    "GLOBAL": _Machine.ask,
     "BINPERSID": _Machine.storage,
     "REDUCE": _Machine.call,
     "NEWOBJ": _Machine.create,

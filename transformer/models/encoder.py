@@ -5,7 +5,7 @@ Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -35,14 +35,14 @@ class EncoderConfig:
     n_layers: int = 6
     dropout: float = 0.1
     attention_dropout: float = 0.0
-    norm: Literal["torch", "annotated"] = "torch"
+    norm: str = "torch"
     norm_eps: float = 1e-5
     norm_first: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
-    activation: Literal["relu", "gelu"] = "relu"
-    positions: Literal["sinusoidal", "doubled", "none", "learned", "stored"] = "sinusoidal"
-    position_axis: Literal["sequence", "batch"] = "sequence"
+    activation: str = "relu"
+    positions: str = "sinusoidal"
+    position_axis: str = "sequence"
     max_length: int = 512
     scale_embedding: bool = False
     causal: bool = False

@@ -6,7 +6,7 @@ pooled vector goes through a small classifier. Related: He et al. 2023, "Nucleic
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -37,18 +37,18 @@ class KmerConfig:
     n_heads: int = 8
     n_layers: int = 2
     d_ff: int = 2048
-    widths: tuple[int, ...] = (3, 4)
+    widths: Sequence[int] = (3, 4)
     dropout: float = 0.1
     attention_dropout: float = 0.0
     norm_eps: float = 1e-5
     norm_first: bool = False
     norm_after_stack: bool = True
-    activation: Literal["relu", "gelu"] = "relu"
-    positions: Literal["doubled", "sinusoidal", "learned", "stored"] = "doubled"
-    position_place: Literal["before", "after"] = "before"
+    activation: str = "relu"
+    positions: str = "doubled"
+    position_place: str = "before"
     max_length: int = 200
     scale_embedding: bool = True
-    pooling: Literal["mean", "attention"] = "mean"
+    pooling: str = "mean"
     pad_id: int = -1
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ second (`additive`). One model; `RecurrentConfig.attention` chooses.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,7 +30,7 @@ class RecurrentConfig:
     target_vocab: int
     hidden: int = 256
     d_embedding: int = 0
-    attention: Literal["location", "additive"] = "additive"
+    attention: str = "additive"
     bidirectional: bool = False
     deep_output: bool = False
     dropout: float = 0.1
