@@ -64,7 +64,8 @@ def test_long_rows_are_computed_in_groups_that_join_without_a_seam(causal: bool)
 
 
 def test_a_row_that_sees_nothing_is_zero_at_every_look_as_in_the_fused_attention() -> None:
-    source = QueriesKeys(*torch.randn(2, 1, 1, 7, D_K), Mask(keys=torch.zeros(1, 7, dtype=torch.bool)), 1.0)
+    q, k = torch.randn(2, 1, 1, 7, D_K)
+    source = QueriesKeys(q, k, Mask(keys=torch.zeros(1, 7, dtype=torch.bool)), 1.0)
     for keys in (slice(0, 7), slice(2, 5), slice(0, 7)):
         assert not source.weights(0, 0, slice(0, 7), keys).any()
     fused = DotProductAttention(D_K).eval()(source.q, source.k, torch.randn(1, 1, 7, D_K), source.mask)

@@ -1,0 +1,83 @@
+"""`python -m benchmarks [SECTION ...]`: measure, print, and write results.json and results.md beside this file.
+
+Without a section all are measured, which takes about half an hour; with some, the other lines of results.json stay.
+The times are worth most on a machine that does nothing else.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import plotly
+import streamlit
+import torch
+
+from benchmarks import forward, generation, pictures, reading, reruns, sessions
+from benchmarks.measuring import Result, machine
+
+HERE = Path(__file__).parent
+MARKS = {True: "yes", False: "**no**", None: ""}
+SECTIONS: dict[str, Callable[[], list[Result]]] = {
+    "forward": forward.measure,
+    "reading": reading.measure,
+    "generation": generation.measure,
+    "sessions": sessions.measure,
+    "pictures": pictures.measure,
+    "reruns": reruns.measure,
+}
+
+
+def run(sections: list[str]) -> None:
+    """Measure some sections and write all that is known."""
+    torch.set_num_threads(1)
+    path = HERE / "results.json"
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"results": {}}
+    known["machine"] = machine()
+    known["versions"] = {
+        "Python": platform.python_version(),
+        "torch": torch.__version__,
+        "streamlit": streamlit.__version__,
+        "plotly": plotly.__version__,
+    }
+    for section in sections:
+        results = SECTIONS[section]()
+        known["results"][section] = [asdict(result) for result in results]
+        for result in results:
+            print(f"{result.what}: {result.measured}" + (f" (goal: {result.goal})" if result.goal else ""), flush=True)
+        path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (HERE / "results.md").write_text(table(known), encoding="utf-8")
+
+
+def table(known: dict[str, Any]) -> str:
+    """Everything measured as Markdown, ready to be included."""
+    versions = ", ".join(f"{name} {version}" for name, version in known["versions"].items())
+    lines = [
+        f"Measured on {known['machine']}; {versions}; one thread. Variants take turns; ratios are medians over the",
+        "rounds, of CPU time, which on an idle machine is wall time. `make benchmark` repeats it.",
+    ]
+    for section in SECTIONS:
+        rows = [Result(**row) for row in known["results"].get(section, [])]
+        if rows:
+            lines += [
+                "",
+                f"**{rows[0].section}**",
+                "",
+                "| what | measured | goal | reached |",
+                "| --- | --- | --- | --- |",
+            ]
+            lines += [f"| {row.what} | {row.measured} | {row.goal} | {MARKS[row.reached]} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what the project promises.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"some of {', '.join(SECTIONS)}; default: all")
+    chosen = parser.parse_args().sections or list(SECTIONS)
+    unknown = [section for section in chosen if section not in SECTIONS]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no section: choose from {', '.join(SECTIONS)}")
+    run(chosen)
