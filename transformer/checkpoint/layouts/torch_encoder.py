@@ -123,5 +123,5 @@ def _fit(
         pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
         **options,
     )
-    reasons = (f"{stack.count} layers of nn.TransformerEncoderLayer at {stack.path}", "no decoder")
+    reasons = (f"{stack.count} x nn.TransformerEncoderLayer at {stack.path}", "no decoder")
     return Fit("encoder", config, sources, reasons, ignored=ignored)

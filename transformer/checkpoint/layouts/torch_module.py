@@ -70,8 +70,8 @@ class TorchModule:
             config=config,
             sources=sources | ends_sources,
             reasons=(
-                f"{encoder.count} layers of nn.TransformerEncoderLayer at {encoder.path}",
-                f"{decoder.count} layers of nn.TransformerDecoderLayer at {decoder.path}",
+                f"{encoder.count} x nn.TransformerEncoderLayer at {encoder.path}",
+                f"{decoder.count} x nn.TransformerDecoderLayer at {decoder.path}",
             ),
             copies=copies,
             ignored=ignored,

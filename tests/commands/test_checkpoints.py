@@ -1,0 +1,63 @@
+"""`inspect` and `convert` on the command line."""
+
+import pytest
+import torch
+
+from tests.checkpoint.references import REFERENCE, model, reference_file, weights
+from transformer import __main__ as command_line
+
+
+def _run(*arguments: object) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def test_inspect_says_what_a_file_is_what_is_asked_and_what_it_holds(capsys):
+    assert _run("inspect", reference_file("annotated"), "--answer", "n_heads=3") == 0
+    out = capsys.readouterr().out
+    assert "is The Annotated Transformer (100% of the names and shapes match)" in out
+    assert "n_heads: How many attention heads does each layer have? One of 1, 2, 3, 4, 6, 8, 12, 24." in out
+    assert "n_heads=8 is assumed" not in out
+    assert "linears" in out
+
+
+def test_inspect_of_a_file_that_fits_nothing_ends_with_1(tmp_path, capsys):
+    torch.save({"conv.weight": torch.ones(2, 3)}, tmp_path / "net.pt")
+    assert _run("inspect", tmp_path / "net.pt") == 1
+    assert "no known layout" in capsys.readouterr().out
+
+
+def test_inspect_of_a_refused_file_is_one_sentence(tmp_path, capsys):
+    torch.save(torch.nn.Linear(2, 3), tmp_path / "net.pt")
+    assert _run("inspect", tmp_path / "net.pt") == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: net.pt is refused: it asks to import 'torch.nn.modules.linear.Linear'")
+    assert captured.err.count("\n") == 1
+
+
+def test_inspect_against_another(tmp_path, capsys):
+    tensors = weights("annotated")
+    tensors["generator.proj.bias"] = tensors["generator.proj.bias"] * 2
+    torch.save(tensors, tmp_path / "later.pt")
+    assert _run("inspect", reference_file("annotated"), "--against", tmp_path / "later.pt") == 0
+    out = capsys.readouterr().out
+    assert "1 moved, 93 are the same" in out
+    assert "100.00%" in out
+
+
+def test_convert_writes_a_folder_that_needs_no_answers(tmp_path, capsys):
+    options = ("--answer", "n_heads=4", "--answer", "activation=gelu", "--answer", "norm_first=true")
+    assert _run("convert", reference_file("torch-prenorm"), tmp_path / "out", *options) == 0
+    captured = capsys.readouterr()
+    assert "note: scale_embedding=True is assumed" in captured.err
+    config = model(tmp_path / "out").config
+    assert (config.n_heads, config.activation, config.norm_first) == (4, "gelu", True)
+    assert _run("inspect", tmp_path / "out") == 0
+    assert "model.safetensors" in capsys.readouterr().out
+    assert _run("convert", REFERENCE / "rnn-tutorial-1", tmp_path / "out") == 2
+
+
+@pytest.mark.parametrize("answer", ["n_heads", "=3", "n_heads="])
+def test_an_answer_needs_a_name_and_a_value(answer, capsys):
+    with pytest.raises(SystemExit):
+        _run("inspect", reference_file("annotated"), "--answer", answer)
+    assert "is no NAME=VALUE" in capsys.readouterr().err
