@@ -10,7 +10,7 @@ from transformer import Checkpoint, Record, Translation
 from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
-from transformer.figures.heatmap import heatmap
+from transformer.figures.heatmap import alt_text, heatmap
 from transformer.record import Picture
 from ui import selection_state
 from ui.components import HeadViewEvent, Picked, all_heads, head_view
@@ -88,6 +88,8 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
     st.plotly_chart(
         heatmap(picture, relative=is_relative, selected=pair, dark=_dark()),
         key="heatmap",
+        width="content",
+        alt=alt_text(picture),
         on_select=_select_from_heatmap,
         selection_mode="points",
         config=plot_config(_stem(choice, picture), image),
