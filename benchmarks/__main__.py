@@ -1,4 +1,4 @@
-"""`python -m benchmarks [SECTION ...]`: measure, print, and write results.json and results.md beside this file.
+"""`python -m benchmarks [SECTION ...]`: measure, print, and write results.json, results.md and the table in the README.
 
 Without a section all are measured, which takes about half an hour; with some, the other lines of results.json stay.
 The times are worth most on a machine that does nothing else.
@@ -20,6 +20,7 @@ from benchmarks import forward, generation, pictures, reading, reruns, sessions
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
+BEGIN, END = "<!-- measured -->\n", "<!-- end of what was measured -->"
 MARKS = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
@@ -49,7 +50,16 @@ def run(sections: list[str]) -> None:
         for result in results:
             print(f"{result.what}: {result.measured}" + (f" (goal: {result.goal})" if result.goal else ""), flush=True)
         path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        (HERE / "results.md").write_text(table(known), encoding="utf-8")
+        publish(table(known))
+
+
+def publish(measured: str) -> None:
+    """Write results.md, and the same lines between the two marks of the README."""
+    (HERE / "results.md").write_text(measured, encoding="utf-8")
+    readme = HERE.parent / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    readme.write_text(f"{before}\n{measured}{after}", encoding="utf-8")
 
 
 def table(known: dict[str, Any]) -> str:
