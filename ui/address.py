@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-Width = int | Literal["content", "stretch"]
+Width = int | Literal["stretch"]
 
 
 def choice(

@@ -1,6 +1,6 @@
 """The controls and panels of the lesson "Masks"."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -176,7 +176,7 @@ def break_panel(shown: Example) -> None:
     wrong = broken(shown.checkpoint, how)
     view = mask_view(shown.batch, _kind_of(site), sentence)
     right = attended(translator_model(shown), shown.batch, site, head, sentence).weights
-    found = attended(wrong.model, shown.batch, site, head, sentence)
+    found = attended(translator_model(replace(shown, checkpoint=wrong)), shown.batch, site, head, sentence)
     board = Board.of(
         [
             _matrix("right", "A", right, view.queries, view.keys, ~view.visible),

@@ -136,7 +136,7 @@ def variants_panel(d_model: int, length: int, base: float) -> None:
     st.caption(t("positions.look_variants"))
     variant = _variant("other", [variant for variant in VARIANTS if variant != "paper"], "doubled")
     _formula(variant)
-    paper, other = (position_table(one, length, d_model, base) for one in (cast(Variant, "paper"), variant))
+    paper, other = (position_table(one, length, d_model, base) for one in ("paper", variant))
     names = t("positions.position"), t("positions.dimension"), t("positions.value")
     for place, (table, one) in zip(st.columns(2), ((paper, "paper"), (other, variant)), strict=True):
         with place:
@@ -163,7 +163,7 @@ def later_panel() -> None:
     slope = whole(t("positions.slope"), 0, 20, 5, key="slope") / 10 if how == "alibi" else 0.5
     sentence = Sentence.of(_numbers(WORDS), WORDS)
     board = Board.of(
-        Matrix(name, "A", "softmax", example_weights(cast(Later, name), sentence.ids, 6, 1, slope), sentence.labels,
+        Matrix(name, "A", "softmax", example_weights(name, sentence.ids, 6, 1, slope), sentence.labels,
                sentence.labels, Given())
         for name in dict.fromkeys(("none", how))
     )  # fmt: skip
