@@ -10,6 +10,7 @@ from transformer.checkpoint.folder import Checkpoint
 from transformer.classify import MAX_LETTERS, classify, verdicts
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.kmers import windows
+from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.tokens.fasta import FastaRecord
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
@@ -90,5 +91,6 @@ def test_a_checkpoint_must_classify_and_say_what():
     checkpoint = sequence_checkpoint()
     with pytest.raises(CheckpointError, match="add `task`"):
         classify(Checkpoint("bare", checkpoint.model), SEQUENCE)
+    encoder = Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2))
     with pytest.raises(CheckpointError, match="does not classify"):
-        classify(Checkpoint("other", torch.nn.Linear(1, 1), task=checkpoint.task), SEQUENCE)
+        classify(Checkpoint("other", encoder, task=checkpoint.task), SEQUENCE)

@@ -12,6 +12,7 @@ from transformer.checkpoint import Checkpoint, load
 from transformer.corpus import Bleu, TranslatedLine, bleu, translate_lines, translator
 from transformer.decoding import DecodingOptions, decode
 from transformer.errors import CheckpointError
+from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.seq2seq import Seq2Seq
 
 OPTIONS = DecodingOptions(beam=2, max_length=13)
@@ -83,7 +84,7 @@ def test_checkpoints_that_cannot_translate_are_refused(checkpoint: Checkpoint) -
     with pytest.raises(CheckpointError, match="toy has no tokenizer"):
         translator(replace(checkpoint, tokenizer=None))
     with pytest.raises(CheckpointError, match="toy is no encoder-decoder"):
-        translator(replace(checkpoint, model=torch.nn.Linear(1, 1)))
+        translator(replace(checkpoint, model=Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2))))
 
 
 def test_bleu_is_sacrebleus() -> None:
