@@ -11,8 +11,8 @@ from tqdm import tqdm
 from transformer.checkpoint import Checkpoint
 from transformer.decoding import Decodable, DecodingOptions, decode
 from transformer.errors import CheckpointError
+from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
-from transformer.tokens.text import TextTokenizer
 
 MAX_ROWS = 64
 """Sentences that are decoded together; more bring no speed, since the longest keeps the others waiting."""
@@ -42,7 +42,7 @@ class Bleu:
     signature: str
 
 
-def translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], TextTokenizer]:
+def translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer]:
     """Model and tokenizer of a checkpoint that can translate.
 
     Raises:
@@ -57,18 +57,21 @@ def translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], TextTokenizer]:
 
 def translate_lines(
     model: Decodable[Any],
-    tokenizer: TextTokenizer,
+    tokenizer: Tokenizer,
     lines: Sequence[str],
     options: DecodingOptions | None = None,
     progress: bool = False,
     device: torch.device | str = "cpu",
+    writer: Tokenizer | None = None,
 ) -> list[TranslatedLine]:
     """Translate each line, in order; a line without any token becomes an empty one.
 
     A model reads and writes at most `config.max_length` tokens; what a longer source holds past them is counted as
-    `unread`. `progress` draws a bar on stderr; `device` is where the model is.
+    `unread`. `writer` makes the target's text where `tokenizer` knows the source alone. `progress` draws a bar on
+    stderr; `device` is where the model is.
     """
     options = options or DecodingOptions()
+    writer = tokenizer if writer is None else writer
     longest = model.config.max_length
     options = replace(options, max_length=min(options.max_length, longest))
     sources = [tokenizer.encode(line) for line in lines]
@@ -78,7 +81,7 @@ def translate_lines(
             read = [[*sources[i][: longest - 1], tokenizer.eos_id] for i in rows]
             for i, found in zip(rows, decode(model, pad(read, model.config.pad_id).to(device), options), strict=True):
                 unread = max(0, len(sources[i]) - longest + 1)
-                results[i] = TranslatedLine(tokenizer.decode(found.ids), unread, found.finished)
+                results[i] = TranslatedLine(writer.decode(found.ids), unread, found.finished)
             bar.update(len(rows))
         bar.update(bar.total - bar.n)
     return results

@@ -21,7 +21,7 @@ from transformer.decoding import BeamTree, DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
 from transformer.models.seq2seq import Seq2Seq, log_probs
 from transformer.record import Record
-from transformer.tokens.text import TextTokenizer
+from transformer.tokens.base import Tokenizer
 
 MAX_CHARACTERS = 2_000
 """Longest text that is looked at; the limit in tokens is the checkpoint's own."""
@@ -85,12 +85,12 @@ def translate(
         InputError: nothing to read, or too much.
         CheckpointError: the checkpoint does not translate text.
     """
-    model, tokenizer = _translator(checkpoint)
-    source_ids = _read(text, "text", model, tokenizer)
+    model, reader, writer = _translator(checkpoint)
+    source_ids = _read(text, "text", model, reader)
     source = torch.tensor([source_ids])
     if forced is not None:
-        target_ids = [*_read(forced, "forced target", model, tokenizer)]
-        return _watched(checkpoint, text, source_ids, target_ids, pieces=tokenizer.pieces(forced))
+        target_ids = [*_read(forced, "forced target", model, writer)]
+        return _watched(checkpoint, text, source_ids, target_ids, pieces=writer.pieces(forced))
     with guarded():
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
@@ -146,22 +146,23 @@ def _ids(ids: Tensor | Sequence[Sequence[int]]) -> Tensor:
     return tensor[None] if tensor.dim() == 1 else tensor
 
 
-def _translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, TextTokenizer]:
+def _translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, Tokenizer, Tokenizer]:
+    """The model, and what reads the source and writes the target."""
     if not isinstance(checkpoint.model, Seq2Seq):
         raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
-    if checkpoint.tokenizer is None:
+    if checkpoint.tokenizer is None or checkpoint.writer is None:
         raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
-    return checkpoint.model, checkpoint.tokenizer
+    return checkpoint.model, checkpoint.tokenizer, checkpoint.writer
 
 
-def _read(text: str, what: str, model: Seq2Seq, tokenizer: TextTokenizer) -> list[int]:
+def _read(text: str, what: str, model: Seq2Seq, tokenizer: Tokenizer) -> list[int]:
     """Ids of `text` with the end mark, if it is a text of a length that can be run."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(
             f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
         )
     ids = tokenizer.source_ids(text)
-    if len(ids) == 1:
+    if not tokenizer.encode(text):
         raise InputError(f"the {what} is empty: type a sentence, such as “A man is riding a bicycle.”")
     if len(ids) > model.config.max_length:
         raise InputError(
@@ -175,36 +176,38 @@ def _watched(
     checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
 ) -> Translation:
     """Pass source and target through the model once, recorded; `pieces` are the target's as it was typed."""
-    model, tokenizer = _translator(checkpoint)
-    read_ids = [tokenizer.bos_id, *target_ids[:-1]]
+    model, reader, writer = _translator(checkpoint)
+    read_ids = [model.config.bos_id, *target_ids[:-1]]
     with guarded(), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
-    written_pieces = tokenizer.labels(target_ids) if pieces is None else [*pieces, *tokenizer.labels(target_ids[-1:])]
-    read_pieces = [*tokenizer.labels(read_ids[:1]), *written_pieces[:-1]]
-    source_pieces = [*tokenizer.pieces(text), *tokenizer.labels(source_ids[-1:])]
-    source = _axis(f"source ({source_name})", source_pieces, source_ids, tokenizer)
-    written = _axis(f"token being written ({target_name})", written_pieces, target_ids, tokenizer)
-    read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, tokenizer)
+    typed = pieces or []
+    written_pieces = [*typed, *writer.labels(target_ids[len(typed) :])]
+    read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]
+    source_pieces = reader.pieces(text)
+    source_pieces += reader.labels(source_ids[len(source_pieces) :])
+    source = _axis(f"source ({source_name})", source_pieces, source_ids, reader)
+    written = _axis(f"token being written ({target_name})", written_pieces, target_ids, writer)
+    read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
     maps = {site: seen.map(site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
         input=text,
-        text=tokenizer.decode(target_ids),
+        text=writer.decode(target_ids),
         source_ids=tuple(source_ids),
         target_ids=tuple(target_ids),
-        steps=_steps(distribution, target_ids, written_pieces, tokenizer),
+        steps=_steps(distribution, target_ids, written_pieces, writer),
         record=Record(maps),
     )
 
 
-def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: TextTokenizer) -> Axis:
+def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: Tokenizer) -> Axis:
     return Axis.of_pieces(name, pieces, [tokenizer.is_special(i) for i in ids])
 
 
-def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: TextTokenizer) -> tuple[Step, ...]:
+def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: Tokenizer) -> tuple[Step, ...]:
     top = distribution.topk(min(RUNNERS_UP, distribution.shape[-1]), dim=-1)
     chosen = distribution.gather(1, torch.tensor(ids)[:, None])
     ranks = (distribution > chosen).sum(1)

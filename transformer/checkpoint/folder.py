@@ -22,6 +22,7 @@ from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
 
 CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
@@ -48,18 +49,25 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 class Checkpoint:
     """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
 
-    `tokenizer` is None when the checkpoint brought none. `languages` names source and target. `assumptions` says
-    what had to be guessed about a foreign file. `task` is what a classifier of sequences decides.
+    `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
+    source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
+    `task` is what a classifier of sequences decides.
     """
 
     name: str
     model: Model
-    tokenizer: TextTokenizer | None = None
+    tokenizer: Tokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
     folder: Path | None = None
     assumptions: tuple[str, ...] = ()
     task: SequenceTask | None = None
+    target_tokenizer: Tokenizer | None = None
+
+    @property
+    def writer(self) -> Tokenizer | None:
+        """What stands for the target's tokens: a tokenizer of its own, or the source's."""
+        return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
 
     @property
     def n_parameters(self) -> int:

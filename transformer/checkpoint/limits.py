@@ -18,6 +18,7 @@ class ReadLimits:
     dimensions: int = 8
     archive_entries: int = 25_000
     header_bytes: int = 16 * MEGABYTE
+    vocabulary_bytes: int = 64 * MEGABYTE
     pickle_bytes: int = 64 * MEGABYTE
     pickle_steps: int = 1_000_000
     container_items: int = 100_000

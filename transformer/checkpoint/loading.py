@@ -18,6 +18,7 @@ from transformer.checkpoint.reading import read_file, read_stream
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.report import Report
 from transformer.errors import CheckpointError
+from transformer.tokens.vocabulary import id_tokenizers
 
 
 def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
@@ -48,16 +49,19 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
 
 
 def build(recognition: Recognition, name: str) -> Checkpoint:
-    """The model that was recognised.
+    """The model that was recognised. Its text is typed and shown as ids, until a vocabulary is brought.
 
     Raises:
         CheckpointError: it fits no layout; the message is the report.
     """
     if recognition.fit is None or not recognition.report.fits:
         raise CheckpointError(recognition.report.text)
+    tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
     return Checkpoint(
         name=name,
         model=_model(recognition.fit, recognition.contents.tensors, recognition.contents.source),
+        tokenizer=tokenizer,
+        target_tokenizer=target_tokenizer,
         assumptions=recognition.report.assumptions,
     )
 

@@ -52,5 +52,7 @@ def translated(arguments: argparse.Namespace, lines: Sequence[str]) -> list[Tran
         if arguments.threads < 1:
             raise InputError(f"threads={arguments.threads} is too few: choose at least 1")
         torch.set_num_threads(arguments.threads)
-    model, tokenizer = translator(load(arguments.checkpoint))
-    return translate_lines(model, tokenizer, lines, options, progress=not arguments.quiet)
+    checkpoint = load(arguments.checkpoint)
+    model, tokenizer = translator(checkpoint)
+    progress = not arguments.quiet
+    return translate_lines(model, tokenizer, lines, options, progress=progress, writer=checkpoint.writer)

@@ -1,0 +1,48 @@
+"""What every tokenizer offers: ids in, ids out, and the label that a person reads for each."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text to ids and back, with the marks that mean no word."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills up short rows of a batch; -1 where there is none."""
+
+    @property
+    def bos_id(self) -> int:
+        """Starts every decoder input."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends every source and every target."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`, without marks.
+
+        Raises:
+            InputError: `text` holds what has no id.
+        """
+
+    def pieces(self, text: str) -> list[str]:
+        """The tokens of `text` as they stand in it, one for each id."""
+
+    def source_ids(self, text: str) -> list[int]:
+        """What an encoder reads: the ids of `text` and the end mark."""
+
+    def target_ids(self, text: str) -> list[int]:
+        """A whole target: start mark, the ids of `text`, end mark."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; marks and padding leave no trace."""
+
+    def labels(self, ids: Iterable[int]) -> list[str]:
+        """What a person reads for each id."""
+
+    def is_special(self, token: int) -> bool:
+        """Whether `token` is a mark or padding, and so no part of any text."""
