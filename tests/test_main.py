@@ -200,7 +200,7 @@ def test_train_writes_a_checkpoint_that_says_how_it_was_made(run: Run, tmp_path:
     done = run(*base)
     assert done.status == 0
     checkpoint = load(out)
-    assert checkpoint.languages == ("en", "de")
+    assert checkpoint.languages == ("English", "German")
     assert {path.name for path in out.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.model", "examples.json", "CARD.md", "history",
     }  # fmt: skip

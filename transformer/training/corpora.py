@@ -38,6 +38,9 @@ MULTI30K = Corpus(
     ),
 )
 
+LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "fr": "French"}
+"""Languages by the ending of their files; those of Multi30k."""
+
 CORPORA = {"multi30k": MULTI30K}
 """Corpora by the name of their folder."""
 
@@ -52,3 +55,9 @@ def corpus_of(folder_name: str) -> Corpus:
             limits="The model knows only texts like those that it was trained on, and was measured on nothing else.",
         ),
     )
+
+
+def language_names(endings: tuple[str, str]) -> tuple[str, str]:
+    """What people call the languages of source and target files; an unknown ending stands for itself."""
+    source, target = (LANGUAGES.get(ending, ending) for ending in endings)
+    return source, target

@@ -13,7 +13,7 @@ from transformer.corpus import bleu, translate_lines, translator
 from transformer.decoding import DecodingOptions
 from transformer.models.seq2seq import Seq2Seq
 from transformer.training.card import Facts, Scored, card
-from transformer.training.corpora import Corpus
+from transformer.training.corpora import Corpus, language_names
 from transformer.training.store import is_snapshot
 from transformer.training.translation import GREEDY, Run, model_config
 
@@ -29,7 +29,7 @@ def export(run: Run, folder: Path, command: str, corpus: Corpus) -> Facts:
     weights, averaged = run.store.averaged(run.progress.update)
     model = Seq2Seq(model_config(run.options, run.tokenizer))
     fill(model, weights, "the mean of the saved weights")
-    save_folder(folder, "seq2seq", model, run.tokenizer, run.options.languages, corpus.examples)
+    save_folder(folder, "seq2seq", model, run.tokenizer, language_names(run.options.languages), corpus.examples)
     curve = run.store.curve()
     snapshots = _save_history(run, folder / "history", curve)
     facts = Facts(
