@@ -85,7 +85,7 @@ def test_translate_counts_lines_as_wc_does(run: Run, folder: Path, stdin: bytes,
 
 
 def test_a_translation_never_holds_a_line_feed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.corpus.TextTokenizer.decode", lambda self, ids: "two\nlines")
+    monkeypatch.setattr("transformer.tokens.text.TextTokenizer.decode", lambda self, ids: "two\nlines")
     assert run("translate", folder, "--quiet", "--max-length", "3", stdin=b"the dog").out == b"two lines\n"
 
 

@@ -46,9 +46,10 @@ def test_without_an_end_mark_nothing_is_added():
 def test_whole_files_of_ids_are_translated(name):
     checkpoint = load(REFERENCE / name)
     model, tokenizer = translator(checkpoint)
+    assert isinstance(checkpoint.writer, IdTokenizer)
     lines = translate_lines(model, tokenizer, ["5 7 9", "", "11"], SHORT, writer=checkpoint.writer)
     assert lines[1].text == ""
-    assert all(int(word) < model.config.target_vocab for line in lines for word in line.text.split())
+    assert all(int(word) < len(checkpoint.writer) for line in lines for word in line.text.split())
 
 
 def test_an_encoder_reads_ids_and_writes_none():
