@@ -3,6 +3,7 @@
 Times are CPU seconds of this process at one thread: on a machine with nothing else to do they are wall time.
 """
 
+import ctypes
 import os
 import platform
 import re
@@ -62,6 +63,7 @@ def median_seconds(action: Action, repeats: int) -> float:
 
 def peak_growth(action: Action) -> int:
     """Bytes by which the resident memory of this process rose, at its highest, above where it stood (Linux only)."""
+    ctypes.CDLL(None).malloc_trim(0)  # memory that lies free already would hide what the action takes
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = _status("VmRSS")
     action()
