@@ -195,7 +195,7 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path.parent.name}/{path.name} cannot be read as JSON: {error}") from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from transformer.checkpoint.allowed import ITEM_BYTES
 from transformer.checkpoint.claims import is_count
+from transformer.checkpoint.contents import Shape
 from transformer.checkpoint.limits import ReadLimits
 from transformer.checkpoint.refusal import SAVE_WEIGHTS, refusal
 
@@ -32,9 +33,9 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself: the names it holds, and its free-text notes."""
+    """What a safetensors file says of itself: the tensors it holds by name, and its free-text notes."""
 
-    names: tuple[str, ...]
+    shapes: dict[str, Shape]
     notes: dict[str, str]
 
 
@@ -72,7 +73,7 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     if _LENGTH_BYTES + length + end != size:
         reason = f"its header describes {_LENGTH_BYTES + length + end:,} bytes, the file has {size:,}"
         raise refusal(source, reason)
-    return Header(tuple(table), notes)
+    return Header({name: tuple(entry["shape"]) for name, entry in table.items()}, notes)
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:

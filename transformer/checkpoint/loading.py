@@ -13,7 +13,8 @@ from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, Model, fill, is_folder, load_folder
 from transformer.checkpoint.layouts import Fit
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.places import checked_folder, find_files
+from transformer.checkpoint.own import checked_folder
+from transformer.checkpoint.places import find_files
 from transformer.checkpoint.reading import read_file, read_stream
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.report import Report

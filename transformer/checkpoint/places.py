@@ -2,17 +2,11 @@
 
 from pathlib import Path
 
-from transformer.checkpoint.folder import WEIGHTS
-from transformer.checkpoint.headers import check_header
-from transformer.checkpoint.limits import ReadLimits
 from transformer.checkpoint.refusal import refusal
 from transformer.errors import CheckpointError
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
-
-SMALL_FILE_BYTES = 8 * 1024 * 1024
-"""The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
 
 
 def find_files(path: Path) -> dict[str, Path]:
@@ -40,30 +34,15 @@ def find_files(path: Path) -> dict[str, Path]:
             "recurrent model encoder and decoder, or give the path of the file itself"
         )
     for file in chosen.values():
-        _check_inside(file, path)
+        check_inside(file, path)
     return chosen
 
 
-def checked_folder(path: Path, limits: ReadLimits) -> Path:
-    """One of our own folders, once its files are found to lie in it and to have the sizes that they claim.
+def check_inside(file: Path, folder: Path) -> None:
+    """Refuse a file of a folder that is a link to somewhere else.
 
     Raises:
-        CheckpointError: a link leads out of the folder, or a file is too large or damaged.
+        CheckpointError: it is.
     """
-    for file in path.iterdir():
-        _check_inside(file, path)
-        size = file.stat().st_size
-        if file.is_file() and file.name != WEIGHTS and size > SMALL_FILE_BYTES:
-            raise refusal(f"{path.name}/{file.name}", f"it has {size:,} bytes, at most {SMALL_FILE_BYTES:,} are read")
-    weights = path / WEIGHTS
-    size = weights.stat().st_size
-    if size > limits.file_bytes:
-        raise refusal(f"{path.name}/{WEIGHTS}", f"it has {size:,} bytes, at most {limits.file_bytes:,} are read")
-    with weights.open("rb") as handle:
-        check_header(handle, size, f"{path.name}/{WEIGHTS}", limits)
-    return path
-
-
-def _check_inside(file: Path, folder: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise refusal(f"{folder.name}/{file.name}", "it is a link that leads out of its folder", "copy the file itself")
