@@ -19,7 +19,10 @@ from tests.browser.visiting import Visit, chromium_opened
 
 SECTION = "Pictures in the browser"
 GRID = f"{N_LAYERS} x {N_HEADS} heads at {N_TOKENS} tokens"
-SENTENCE = "A man and a woman in red coats walk with two small brown dogs through a park. " * 4
+SENTENCE = "A man and a woman in red coats walk with two small brown dogs through a park. " * 3 + (
+    "A man and a woman in red coats."
+)
+"""64 tokens with the end mark, to the shipped tokenizer."""
 
 TITLE = ".st-key-heatmap .js-plotly-plot .gtitle"
 CHANGE_HEAD = """([head, selector]) => new Promise((done) => {
