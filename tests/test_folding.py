@@ -44,8 +44,8 @@ def test_even_attention_favours_no_letter():
 def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
     monkeypatch.setattr("transformer.folding.ROWS_AT_ONCE", 5)
     source = QueriesKeys(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
-    axes = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
-    attention = AttentionMap("encoder.0.self", *axes, source=source)
+    queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
+    attention = AttentionMap("encoder.0.self", queries, keys, source)
     np.testing.assert_allclose(received(attention, 1), attention.weights(1).mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(received_on_average(attention), attention.head_average().mean(axis=0), rtol=1e-5)
 

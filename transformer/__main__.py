@@ -9,10 +9,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import convert, evaluate, inspect, train, translate
+from transformer.commands import classify, convert, evaluate, inspect, train, translate
 from transformer.errors import AttentionAtlasError
 
-COMMANDS = (translate, evaluate, train, inspect, convert)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert)
 
 
 def parser() -> argparse.ArgumentParser:

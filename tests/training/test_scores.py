@@ -48,3 +48,8 @@ def test_temperature_finds_what_logits_were_multiplied_by():
     temperature = fitted_temperature(honest * 2.5, labels)
     assert temperature == pytest.approx(2.5, rel=0.05)
     assert crossfitted_calibration_error(honest * 2.5, labels) < calibration_error(honest * 2.5, labels) / 4
+
+
+def test_logits_that_say_nothing_have_a_temperature_all_the_same():
+    logits = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    assert fitted_temperature(logits, torch.tensor([0, 1])) == 100.0

@@ -6,6 +6,7 @@ import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from transformer.commands import train_classification
 from transformer.training.corpora import corpus_of
 from transformer.training.options import TrainingOptions
 from transformer.training.processes import recycle_memory
@@ -40,6 +41,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
             help=option.metadata["meaning"] + (" (default: runs/NAME)" if option.name == "work" else usual),
         )
     parser.set_defaults(run=train_translation)
+    train_classification.register(kinds)
 
 
 def train_translation(arguments: argparse.Namespace) -> int:

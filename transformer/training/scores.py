@@ -63,7 +63,7 @@ def calibration_error(logits: Float[Tensor, "row classes"], labels: Int[Tensor, 
 def fitted_temperature(logits: Float[Tensor, "row classes"], labels: Int[Tensor, " row"]) -> float:
     """The number that logits are divided by so that the labels become likeliest; classes keep their order.
 
-    Source: Guo et al. 2017, section 4.2.
+    It stays between 1/100 and 100, also where logits say nothing. Source: Guo et al. 2017, section 4.2.
     """
     log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
     logits = logits.detach().double()
@@ -76,7 +76,7 @@ def fitted_temperature(logits: Float[Tensor, "row classes"], labels: Int[Tensor,
         return value
 
     optimizer.step(loss)
-    return float(log_temperature.detach().exp())
+    return float(log_temperature.detach().exp().clamp(0.01, 100.0))
 
 
 def crossfitted_calibration_error(logits: Float[Tensor, "row classes"], labels: Int[Tensor, " row"]) -> float:

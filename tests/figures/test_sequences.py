@@ -1,0 +1,120 @@
+"""Figures of sequences: what is drawn is what was given."""
+
+import re
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+import torch
+
+from transformer.axes import Axis
+from transformer.errors import RecordError
+from transformer.figures.logo import logo
+from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, sequence_tracks
+from transformer.figures.windows import LARGEST, window_heatmap, window_picture
+from transformer.layers.masks import Mask
+from transformer.record import AttentionMap
+from transformer.sources import QueriesKeys
+
+TEXT = "ACGTN"
+
+
+def _tracks(**changes) -> Tracks:
+    generator = np.random.default_rng(0)
+    change = generator.normal(size=(4, 5))
+    for i, letter in enumerate(TEXT[:4]):
+        change["ACGT".index(letter), i] = 0
+    given = dict(
+        text=TEXT, widths=(3, 5), attention=generator.random((2, 5)), label="EI", letters="ACGT", change=change,
+        contribution=generator.normal(size=5), spans=(Span(1, 3, "donor GT"),),
+    )  # fmt: skip
+    return Tracks(**(given | changes))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_track_is_drawn_as_given(dark):
+    tracks = _tracks()
+    figure = sequence_tracks(tracks, dark=dark)
+    first, second, heat, given, gradients = figure.data
+    np.testing.assert_array_equal([first.y, second.y], tracks.attention)
+    drawn = np.array(heat.z, dtype=float)
+    letters = np.array([[letter == new for letter in TEXT] for new in "ACGT"])
+    np.testing.assert_array_equal(drawn[~letters], tracks.change[~letters])
+    assert np.isnan(drawn[letters]).all()
+    assert heat.zmax == -heat.zmin == np.abs(tracks.change).max()
+    assert list(zip(given.x, given.y, strict=True)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    np.testing.assert_array_equal(gradients.y, tracks.contribution)
+    assert any(note.text == "donor GT" for note in figure.layout.annotations)
+    assert figure.layout.xaxis.ticktext[2] == "G"
+
+
+def test_attention_alone_is_a_figure():
+    figure = sequence_tracks(_tracks(change=None, contribution=None))
+    assert [trace.type for trace in figure.data] == ["bar", "bar"]
+
+
+def test_long_sequences_are_numbered():
+    n = NAMED_LETTERS + 1
+    figure = sequence_tracks(Tracks("A" * n, (3,), np.ones((1, n)), "EI"))
+    assert figure.layout.xaxis.ticktext == ("1", "50", "100")
+    assert figure.data[0].customdata[120] == "A 121"
+
+
+def test_a_track_of_another_length_is_refused():
+    with pytest.raises(RecordError, match="4 places for 5 letters"):
+        sequence_tracks(_tracks(attention=np.ones((2, 4)), change=None, contribution=None))
+
+
+def _extent(figure: go.Figure, place: int) -> float:
+    """How high the outlines at a place reach."""
+    numbers = [re.findall(r"[ML]([-\d.]+),([-\d.]+)", shape.path) for shape in figure.layout.shapes]
+    return max(float(y) for path in numbers for x, y in path if abs(float(x) - place) < 0.5)
+
+
+def test_letters_of_a_logo_are_as_tall_as_their_information():
+    heights = np.array([[0.1, 1.9], [0.3, 0], [0, 0], [0.2, 0]])
+    figure = logo("ACGT", heights, ["1", "2"], dark=True)
+    assert len(figure.layout.shapes) == 4
+    assert _extent(figure, 0) == pytest.approx(0.6, abs=1e-3)
+    assert _extent(figure, 1) == pytest.approx(1.9, abs=1e-3)
+    assert figure.layout.yaxis.range == (0, 2)
+    assert figure.data[0].text[0] == "0.60 bits: C 0.30, T 0.20, A 0.10"
+
+
+def test_letters_without_an_outline_bear_their_name():
+    figure = logo("ACDE", np.array([[0.0], [0.0], [1.0], [0.0]]), ["1"])
+    assert [note.text for note in figure.layout.annotations] == ["D"]
+
+
+def test_heights_must_fit():
+    with pytest.raises(RecordError, match="4 letters at 3 places"):
+        logo("ACGT", np.zeros((4, 2)), ["1", "2", "3"])
+
+
+def _attention(n: int) -> AttentionMap:
+    source = QueriesKeys(torch.randn(1, 3, n, 4), torch.randn(1, 3, n, 4), Mask(), 1.0)
+    axis = Axis.of_tokens("window", [f"w{i}" for i in range(n)])
+    return AttentionMap("encoder.0.self", axis, axis, source)
+
+
+def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
+    attention = _attention(13)
+    picture = window_picture(attention, 2)
+    np.testing.assert_array_equal(picture.values, attention.weights(2))
+    figure = window_heatmap(picture, [3] * 7 + [5] * 6, 13)
+    assert {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1} == {6.5}
+    assert {shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1} == {6.5}
+
+
+def test_many_windows_are_drawn_in_blocks_that_say_so():
+    n = LARGEST * 2 + 5
+    attention = _attention(n)
+    picture = window_picture(attention, 1)
+    assert max(picture.values.shape) <= LARGEST
+    assert picture.values.max() == pytest.approx(attention.weights(1).max(), rel=1e-5)
+    assert "3 x 3 windows" in picture.notes[0]
+    mean = window_picture(attention, "mean")
+    parts = [window_picture(attention, head).values for head in range(3)]
+    np.testing.assert_allclose(mean.values, np.mean(parts, axis=0), rtol=1e-6)
+    edges = [shape.x0 for shape in window_heatmap(picture, [3] * 300 + [5] * (n - 300), n).layout.shapes]
+    assert 300 / 3 - 0.5 in edges

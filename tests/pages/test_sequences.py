@@ -1,0 +1,209 @@
+"""The page "Sequences": first paint, every control, files, motifs, hostile input; looking never runs the model."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.sequences import sequence_checkpoint
+from transformer import Checkpoint, load
+from transformer.attribution import mutations
+from transformer.checkpoint.folder import save_folder
+from transformer.classify import classify
+from transformer.models.kmer import KmerClassifier
+from ui import cached, sequence_runs
+from ui.components.blob import unpack
+
+PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
+EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
+SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
+
+
+@pytest.fixture(autouse=True)
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+    """A small checkpoint stands in for the shipped ones."""
+    small = sequence_checkpoint()
+    save_folder(tmp_path / "small", "kmer", small.model, task=small.task, examples=(EXAMPLE, ">second N\nACGTACGTACGT"))
+    (tmp_path / "small" / "examples.fa").write_text(SET)
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    return load(tmp_path / "small")
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sequences each forward pass read."""
+    seen: list[int] = []
+    forward = KmerClassifier.forward
+
+    def counted(self: KmerClassifier, letters: Any) -> Any:
+        seen.append(len(letters))
+        return forward(self, letters)
+
+    monkeypatch.setattr(KmerClassifier, "forward", counted)
+    return seen
+
+
+def page(**address: str) -> AppTest:
+    at = AppTest.from_file(str(PAGE), default_timeout=120)
+    at.query_params.update(address)
+    return at.run()
+
+
+def fine(at: AppTest) -> AppTest:
+    assert not at.exception
+    assert not at.warning
+    return at
+
+
+def chart(at: AppTest, place: int = 0) -> dict[str, Any]:
+    return json.loads(at.get("plotly_chart")[place].proto.spec)
+
+
+def numbers(trace: dict[str, Any], axis: str) -> np.ndarray:
+    """An array of a figure, which travels as typed bytes."""
+    values = trace[axis]
+    if not isinstance(values, dict):
+        return np.array(values, dtype=float)
+    flat = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+    return flat.reshape([int(n) for n in values["shape"].split(",")]) if "shape" in values else flat
+
+
+def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint) -> None:
+    at = fine(page())
+    run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
+    best = run.classes[run.predicted]
+    assert at.subheader[0].value == f"{best}, probability {run.probabilities[run.predicted]:.3f}"
+    table = at.dataframe[0].value
+    np.testing.assert_allclose(table["as given"], run.probabilities)
+    other = classify(shipped, shipped.task.alphabet.reverse_complement(run.letters.text))
+    np.testing.assert_allclose(table["reverse complement"], other.probabilities)
+    drawn = chart(at)["data"]
+    assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter", "bar"]
+    expected = mutations(shipped, run.letters, run.predicted).change
+    shown = numbers(drawn[2], "z")
+    np.testing.assert_allclose(shown[~np.isnan(shown)], expected[~np.isnan(shown)])
+    text = " ".join(caption.value for caption in at.caption)
+    assert "the header says EI" in text
+    assert "N (1; any of A, C, G, T)" in text
+    assert "Spearman" in " ".join(part.value for part in at.markdown)
+
+
+def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
+    _, arrays = unpack(fine(page()).get("bidi_component")[0].proto.bytes)
+    run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
+    expected = run.record["encoder.1.self"].overview(2, 64)
+    codes = arrays["codes"].reshape(2, 3, 40, 40)[1, 2]
+    np.testing.assert_allclose((codes / 254) ** 2, expected, atol=0.01)
+
+
+def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
+    at = fine(page())
+    ran = len(passes)
+    for key, value in (("layer", "0"), ("head", "2"), ("layer", "pooling"), ("head", "mean")):
+        fine(at.segmented_control(key=key).set_value(value).run())
+    fine(at.toggle(key="consensus").set_value(True).run())
+    assert len(passes) == ran
+
+
+def test_the_address_holds_the_choice() -> None:
+    at = fine(page(layer="1", head="2", sequence="ACGTACGTACGTTT"))
+    assert at.text_area(key="sequence").value == "ACGTACGTACGTTT"
+    assert at.segmented_control(key="layer").value == "1"
+    assert "encoder.1.self, head 2" in " ".join(part.value for part in at.markdown)
+
+
+@pytest.mark.parametrize("view", ["Windows", "Head view"])
+@pytest.mark.parametrize("layer", ["0", "pooling"])
+def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None:
+    at = fine(page(**{"sequence-view": view, "layer": layer, "head": "1"}))
+    if view == "Windows":
+        run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
+        site = "pooling" if layer == "pooling" else "encoder.0.self"
+        heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
+        np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
+    else:
+        assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
+
+
+def test_an_example_is_one_click_away() -> None:
+    at = fine(page())
+    fine(at.button(key="sequence-1").click().run())
+    assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
+
+
+def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
+    at = fine(page(sequence="ACGTT" * 120))
+    assert "at most 512 letters" in at.info[0].value
+    assert passes == [1, 1]
+    assert [trace["type"] for trace in chart(at)["data"]] == ["bar", "bar"]
+    assert fine(page(**{"sequence": "ACGTT" * 120, "sequence-view": "Windows"}))
+    assert "too many for lines" in fine(page(**{"sequence": "ACGTT" * 120, "sequence-view": "Head view"})).info[0].value
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("   ", "empty"),
+        (">only a header", "empty"),
+        ("ACG", "widest window needs 5"),
+        ("MKVLAAGEFPW", "looks like protein"),
+        ("ACGT<script>alert(1)</script>", "letter 5"),
+        ("12345", "letter 1"),
+        ("ACGT🧬ACGT", "letter 5"),
+        ("ACGTACGT\x00", "letter 9"),
+        ("مرحبا", "letter 1"),
+        ("A" * 5_000, "5,000 letters"),
+        ("A" * 1_000_000, "1,000,000 characters"),
+    ],
+)
+def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
+    at = page()
+    at.text_area(key="sequence").set_value(text)
+    at.button(key="FormSubmitter:sequence-form-Run").click().run()
+    assert not at.exception
+    assert says in at.warning[0].value.lower()
+    assert not at.get("plotly_chart")
+
+
+def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
+    at = fine(page(read="A file"))
+    assert "Choose a FASTA file" in at.info[0].value
+    content = gzip.compress(b">one\nACGTACGT\n>bad\nAC!GTAC\n>three\nGGGTTTACG\n")
+    fine(at.file_uploader(key="fasta").upload("some.fa.gz", content).run())
+    table = at.dataframe[0].value
+    assert list(table["id"]) == ["one", "bad", "three"]
+    assert table["predicted"][1] == ""
+    assert "letter 3 is '!'" in table["problem"][1]
+    np.testing.assert_allclose(table["EI"][2], classify(shipped, "GGGTTTACG").probabilities[0], atol=1e-6)
+    assert "All 3 records" in " ".join(caption.value for caption in at.caption)
+
+
+def test_a_broken_file_says_so() -> None:
+    at = fine(page(read="A file"))
+    fine(at.file_uploader(key="fasta").upload("some.gz", gzip.compress(b">a\nACGTACGT\n")[:-9]).run())
+    assert "gzip file is broken" in " ".join(caption.value for caption in at.caption)
+
+
+def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
+    at = fine(page(read="Motifs"))
+    found = sequence_runs.sequence_set("small", SET.encode())
+    site, head = found.clearest(0, 3)
+    expected = found.motif(0, site, head, 3)
+    np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
+    assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
+    fine(at.segmented_control(key="class").set_value("N").run())
+    fine(at.segmented_control(key="motif-site").set_value("pooling").run())
+    fine(at.segmented_control(key="motif-head").set_value("2").run())
+    assert "N: windows of 3 that pooling, head 2" in chart(at)["layout"]["title"]["text"]
+
+
+def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
+    at = page(read="Motifs")
+    at.segmented_control(key="class").set_value("IE").run()
+    assert not at.exception
+    assert "No sequence of this class" in at.warning[0].value

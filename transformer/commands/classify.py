@@ -1,0 +1,63 @@
+"""`classify`: FASTA in, a table of calibrated probabilities out."""
+
+import argparse
+import io
+import sys
+from pathlib import Path
+from typing import cast
+
+from tqdm import tqdm
+
+from transformer.checkpoint import load
+from transformer.classify import classifier, verdicts
+from transformer.errors import InputError
+from transformer.tokens.fasta import read_fasta
+
+DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.
+
+Writes a table (divided by tabs) to stdout: id, predicted, and the calibrated probability of each class. A sequence that
+cannot be read gets a row without values, a sentence on stderr says why, and the exit status is 1."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "classify",
+        help="classify the sequences of a FASTA file",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="folder of a sequence classifier")
+    parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the table; 1 when a sequence could not be read, else 0."""
+    checkpoint = load(arguments.checkpoint)
+    _, task = classifier(checkpoint)
+    try:
+        opened = sys.stdin.buffer if arguments.file == Path("-") else arguments.file.open("rb")
+    except OSError as error:
+        raise InputError(f"{arguments.file} cannot be read ({error.strerror}): check the path") from error
+    status = 0
+    with opened:
+        file = cast(io.BufferedIOBase, opened)  # which both are
+        _write(["id", "predicted", *task.classes])
+        for verdict in tqdm(verdicts(checkpoint, read_fasta(file)), unit="sequence", disable=None):
+            if verdict.probabilities is None:
+                status = 1
+                sys.stderr.write(f"note: {verdict.id}: {verdict.problem}\n")
+                cells = [""] * (1 + len(task.classes))
+            else:
+                cells = [
+                    task.classes[int(verdict.probabilities.argmax())],
+                    *(f"{p:.6f}" for p in verdict.probabilities),
+                ]
+            _write([verdict.id, *cells])
+    sys.stdout.buffer.flush()
+    return status
+
+
+def _write(cells: list[str]) -> None:
+    sys.stdout.buffer.write(("\t".join(cells) + "\n").encode("utf-8"))

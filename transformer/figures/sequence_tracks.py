@@ -1,0 +1,222 @@
+"""Tracks over the letters of a sequence: what attention reached beside what changed the answer, on one axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from transformer.errors import RecordError
+from transformer.figures.theme import Theme, legend, template, theme
+
+NAMED_LETTERS = 120
+"""Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
+
+_ROW = {"attention": 150, "mutations": 130, "gradients": 120}
+"""Pixels of each track."""
+
+_WIDTH_COLOURS = ("#2a788e", "#d98a3d", "#7a5195", "#5f9e4a", "#b5495b", "#8c8c8c")
+"""One for each window width, told apart also by colour-blind readers; they repeat beyond six."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of letters to point out; `start` counts from 0, `stop` is the first one after it."""
+
+    start: int
+    stop: int
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tracks:
+    """What is drawn over the letters of `text`.
+
+    `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
+    stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
+    `label`; None leaves their track out.
+    """
+
+    text: str
+    widths: tuple[int, ...]
+    attention: Float[np.ndarray, "width letter"]
+    label: str
+    letters: str = ""
+    change: Float[np.ndarray, "new letter"] | None = None
+    contribution: Float[np.ndarray, " letter"] | None = None
+    spans: tuple[Span, ...] = ()
+
+
+def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
+    """Attention received, the effect of every mutation, and integrated gradients, one above the other.
+
+    The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does.
+
+    Raises:
+        RecordError: a track does not have a value for each letter.
+    """
+    length = len(tracks.text)
+    for name in ("attention", "change", "contribution"):
+        values = getattr(tracks, name)
+        if values is not None and values.shape[-1] != length:
+            raise RecordError(f"{name} has {values.shape[-1]} places for {length} letters: give one for each")
+    colours = theme(dark)
+    rows = ["attention"]
+    rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
+    figure = go.Figure(layout=_layout(tracks, rows, dark))
+    names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
+    _add_attention(figure, tracks, names, colours)
+    if tracks.change is not None:
+        _add_mutations(figure, tracks, names, tracks.change, _axis(rows, "mutations"), colours)
+    if tracks.contribution is not None:
+        _add_gradients(figure, tracks.contribution, names, _axis(rows, "gradients"), colours)
+    for span in tracks.spans:
+        figure.add_shape(
+            type="rect", xref="x", yref="paper", x0=span.start - 0.5, x1=span.stop - 0.5, y0=0, y1=1,
+            line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
+        )  # fmt: skip
+        figure.add_annotation(
+            text=span.name, xref="x", yref="paper", x=(span.start + span.stop - 1) / 2, y=1, yanchor="bottom",
+            showarrow=False, font=dict(color=colours.chosen),
+        )  # fmt: skip
+    return figure
+
+
+def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], colours: Theme) -> None:
+    for i, (width, values) in enumerate(zip(tracks.widths, tracks.attention, strict=True)):
+        figure.add_trace(
+            go.Bar(
+                x=np.arange(len(values)),
+                y=values,
+                customdata=names,
+                name=f"windows of {width}",
+                marker=dict(color=_WIDTH_COLOURS[i % len(_WIDTH_COLOURS)], line=dict(width=0)),
+                hovertemplate=f"%{{customdata}}<br>windows of {width}: %{{y:.3f}} of the even share<extra></extra>",
+            )
+        )
+    figure.add_shape(
+        type="line", xref="x domain", x0=0, x1=1, y0=1, y1=1, line=dict(color=colours.faint, width=1, dash="dot")
+    )
+
+
+def _add_mutations(
+    figure: go.Figure,
+    tracks: Tracks,
+    names: Sequence[str],
+    change: Float[np.ndarray, "new letter"],
+    axis: str,
+    colours: Theme,
+) -> None:
+    given = np.array([[letter == new for letter in tracks.text] for new in tracks.letters])
+    limit = float(np.abs(change).max()) or 1.0
+    figure.add_trace(
+        go.Heatmap(
+            x=np.arange(len(tracks.text)),
+            y=np.arange(len(tracks.letters)),
+            z=np.where(given, np.nan, change),
+            text=[[f"{name} becomes {new}" for name in names] for new in tracks.letters],
+            zmin=-limit,
+            zmax=limit,
+            colorscale=[list(stop) for stop in colours.diverging],
+            showscale=False,
+            hoverongaps=False,
+            yaxis=axis,
+            name="mutations",
+            hovertemplate="%{text}<br>log-odds %{z:+.3f} nats<extra></extra>",
+        )
+    )
+    rows, columns = np.nonzero(given)
+    figure.add_trace(
+        go.Scatter(
+            x=columns,
+            y=rows,
+            yaxis=axis,
+            mode="markers",
+            name="the letter given",
+            showlegend=False,
+            hoverinfo="skip",
+            marker=dict(symbol="circle", size=3, color=colours.faint),
+        )
+    )
+
+
+def _add_gradients(
+    figure: go.Figure, values: Float[np.ndarray, " letter"], names: Sequence[str], axis: str, colours: Theme
+) -> None:
+    figure.add_trace(
+        go.Bar(
+            x=np.arange(len(values)),
+            y=values,
+            yaxis=axis,
+            customdata=names,
+            name="integrated gradients",
+            showlegend=False,
+            marker=dict(color=np.where(values >= 0, colours.accent, colours.second).tolist(), line=dict(width=0)),
+            hovertemplate="%{customdata}<br>%{y:+.3f} nats<extra></extra>",
+        )
+    )
+
+
+def _axis(rows: Sequence[str], row: str) -> str:
+    return f"y{rows.index(row) + 1}"
+
+
+def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
+    """Tracks from top to bottom, with one axis of letters below them all."""
+    gap, total = 46, sum(_ROW[row] for row in rows) + 46 * (len(rows) - 1)
+    titles = {
+        "attention": "Attention received, in even shares",
+        "mutations": f"Mutations: change of the log-odds of {tracks.label}, nats",
+        "gradients": f"Integrated gradients: part in the log-odds of {tracks.label}, nats",
+    }
+    layout: dict[str, Any] = dict(
+        template=template(dark),
+        height=total + 130,
+        margin=dict(l=54, r=12, t=64, b=66, pad=0),
+        barmode="stack",
+        bargap=0.1,
+        hovermode="closest",
+        showlegend=True,
+        legend=legend(y=1 + 34 / total, yanchor="bottom"),
+        annotations=[],
+    )
+    top = total
+    for i, row in enumerate(rows):
+        domain = [max(0.0, (top - _ROW[row]) / total), top / total]
+        axis: dict[str, Any] = dict(domain=domain, fixedrange=True, anchor="x")
+        if row == "mutations":
+            axis |= dict(
+                tickvals=list(range(len(tracks.letters))),
+                ticktext=list(tracks.letters),
+                showgrid=False,
+                range=[len(tracks.letters) - 0.5, -0.5],
+            )
+        layout["yaxis" if i == 0 else f"yaxis{i + 1}"] = axis
+        layout["annotations"].append(
+            dict(
+                text=titles[row],
+                xref="paper",
+                yref="paper",
+                x=0,
+                y=top / total,
+                yanchor="bottom",
+                xanchor="left",
+                yshift=4 if i or not tracks.spans else 16,
+                showarrow=False,
+            )
+        )
+        top -= _ROW[row] + gap
+    layout["xaxis"] = _letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y")
+    return layout
+
+
+def _letters_axis(text: str, anchor: str) -> dict[str, Any]:
+    axis: dict[str, Any] = dict(range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title="letter")
+    if len(text) > NAMED_LETTERS:
+        step = 10 ** max(1, len(str(len(text))) - 2) * 5
+        places = [0, *range(step - 1, len(text), step)]
+        return axis | dict(tickvals=places, ticktext=[str(i + 1) for i in places])
+    shown = [f"{letter}<br>{i + 1}" if i == 0 or (i + 1) % 10 == 0 else letter for i, letter in enumerate(text)]
+    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=11))

@@ -1,0 +1,105 @@
+"""What the Sequences page remembers for all sessions: runs, effects of letters, sets. Keys are plain values."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from transformer.attribution import Gradients, Mutations, integrated_gradients, mutations
+from transformer.checkpoint.folder import Checkpoint
+from transformer.classify import Classification, classify
+from transformer.sequence_sets import SequenceSet, read_set
+from transformer.tokens.fasta import fasta_of
+from ui import cached
+
+EXAMPLE_SET = "examples.fa"
+"""The file of a checkpoint that holds sequences of every class."""
+
+Value = TypeVar("Value")
+
+
+def classification(name: str, text: str) -> Classification:
+    """A sequence's run; it runs once, whatever is looked at."""
+    return _classification(name, cached.revision(name), text)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Reading the sequence …")
+def _classification(name: str, revision: int, text: str) -> Classification:  # noqa: ARG001  (part of the cache key)
+    return classify(cached.checkpoint(name), text)
+
+
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
+    """What every letter did for a class; the first time with a bar that shows how far it is."""
+    checkpoint = cached.checkpoint(name)
+
+    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
+        return (
+            mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
+            integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
+        )
+
+    key = ("effects", name, cached.revision(name), run.letters.text, target)
+    return _with_progress(key, "Changing every letter …", compute)
+
+
+def example_set(checkpoint: Checkpoint) -> bytes:
+    """The checkpoint's own set as FASTA; empty where it brought none."""
+    path = checkpoint.folder / EXAMPLE_SET if checkpoint.folder else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
+
+def sequence_set(name: str, fasta: bytes) -> SequenceSet:
+    """A set that was read; the first time with a bar that shows how far it is."""
+    key = ("set", name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
+    return _with_progress(
+        key,
+        "Reading the set …",
+        lambda progress: read_set(cached.checkpoint(name), fasta_of(fasta), progress),
+    )
+
+
+def _with_progress(key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]) -> Value:
+    """A value from the store; or computed with a progress bar, which is gone afterwards."""
+    store = _store()
+    found = store.get(key)
+    if found is None:
+        bar = st.progress(0.0, label)
+        try:
+            found = compute(lambda done: _move(bar, done, label))
+        finally:
+            bar.empty()
+        store.put(key, found)
+    return found
+
+
+def _move(bar: Any, done: float, label: str) -> None:
+    bar.progress(min(1.0, done), label)
+
+
+class _Store:
+    """The values of the last few keys; a cache whose work may draw while it is under way."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self._values, self._lock = size, OrderedDict[tuple[Any, ...], Any](), Lock()
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        """The value, or None."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: tuple[Any, ...], value: Any) -> None:
+        """Keep a value, and forget the one that was asked for longest ago."""
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self.size:
+                self._values.popitem(last=False)
+
+
+@st.cache_resource(show_spinner=False)
+def _store() -> _Store:
+    return _Store(32)
