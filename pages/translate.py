@@ -23,7 +23,7 @@ try:
         request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
     best = cached.translation(name, request.text, request.options, request.forced)
     with asking:
-        node = controls.hypothesis(checkpoint, best)
+        node = controls.hypothesis(best, request.options)
     shown = cached.hypothesis(name, request.text, request.options, best, node)
 except AttentionAtlasError as error:
     with answering:

@@ -50,6 +50,19 @@ def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation
     return _followed(name, revision(name), text, options, node)
 
 
+def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int, str]:
+    """What every hypothesis of a sentence's beam has written, by its place in the tree."""
+    return _hypothesis_texts(name, revision(name), text, options)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOptions) -> dict[int, str]:
+    tokenizer, tree = _checkpoint(name, revision).tokenizer, _translation(name, revision, text, options, None).tree
+    if tokenizer is None or tree is None:
+        return {}
+    return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
+
+
 @st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
 def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load(CHECKPOINTS / name)

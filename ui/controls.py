@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from transformer import Checkpoint, DecodingOptions, Record, Translation
+from transformer import DecodingOptions, Record, Translation
 from transformer.errors import AttentionAtlasError
 from transformer.run import MAX_CHARACTERS
 from ui import cached
@@ -151,18 +151,18 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
     return Selection(kind, layer, MEAN if head == MEAN else int(head), words, special)
 
 
-def hypothesis(checkpoint: Checkpoint, best: Translation) -> int | None:
+def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
     """Which hypothesis of the beam is looked at; None, with no choice to make, for a forced target."""
     tree = best.tree
-    if tree is None or checkpoint.tokenizer is None:
+    if tree is None:
         return None
+    texts = cached.hypothesis_texts(best.checkpoint, best.input, options)
     complete = [node.id for node in tree.hypotheses()]
     others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
-    decode = checkpoint.tokenizer.decode
 
     def name(node: int) -> str:
         found = tree.nodes[node]
-        text = decode(tree.path(node))
+        text = texts[node]
         if node in complete:
             return f"{complete.index(node) + 1}. {text} (score {found.score:.2f})"
         return f"{found.fate} at step {found.step}: {text} …"
