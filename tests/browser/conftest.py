@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
-from tests.browser.visiting import PATIENCE, Visit, chromium_opened, start_server
+from tests.browser.visiting import PATIENCE, Visit, start_server
 
 
 @pytest.fixture(scope="session")
@@ -28,14 +28,6 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
         server.terminate()
     for server in servers:
         server.wait(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests."""
-    expect.set_options(timeout=PATIENCE * 1000)
-    with chromium_opened() as opened:
-        yield opened
 
 
 @pytest.fixture

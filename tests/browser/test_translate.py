@@ -85,6 +85,7 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
     key = int(picture.values[2].argmax())
     hover(here.page, 2, key, f"{picture.values[2, key]:.6g}"[:5])
 
+    hover(here.page, 1, 3, picture.queries.texts[1])
     with here.run():
         here.page.mouse.click(*cell(here.page, 1, 3))
     expect(here.page).to_have_url(re.compile("pair=1-3"))

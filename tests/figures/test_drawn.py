@@ -7,7 +7,6 @@ import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request
 
-from tests.browser.visiting import chromium_opened
 from tests.figures.examples import HOSTILE, picture
 from transformer.figures.export import html
 from transformer.figures.heatmap import heatmap
@@ -16,12 +15,6 @@ from transformer.figures.marks import MASKED
 pytestmark = pytest.mark.browser
 
 Shown = Callable[[go.Figure], Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium_opened() as opened:
-        yield opened
 
 
 @pytest.fixture
