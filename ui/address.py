@@ -76,7 +76,7 @@ def lines(label: str, default: str, *, key: str) -> str:
 
 
 def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
-    """Before the control is drawn: its value in this session, else the one in the address, else the default."""
+    """Before the control is drawn: its value of this visit, else the one in the address, else the default."""
     for value in (st.session_state.get(key), st.query_params.get(key)):
         known = None if value is None else valid(value)
         if known is not None:

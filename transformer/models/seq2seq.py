@@ -19,6 +19,7 @@ from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, Enc
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
+from transformer.models.checks import at_least, one_of, probability
 
 
 @dataclass(frozen=True)
@@ -60,29 +61,12 @@ class Seq2SeqConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
-        sizes = (
-            "source_vocab",
-            "target_vocab",
-            "d_model",
-            "n_heads",
-            "d_ff",
-            "n_encoder_layers",
-            "n_decoder_layers",
-            "max_length",
-        )
-        for name in sizes:
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} is too small: choose at least 1")
-        for name, choices in (
-            ("norm", ("torch", "annotated")),
-            ("activation", ("relu", "gelu")),
-            ("positions", POSITION_KINDS),
-        ):
-            if getattr(self, name) not in choices:
-                raise ConfigError(f"{name}={getattr(self, name)!r} is not known: choose one of {', '.join(choices)}")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} is not a probability below 1: choose 0 to 0.9")
+        at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "max_length")
+        at_least(self, 1, "n_encoder_layers", "n_decoder_layers")
+        one_of(self, "norm", ("torch", "annotated"))
+        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "positions", POSITION_KINDS)
+        probability(self, "dropout", "attention_dropout")
         if self.d_k < 0 or self.d_v < 0:
             raise ConfigError(f"d_k={self.d_k}, d_v={self.d_v}: choose positive sizes, or 0 for d_model / n_heads")
         if (self.d_k == 0 or self.d_v == 0) and self.d_model % self.n_heads:
