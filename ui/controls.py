@@ -8,6 +8,7 @@ import streamlit as st
 
 from transformer import DecodingOptions, Record, Translation
 from transformer.errors import AttentionAtlasError
+from transformer.measures import sites_of
 from transformer.run import MAX_CHARACTERS
 from ui import cached
 
@@ -104,7 +105,7 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
 
 def selection(record: Record, default: tuple[int, int]) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
-    available = [kind for kind in KINDS if sites(record, kind)]
+    available = list(KINDS)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         kind = st.segmented_control(
             "Attention",
@@ -115,7 +116,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             key="kind",
             bind="query-params",
         )
-        layers = len(sites(record, kind))
+        layers = len(sites_of(record, kind))
         layer = st.segmented_control(
             "Layer",
             range(layers),
@@ -124,7 +125,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             key="layer",
             bind="query-params",
         )
-        attention = record[sites(record, kind)[layer]]
+        attention = record[sites_of(record, kind)[layer]]
         heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
         head = st.segmented_control(
             "Head",
@@ -185,12 +186,6 @@ def explain(error: AttentionAtlasError) -> None:
 def sentence(text: str) -> str:
     """`text` with a capital and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def sites(record: Record, kind: str) -> list[str]:
-    """The sites of one kind (`encoder.self`, `decoder.self`, `decoder.cross`), by layer."""
-    stack, attention = kind.split(".")
-    return [site for site in record.sites if site.startswith(f"{stack}.") and site.endswith(f".{attention}")]
 
 
 def _take_example(example: str) -> None:

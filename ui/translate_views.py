@@ -11,11 +11,12 @@ from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.measures import sites_of
 from transformer.record import Picture
 from ui import selection_state
 from ui.components import HeadViewEvent, Picked, all_heads, head_view
 from ui.components.all_heads import LARGEST_SIDE
-from ui.controls import KINDS, MEAN, Selection, sentence, sites
+from ui.controls import KINDS, MEAN, Selection, sentence
 from ui.token_strip import token_strip
 
 IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
@@ -36,7 +37,7 @@ def result(shown: Translation, best: Translation, languages: tuple[str, str]) ->
 
 def all_heads_panel(record: Record, choice: Selection) -> None:
     """Every layer and head, small; a click opens one."""
-    layers = [record[site] for site in sites(record, choice.kind)]
+    layers = [record[site] for site in sites_of(record, choice.kind)]
     pictures = [
         [
             attention.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE)
@@ -144,7 +145,7 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     token_strip([shown.steps[step]])
     st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
     for kind in ("decoder.cross", "decoder.self"):
-        available = sites(shown.record, kind)
+        available = sites_of(shown.record, kind)
         attention = shown.record[available[min(choice.layer, len(available) - 1)]]
         picture, average = (attention.picture(head) for head in (choice.head, MEAN))
         figure = attention_of_step(picture, average, step, dark=_dark())
@@ -199,7 +200,7 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
     if pair is None:
         return
     query, key = pair
-    layers = [record[site] for site in sites(record, choice.kind)]
+    layers = [record[site] for site in sites_of(record, choice.kind)]
     weights = [
         [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
         for layer in layers
