@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,6 +138,16 @@ def test_attention_maps_are_float64_whatever_the_checkpoint(checkpoint: Checkpoi
     assert maps["decoder.2.cross"][1, :, :, 3].max() == 0.0
     np.testing.assert_allclose(np.exp(maps["log_probs"]).sum(-1), 1.0, atol=1e-12)
     assert next(checkpoint.model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("container", [np.array, torch.tensor, list])
+def test_attention_maps_take_ids_in_any_usual_container(checkpoint: Checkpoint, container: Any) -> None:
+    source, target = [[5, 6, 7, 3]], [[2, 9]]
+    expected = attention_maps(checkpoint, source, target)
+    found = attention_maps(checkpoint, container(source), container(target))
+    alone = attention_maps(checkpoint, container(source[0]), container(target[0]))
+    assert expected.keys() == found.keys() == alone.keys()
+    assert all(np.array_equal(expected[site], maps[site]) for maps in (found, alone) for site in expected)
 
 
 def test_a_model_without_tokenizer_says_so(checkpoint: Checkpoint) -> None:

@@ -29,6 +29,9 @@ MAX_CHARACTERS = 2_000
 RUNNERS_UP = 10
 """How many of the likeliest next tokens each step keeps."""
 
+TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
+"""Token ids, (batch, position) or those of one sentence, in any of the usual containers."""
+
 _forward = BoundedSemaphore(2)
 """At most two forward passes at once, so that many sessions share the memory of two."""
 
@@ -114,11 +117,13 @@ def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Trans
 
 def attention_maps(
     checkpoint: Checkpoint,
-    inputs: Tensor | Sequence[Sequence[int]],
-    targets: Tensor | Sequence[Sequence[int]] | None = None,
+    inputs: TokenIds,
+    targets: TokenIds | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> dict[str, np.ndarray]:
     """Every attention map of a batch of token ids, and the model's output, to hold against an original implementation.
+
+    `inputs` and `targets` are (batch, position), or the ids of one sentence.
 
     Returns `{site: array (batch, head, query, key)}` and the output under its own name: `log_probs` of a decoder
     (batch, target, vocab) in nats, `logits` of a classifier, `hidden` of an encoder.
@@ -141,7 +146,7 @@ def guarded() -> Iterator[None]:
         yield
 
 
-def _ids(ids: Tensor | Sequence[Sequence[int]]) -> Tensor:
+def _ids(ids: TokenIds) -> Tensor:
     tensor = torch.as_tensor(ids)
     return tensor[None] if tensor.dim() == 1 else tensor
 
