@@ -106,7 +106,8 @@ def test_made_up_letters_follow_what_they_followed() -> None:
 
 
 def test_hidden_letters_and_fresh_negatives_are_as_many_as_the_recipe_says() -> None:
-    recipe = replace(SMALL.recipe, unknown=0.25, fresh=0.5, positive=1, substitution=Substitution(5, 0, 4, 4))
+    scheme = Substitution(block=5, start=0, total=4, replaced=4)
+    recipe = replace(SMALL.recipe, unknown=0.25, fresh=0.5, positive=1, substitution=scheme)
     plan = replace(SMALL, recipe=recipe)
     letters, labels = torch.full((4_000, LENGTH), 2), torch.arange(4_000) % 2
     varied = classification._varied(letters, labels, letters[:1], plan)

@@ -59,11 +59,18 @@ def test_held_out_rows_are_disjoint_and_families_stay_together(tmp_path):
 
 def test_a_negative_keeps_whole_blocks_of_its_positive():
     positives = torch.full((2_000, 17), 3)
-    scheme = Substitution(block=5, offset=2, total=10, replaced=6)
+    scheme = Substitution(block=5, start=37, total=10, replaced=6)
     negatives = scheme.negatives(positives, n_letters=3)  # 3 is no letter, so every replaced place shows
     kept = negatives == positives
-    for start, stop in ((0, 3), (3, 8), (8, 13), (13, 17)):
+    for start, stop in ((0, 3), (3, 8), (8, 13)):
         block = kept[:, start:stop]
         assert bool((block.all(1) | ~block.any(1)).all())
         assert block[:, 0].float().mean().item() == pytest.approx(0.4, abs=0.05)
     assert set(negatives.unique().tolist()) == {0, 1, 2, 3}
+
+
+def test_letters_behind_the_last_candidate_block_are_never_replaced():
+    positives = torch.full((97, 17), 3)
+    kept = Substitution(block=5, start=37, total=10, replaced=10).negatives(positives, n_letters=3) == positives
+    assert bool(kept[:, 13:].all())
+    assert not bool(kept[:, :13].any())

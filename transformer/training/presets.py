@@ -86,7 +86,7 @@ CORE_PROMOTERS = Plan(
         rate=2e-3,
         warmup=200,
         fresh=0.5,
-        substitution=Substitution(block=15, offset=5, total=20, replaced=12),
+        substitution=Substitution(block=15, start=216, total=19, replaced=12),
         positive=1,
     ),
     provenance=(

@@ -92,21 +92,23 @@ def held_out(data: Labelled, share: float, width: int, seed: int) -> tuple[Label
 
 @dataclass(frozen=True)
 class Substitution:
-    """How negatives were made from positives: the sequence lies in a row of blocks, and some are replaced at random.
+    """How negatives were made from positives: blocks of letters, some of which are replaced at random.
 
-    `total` blocks of `block` letters, of which `replaced` are filled with random letters; the sequence starts
-    `offset` letters into a block. Source of the scheme: Oubounyt et al. 2019, "DeePromoter".
+    The first `total` blocks of `block` letters of a longer sequence are candidates, of which `replaced` are filled
+    with random letters; what lies behind them stays. Rows are the part of it that starts at letter `start` (from 0).
+    Source of the scheme: Oubounyt et al. 2019, "DeePromoter".
     """
 
     block: int
-    offset: int
+    start: int
     total: int
     replaced: int
 
     def negatives(self, positives: Int[Tensor, "row letter"], n_letters: int) -> Int[Tensor, "row letter"]:
         """A fresh negative from each row."""
         count, length = positives.shape
-        lies_in = (torch.arange(length) + self.offset) // self.block
-        random_rank = torch.rand(count, self.total).argsort(1)
-        replaced = (random_rank < self.replaced)[:, lies_in]
+        lies_in = (torch.arange(self.start, self.start + length) // self.block).clamp(max=self.total)
+        rank = torch.rand(count, self.total).argsort(1)
+        stays = torch.full((count, 1), self.total)  # what lies behind the last candidate
+        replaced = (torch.cat([rank, stays], dim=1) < self.replaced)[:, lies_in]
         return torch.where(replaced, torch.randint(n_letters, positives.shape), positives)
