@@ -1,6 +1,7 @@
 """The frame around every page."""
 
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 
 _STYLE = """
 <style>
@@ -12,6 +13,18 @@ _STYLE = """
 
 def heading(title: str, line: str) -> None:
     """The page's title, and one line that says what it shows."""
+    _around_every_page()
     st.html(_STYLE)
     st.title(title, anchor=False)
     st.caption(line)
+
+
+def _around_every_page() -> None:
+    """Start again with app.py around the page when Streamlit has run the page alone.
+
+    Until `st.navigation` has been called once, Streamlit takes a folder `pages/` for its older kind of app. So the
+    first visit after a start, when it is a link to a page, would see a page without navigation and language.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
