@@ -10,9 +10,9 @@ from ui import cached, controls, frame, translate_views
 
 frame.heading(
     "Translate",
-    "A trained encoder-decoder Transformer at work: what each head of each layer looks at, for every word it writes.",
+    "A trained encoder-decoder at work: what each head of each layer looks at, for every word it writes.",
 )
-name = controls.checkpoint_choice("seq2seq")
+name = controls.checkpoint_choice("seq2seq", "recurrent")
 if name is None:
     st.stop()
 

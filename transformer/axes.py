@@ -69,6 +69,11 @@ class Axis:
             tuple(self.special[i] for i in positions),
         )
 
+    def extended(self, text: str) -> "Axis":
+        """The same axis with one more position at its end, a word of its own."""
+        word = max(self.words, default=-1) + 1
+        return Axis(self.name, (*self.texts, text), (*self.words, word), (*self.special, False))
+
     def merged(self) -> "Axis":
         """The same axis in whole words."""
         texts: dict[int, str] = {}

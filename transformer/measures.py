@@ -202,6 +202,11 @@ def sites_of(record: Record, kind: str) -> tuple[str, ...]:
     return sites
 
 
+def has_kind(record: Record, kind: str) -> bool:
+    """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
+    return any(_kind(site) == kind for site in record.sites)
+
+
 def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "position position"]:
     """How much of each input token is in each output position of a stack, if attention and residual mix in equal parts.
 

@@ -91,7 +91,7 @@ class AttentionMap:
         return self.all_weights().mean(axis=0)
 
     def scores(self, head: int) -> Float[np.ndarray, "query key"]:
-        """Scaled dot products before the mask (logits of the softmax)."""
+        """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
         rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
         return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
 
@@ -177,7 +177,7 @@ class AttentionMap:
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), f"head {head}"
         visible, queries, keys = self.mask(), self.queries, self.keys
-        notes: list[str] = []
+        notes = list(self.source.notes)
         if words and not scores:
             values = _mean_over(queries) @ values @ keys.membership.T
             visible = (queries.membership @ visible @ keys.membership.T) > 0
@@ -191,7 +191,7 @@ class AttentionMap:
             values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
             queries, keys = queries.kept(rows), keys.kept(columns)
             notes.append("special tokens are hidden: rows no longer sum to 1")
-        unit = "score (scaled dot product, before the mask)" if scores else Picture.unit
+        unit = self.source.score_unit if scores else Picture.unit
         return Picture(self.site, name, values, visible, queries, keys, unit, tuple(notes))
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
@@ -244,6 +244,11 @@ class Record(Mapping[str, AttentionMap]):
     def sites(self) -> tuple[str, ...]:
         """Every site, in the order they ran."""
         return tuple(self.maps)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of how the attention was kept; empty where it is exact and complete."""
+        return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
 
     @property
     def kept_bytes(self) -> int:

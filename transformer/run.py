@@ -9,18 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import BoundedSemaphore
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from transformer.axes import Axis
-from transformer.capture import recording
+from transformer.capture import Recording, recording
 from transformer.checkpoint.folder import Checkpoint
-from transformer.decoding import BeamTree, DecodingOptions, decode
+from transformer.decoding import BeamTree, Decodable, DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
-from transformer.models.seq2seq import Seq2Seq, log_probs
-from transformer.record import Record
+from transformer.models.seq2seq import log_probs
+from transformer.record import AttentionMap, Record
+from transformer.sources import Weights
 from transformer.tokens.base import Tokenizer
 
 MAX_CHARACTERS = 2_000
@@ -31,6 +33,9 @@ RUNNERS_UP = 10
 
 TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Token ids, (batch, position) or those of one sentence, in any of the usual containers."""
+
+PAST_SOURCE = "(past the source)"
+"""The key that stands for all positions after the end of the source."""
 
 _forward = BoundedSemaphore(2)
 """At most two forward passes at once, so that many sessions share the memory of two."""
@@ -59,8 +64,9 @@ class Translation:
     """A sentence, what was written for it, and what every head looked at meanwhile.
 
     In the record, decoder rows are the tokens that a step wrote; self-attention's keys are the tokens that the
-    decoder had read by then (the start mark, then what was written). `tree` is None for a forced target; `node` is
-    the hypothesis of the tree that the record shows.
+    decoder had read by then (the start mark, then what was written). Location attention has one key more than the
+    source has tokens: the weight on all positions past its end. `tree` is None for a forced target; `node` is the
+    hypothesis of the tree that the record shows.
     """
 
     checkpoint: str
@@ -151,16 +157,16 @@ def _ids(ids: TokenIds) -> Tensor:
     return tensor[None] if tensor.dim() == 1 else tensor
 
 
-def _translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, Tokenizer, Tokenizer]:
+def _translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
     """The model, and what reads the source and writes the target."""
-    if not isinstance(checkpoint.model, Seq2Seq):
+    if not isinstance(checkpoint.model, Decodable):
         raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
     if checkpoint.tokenizer is None or checkpoint.writer is None:
         raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
     return checkpoint.model, checkpoint.tokenizer, checkpoint.writer
 
 
-def _read(text: str, what: str, model: Seq2Seq, tokenizer: Tokenizer) -> list[int]:
+def _read(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
     """Ids of `text` with the end mark, if it is a text of a length that can be run."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(
@@ -196,7 +202,7 @@ def _watched(
     written = _axis(f"token being written ({target_name})", written_pieces, target_ids, writer)
     read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    maps = {site: seen.map(site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
+    maps = {site: _map(seen, site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
         input=text,
@@ -206,6 +212,14 @@ def _watched(
         steps=_steps(distribution, target_ids, written_pieces, writer),
         record=Record(maps),
     )
+
+
+def _map(seen: Recording, site: str, queries: Axis, keys: Axis) -> AttentionMap:
+    """The map of a site; weights past the end of the source, which location attention has, become one last key."""
+    kept = seen.source(site)
+    if isinstance(kept, Weights) and kept.n_keys > len(keys):
+        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), kept.folded(len(keys)))
+    return seen.map(site, queries, keys)
 
 
 def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: Tokenizer) -> Axis:

@@ -7,6 +7,7 @@ row computes all of it and remembers its log-sum-exp, so that later a part of th
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.layers.masks import Mask
+from transformer.score_terms import Bias, MaskTable
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""
@@ -26,12 +28,22 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class QueriesKeys:
-    """The inputs of one softmax, for a whole batch."""
+    """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
+
+    `bias` is added to the scaled dot products.
+    """
 
     q: Float[Tensor, "batch head query d_k"]
-    k: Float[Tensor, "batch head key d_k"]
-    mask: Mask
+    k: Float[Tensor, "batch key_head key d_k"]
+    mask: Mask | MaskTable
     scale: float
+    bias: Bias | None = None
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def score_unit(self) -> str:
+        """What its scores are."""
+        return f"score (scaled dot product{'' if self.bias is None else ' and bias'}, before the mask)"
 
     @property
     def n_heads(self) -> int:
@@ -51,8 +63,7 @@ class QueriesKeys:
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
-        mask = 0 if self.mask.keys is None else self.mask.keys.nbytes
-        return self.q.nbytes + self.k.nbytes + mask
+        return self.q.nbytes + self.k.nbytes + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
@@ -65,8 +76,10 @@ class QueriesKeys:
         return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
 
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Scaled dot products, before the mask."""
-        return (self.q[batch, head, rows] * self.scale) @ self.k[batch, head, keys].T
+        """Scaled dot products and the bias, before the mask."""
+        shared = self.n_heads // self.k.shape[1]  # grouped queries: Ainslie et al. 2023
+        scores = (self.q[batch, head, rows] * self.scale) @ self.k[batch, head // shared, keys].T
+        return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
 
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Softmax of the masked scores; a row that sees nothing is all zeros, as the fused attention leaves it."""
@@ -99,14 +112,25 @@ class QueriesKeys:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Attention weights that are small enough to be kept as they are (a recurrent decoder's)."""
+    """Attention weights that are kept as they are: small (a recurrent decoder's), or all that a model gives away.
+
+    `mask` says who could see whom, where that is known; `notes` what a reader has to know of them.
+    """
 
     values: Float[Tensor, "batch head query key"]
+    mask: Mask | None = None
+    notes: tuple[str, ...] = ()
+    score_unit: ClassVar[str] = "score (logarithm of the weight: the softmax's input up to a constant a row)"
 
     @classmethod
     def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
         """The steps of a recurrent decoder, one after the other."""
         return cls(torch.cat([step.values for step in steps], dim=2))
+
+    def folded(self, n_keys: int) -> "Weights":
+        """The first `n_keys` keys, and one more that holds the sum of all further ones."""
+        beyond = self.values[..., n_keys:].sum(-1, keepdim=True)
+        return Weights(torch.cat([self.values[..., :n_keys], beyond], dim=-1))
 
     @property
     def n_heads(self) -> int:
@@ -128,8 +152,11 @@ class Weights:
         """Memory that the record holds on to."""
         return self.values.nbytes
 
-    def visible(self, batch: int, rows: slice) -> None:
-        """Nothing is hidden: weights on masked keys would show."""
+    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""
+        if self.mask is None:
+            return None
+        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
 
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Natural logarithms of the weights: the scores up to a constant a row, which the softmax does not see."""

@@ -10,15 +10,21 @@ import streamlit as st
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
 from transformer.checkpoint.folder import CONFIG, WEIGHTS, is_folder
 from transformer.errors import CheckpointError
+from transformer.looking import Look, look
+from ui import shelves
+from ui.shelves import kept
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 """Where the shipped checkpoints lie."""
 
 
-def checkpoint_names(architecture: str) -> list[str]:
-    """Every shipped checkpoint of an architecture, by name."""
+def checkpoint_names(*architectures: str) -> list[str]:
+    """Every checkpoint of these architectures by name: shipped ones, then the reader's own."""
     folders = sorted(path for path in CHECKPOINTS.iterdir() if is_folder(path)) if CHECKPOINTS.is_dir() else []
-    return [path.name for path in folders if f'"architecture": "{architecture}"' in (path / CONFIG).read_text("utf-8")]
+    marks = [f'"architecture": "{architecture}"' for architecture in architectures]
+    configs = {path.name: (path / CONFIG).read_text("utf-8") for path in folders}
+    shipped = [name for name, config in configs.items() if any(mark in config for mark in marks)]
+    return [*shipped, *shelves.names_of(*architectures)]
 
 
 def revision(name: str) -> int:
@@ -27,6 +33,8 @@ def revision(name: str) -> int:
     Raises:
         CheckpointError: there is no such checkpoint.
     """
+    if shelves.holds(name):
+        return shelves.revision(name)
     try:
         return (CHECKPOINTS / name / WEIGHTS).stat().st_mtime_ns
     except OSError as error:
@@ -34,8 +42,8 @@ def revision(name: str) -> int:
 
 
 def checkpoint(name: str) -> Checkpoint:
-    """A shipped checkpoint, loaded once for all sessions."""
-    return _checkpoint(name, revision(name))
+    """A checkpoint; a shipped one is loaded once for all sessions."""
+    return shelves.checkpoint(name) if shelves.holds(name) else _checkpoint(name, revision(name))
 
 
 def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
@@ -55,9 +63,14 @@ def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int
     return _hypothesis_texts(name, revision(name), text, options)
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
+def seen(name: str, text: str, options: DecodingOptions, forced: str | None) -> Look:
+    """What a checkpoint of any kind did with a text; it runs once, whatever is looked at."""
+    return _look(name, revision(name), text, options, forced)
+
+
+@kept(max_entries=64)
 def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOptions) -> dict[int, str]:
-    tokenizer, tree = _checkpoint(name, revision).tokenizer, _translation(name, revision, text, options, None).tree
+    tokenizer, tree = checkpoint(name).writer, _translation(name, revision, text, options, None).tree
     if tokenizer is None or tree is None:
         return {}
     return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
@@ -68,11 +81,28 @@ def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part 
     return load(CHECKPOINTS / name)
 
 
-@st.cache_resource(max_entries=128, show_spinner="Translating …")
-def _translation(name: str, revision: int, text: str, options: DecodingOptions, forced: str | None) -> Translation:
-    return translate(_checkpoint(name, revision), text, options, forced)
+@kept(max_entries=128, show_spinner="Translating …")
+def _translation(
+    name: str,
+    revision: int,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    options: DecodingOptions,
+    forced: str | None,
+) -> Translation:
+    return translate(checkpoint(name), text, options, forced)
 
 
-@st.cache_resource(max_entries=128, show_spinner="Looking at that hypothesis …")
+@kept(max_entries=128, show_spinner="Looking at that hypothesis …")
 def _followed(name: str, revision: int, text: str, options: DecodingOptions, node: int) -> Translation:
-    return follow(_checkpoint(name, revision), _translation(name, revision, text, options, None), node)
+    return follow(checkpoint(name), _translation(name, revision, text, options, None), node)
+
+
+@kept(max_entries=64, show_spinner="Running the checkpoint …")
+def _look(
+    name: str,
+    revision: int,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    options: DecodingOptions,
+    forced: str | None,
+) -> Look:
+    return look(checkpoint(name), text, options, forced)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from transformer import DecodingOptions, Record, Translation
 from transformer.errors import AttentionAtlasError
-from transformer.measures import sites_of
+from transformer.measures import has_kind, sites_of
 from transformer.run import MAX_CHARACTERS
 from ui import cached
 
@@ -38,23 +38,18 @@ class Selection:
 
     kind: str
     layer: int
+    site: str
     head: int | Literal["mean"]
     words: bool
     special: bool
 
-    @property
-    def site(self) -> str:
-        """The name of the chosen site."""
-        stack, attention = self.kind.split(".")
-        return f"{stack}.{self.layer}.{attention}"
 
-
-def checkpoint_choice(architecture: str) -> str | None:
-    """Choose a shipped checkpoint in the sidebar; None, with an explanation, when there is none."""
-    names = cached.checkpoint_names(architecture)
+def checkpoint_choice(*architectures: str) -> str | None:
+    """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
+    names = cached.checkpoint_names(*architectures)
     if not names:
         st.error(
-            f"No checkpoint of a {architecture} model lies in {cached.CHECKPOINTS.name}/: train one with "
+            f"No checkpoint of a {' or '.join(architectures)} model lies in {cached.CHECKPOINTS.name}/: train one with "
             "`python -m transformer train`, or restore the folder."
         )
         return None
@@ -105,7 +100,7 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
 
 def selection(record: Record, default: tuple[int, int]) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
-    available = list(KINDS)
+    available = [kind for kind in KINDS if has_kind(record, kind)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         kind = st.segmented_control(
             "Attention",
@@ -125,7 +120,8 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             key="layer",
             bind="query-params",
         )
-        attention = record[sites_of(record, kind)[layer]]
+        site = sites_of(record, kind)[layer]
+        attention = record[site]
         heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
         head = st.segmented_control(
             "Head",
@@ -149,7 +145,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             bind="query-params",
             help="Shows start and end marks. Without them, rows no longer sum to 1.",
         )
-    return Selection(kind, layer, MEAN if head == MEAN else int(head), words, special)
+    return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 
 def hypothesis(best: Translation, options: DecodingOptions) -> int | None:

@@ -11,7 +11,7 @@ from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
-from transformer.measures import sites_of
+from transformer.measures import has_kind, sites_of
 from transformer.record import Picture
 from ui import selection_state
 from ui.components import HeadViewEvent, Picked, all_heads, head_view
@@ -144,7 +144,7 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     st.markdown(f"Step {step} of {last} writes")
     token_strip([shown.steps[step]])
     st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
-    for kind in ("decoder.cross", "decoder.self"):
+    for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
         available = sites_of(shown.record, kind)
         attention = shown.record[available[min(choice.layer, len(available) - 1)]]
         picture, average = (attention.picture(head) for head in (choice.head, MEAN))
