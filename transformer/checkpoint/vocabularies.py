@@ -41,20 +41,26 @@ def read_tokenizer(
     if length > limits.vocabulary_bytes:
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read", AS_TEXT)
     stream.seek(0)
-    data = stream.read()
-    _refuse_pickles(data, name, limits)
-    tokenizer: Tokenizer
-    if Path(name).suffix == ".model":
-        tokenizer = TextTokenizer(data)
-    else:
-        tokens = read_tokens(data, name, limits)
-        tokenizer = VocabularyTokenizer(tokens, replace(marks, **find_marks(tokens)))
+    tokenizer = parse_tokenizer(stream.read(), name, marks, limits)
     if len(tokenizer) != size:
         raise CheckpointError(
             f"{name} has {len(tokenizer):,} tokens, the checkpoint's embedding has {size:,} rows: bring the vocabulary "
             "that the checkpoint was trained with"
         )
     return tokenizer
+
+
+def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
+    """The tokenizer in the bytes of a file, of whatever size; `marks` says what the file does not name.
+
+    Raises:
+        CheckpointError: the bytes are none of the known kinds, or are refused.
+    """
+    _refuse_pickles(data, name, limits)
+    if Path(name).suffix == ".model":
+        return TextTokenizer(data)
+    tokens = read_tokens(data, name, limits)
+    return VocabularyTokenizer(tokens, replace(marks, **find_marks(tokens)))
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
