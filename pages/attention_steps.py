@@ -3,7 +3,7 @@
 import streamlit as st
 
 from transformer.errors import AttentionAtlasError
-from ui import attention_steps, controls, frame, lessons
+from ui import attention_panels, attention_steps, controls, frame, lessons
 from ui.texts import t
 
 frame.heading(t("attention_steps.title"), t("attention_steps.intro"))
@@ -23,8 +23,9 @@ except AttentionAtlasError as error:
 attention_steps.notes(example, recipe)
 screen = attention_steps.screen()
 if screen == "steps":
-    attention_steps.steps_panel(board, example)
+    attention_panels.steps_panel(board, example.kind)
 elif screen == "board":
-    attention_steps.board_panel(board)
+    attention_panels.board_panel(board)
 else:
-    attention_steps.rows_panel(example.board(attention_steps.STANDARD), board)
+    standard = example.board(attention_steps.STANDARD)
+    attention_panels.rows_panel(standard, board, recipe if example.can_change else None)

@@ -1,6 +1,7 @@
 """Every stage of the attention lesson against torch in float64, and every equation against the number it explains."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention
-from transformer.lessons.attention import STAGES, attention_board
+from transformer.lessons.attention import STAGES, attention_board, temperature_curve
 from transformer.lessons.matrices import Board, Matrix
 from transformer.lessons.operations import Given, number
 from transformer.lessons.recipe import Recipe, entropy
@@ -110,6 +111,8 @@ def test_every_stage_equals_torch(site: str):
 
 RECIPES = (
     Recipe(scaled=False),
+    Recipe(temperature=0.5),
+    Recipe(temperature=3.0, scaled=False, scale_first=False, hiding="large"),
     Recipe(n_heads=1),
     Recipe(scale_first=False, hiding="large"),
     Recipe(dropout=0.4, seed=2),
@@ -271,10 +274,53 @@ def test_recurrent_attention_equals_torch(kind: Literal["additive", "location"])
     same(tensor(board, "Z"), scores.softmax(-1) @ states[0])
 
 
-def test_toys_can_be_written_down():
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("temperature", [0.1, 0.7, 10.0])
+def test_temperature_divides_scores_before_the_softmax(temperature: float, scaled: bool):
+    board = attention_board(model(), SOURCE, TARGET, "decoder.0.self", Recipe(temperature=temperature, scaled=scaled))
+    hidden = torch.ones(3, 3).triu(1).bool()
+    for head in range(2):
+        scores = tensor(board, f"Q{head}") @ tensor(board, f"K{head}").T / temperature
+        expected = (scores / (math.sqrt(7) if scaled else 1)).masked_fill(hidden, -torch.inf).softmax(-1)
+        same(tensor(board, f"A{head}"), expected)
+
+
+def test_the_entropy_curve_is_that_of_boards_made_at_each_temperature():
+    recipe = Recipe(scaled=False, hiding="large", blind=1, temperature=2.0)
+    temperatures = (0.1, 1.0, 2.0, 7.3)
+    made = model()
+    board = attention_board(made, SOURCE, TARGET, "decoder.1.self", recipe)
+    found = temperature_curve(board, 1, recipe, temperatures)
+    for row, temperature in zip(found, temperatures, strict=True):
+        at = attention_board(made, SOURCE, TARGET, "decoder.1.self", replace(recipe, temperature=temperature))
+        np.testing.assert_allclose(row, entropy(at["A1"].values), rtol=0, atol=1e-9)
+    assert (np.diff(found[:, 2]) > 0).all()
+    np.testing.assert_allclose(found[:, 1], math.log(3))
+
+
+@pytest.mark.parametrize("d_model", [4, 8, 12, 16])
+def test_the_scale_of_a_toy_of_any_width_can_be_seen(d_model: int):
+    """Without sqrt(d_k) the rows sharpen, and with it they still hesitate, for most seeds."""
+    spread = []
+    for seed in range(7):
+        made = toy_transformer(d_model, 1, seed)
+        boards = (attention_board(made, *toy_sentences(4), "encoder.0.self", Recipe(scaled=on)) for on in (True, False))
+        spread.append([entropy(board["A0"].values).mean() for board in boards])
+    scaled, plain = np.median(spread, axis=0)
+    assert scaled > 0.4
+    assert scaled - plain > 0.1
+
+
+@pytest.mark.parametrize(("width", "step", "most"), [(4, 0.5, 1.0), (8, 0.25, 0.5), (16, 0.2, 0.4)])
+def test_toys_can_be_written_down(width: int, step: float, most: float):
+    matrices = [p / step for p in toy_transformer(width, 2, seed=5).parameters() if p.dim() > 1]
+    assert all(
+        torch.allclose(p, p.round(), atol=1e-6) and bool((p.abs() <= most / step + 1e-6).all()) for p in matrices
+    )
+
+
+def test_toys_are_drawn_from_their_seed():
     made = toy_transformer(4, 2, seed=5)
-    matrices = [p for p in made.parameters() if p.dim() > 1]
-    assert all(bool((2 * p == (2 * p).round()).all()) and bool((p.abs() <= 1).all()) for p in matrices)
     again = toy_transformer(4, 2, seed=5)
     assert all(torch.equal(a, b) for a, b in zip(made.parameters(), again.parameters(), strict=True))
     assert not torch.equal(made.source_embedding.weight, toy_transformer(4, 2, seed=6).source_embedding.weight)
@@ -303,6 +349,8 @@ def test_stages_come_in_order():
         (lambda: attention_board(model(), SOURCE, TARGET, "encoder.0.self", Recipe(n_heads=3)), "n_heads=3"),
         (lambda: attention_board(model(), SOURCE, TARGET, "encoder.0.self", Recipe(blind=5)), "blind=5"),
         (lambda: Recipe(dropout=1.0), "dropout=1.0"),
+        (lambda: Recipe(temperature=0.0), "temperature=0.0"),
+        (lambda: Recipe(temperature=math.nan), "temperature=nan"),
         (lambda: Recipe(n_heads=-1), "n_heads=-1"),
         (lambda: toy_transformer(17, 1, 0), "d_model=17"),
         (lambda: toy_transformer(5, 2, 0), "d_model=5"),

@@ -51,10 +51,10 @@ def whole(label: str, low: int, high: int, default: int, *, key: str, width: Wid
     return _written(key, number, default)
 
 
-def share(label: str, highest: float, default: float, *, key: str, width: Width = "stretch") -> float:
-    """A number from 0 to `highest` in tenths."""
-    _seed(key, default, lambda value: _between(_decimal(value), 0.0, highest))
-    return _written(key, st.slider(label, 0.0, highest, step=0.1, key=key, width=width), default)
+def tenths(label: str, low: float, high: float, default: float, *, key: str, width: Width = "stretch") -> float:
+    """A number from `low` to `high` in tenths."""
+    _seed(key, default, lambda value: _between(_decimal(value), low, high))
+    return _written(key, round(st.slider(label, low, high, step=0.1, key=key, width=width), 1), default)
 
 
 def switch(label: str, default: bool, *, key: str) -> bool:

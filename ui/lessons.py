@@ -1,6 +1,7 @@
 """What the lesson pages share: boards that are made once, the picked cell in the address, "try this", downloads."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -10,14 +11,18 @@ from transformer.lessons.attention import attention_board
 from transformer.lessons.matrices import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
-from transformer.lessons.sentences import source_sentence, target_sentence, translator
+from transformer.lessons.sentences import recurrent_translator, source_sentence, target_sentence, translator
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from ui import cached
 from ui.components.matrices import Cell, Words
+from ui.shelves import kept
 from ui.texts import t
 
 CELL = "cell"
 """The query parameter of the picked cell: matrix, row and column, from 1."""
+
+NOTHING = "none"
+"""What the parameter holds once the mark was taken away."""
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -38,21 +43,59 @@ def toy_recurrent_board(
 
 
 def shipped_board(name: str, text: str, target: str, site: str, recipe: Recipe) -> Board:
-    """One attention layer of a shipped checkpoint on a typed sentence pair."""
-    return _shipped_board((name, cached.revision(name)), text, target, site, recipe)
+    """One attention layer of a checkpoint on a typed sentence pair."""
+    return _shipped_board(name, cached.revision(name), text, target, site, recipe)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
-def _shipped_board(version: tuple[str, int], text: str, target: str, site: str, recipe: Recipe) -> Board:
-    checkpoint = cached.checkpoint(version[0])
+def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Board:
+    """One step of a recurrent checkpoint's attention on a typed sentence pair."""
+    return _shipped_recurrent_board(name, cached.revision(name), text, target, step)
+
+
+@kept(max_entries=32)
+def _shipped_board(
+    name: str,
+    revision: int,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    target: str,
+    site: str,
+    recipe: Recipe,
+) -> Board:
+    checkpoint = cached.checkpoint(name)
     model, _ = translator(checkpoint)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
     return attention_board(model, source, read, site, recipe)
 
 
-def picked_cell(board: Board) -> Cell | None:
-    """The cell in the address, if this board has it."""
-    name, _, place = st.query_params.get(CELL, "").partition(":")
+@kept(max_entries=32)
+def _shipped_recurrent_board(
+    name: str,
+    revision: int,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    target: str,
+    step: int,
+) -> Board:
+    checkpoint = cached.checkpoint(name)
+    source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
+    return recurrent_board(recurrent_translator(checkpoint), source, read, step)
+
+
+def recurrent_names(attention: str) -> list[str]:
+    """Recurrent checkpoints with this kind of attention, by name."""
+    names = cached.checkpoint_names("recurrent")
+    return [name for name in names if getattr(cached.checkpoint(name).model.config, "attention", "") == attention]
+
+
+def n_steps(name: str, target: str) -> int:
+    """Tokens of a typed target that a checkpoint's decoder reads."""
+    return len(target_sentence(cached.checkpoint(name), target).ids)
+
+
+def picked_cell(board: Board, example: Cell) -> Cell | None:
+    """The cell in the address, if this board has it; `example` as long as the address names none."""
+    if CELL not in st.query_params:
+        return example
+    name, _, place = st.query_params[CELL].partition(":")
     numbers = place.split(",")
     if name not in board.matrices or len(numbers) != 2 or not all(n.isdecimal() and len(n) < 5 for n in numbers):
         return None
@@ -62,11 +105,8 @@ def picked_cell(board: Board) -> Cell | None:
 
 
 def pick_cell(cell: Cell | None) -> None:
-    """Put a cell into the address, or take it out."""
-    if cell is not None:
-        st.query_params[CELL] = f"{cell.matrix}:{cell.row + 1},{cell.column + 1}"
-    elif CELL in st.query_params:
-        del st.query_params[CELL]
+    """Put a cell, or that there is none, into the address."""
+    st.query_params[CELL] = NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}"
 
 
 def words(titles: Mapping[str, str], hint: str | None = None) -> Words:
@@ -100,12 +140,14 @@ def _set(settings: Mapping[str, Any]) -> None:
             st.session_state[key] = value
 
 
-def matrix_downloads(board: Board, names: Sequence[str]) -> None:
-    """Each matrix as CSV, with its labels, all digits."""
+def matrix_downloads(board: Board, names: Sequence[str], tables: Mapping[str, pd.DataFrame] | None = None) -> None:
+    """Each matrix as CSV, with its labels, all digits; `tables` too. Each is written when it is asked for."""
+    files = {name: partial(matrix_csv, board[name]) for name in names}
+    files |= {name: partial(table.to_csv, index=False, na_rep="NaN") for name, table in (tables or {}).items()}
     with st.popover(t("lessons.downloads"), icon=":material/download:"):
-        for name in names:
+        for name, text in files.items():
             st.download_button(
-                t("lessons.download_csv", name=name), matrix_csv(board[name]), f"{name}.csv", "text/csv",
+                t("lessons.download_csv", name=name), text, f"{name}.csv", "text/csv",
                 key=f"csv.{name}", on_click="ignore", type="tertiary",
             )  # fmt: skip
 
@@ -120,3 +162,8 @@ def n_layers(name: str, stack: str) -> int:
     """Layers of a shipped checkpoint's encoder or decoder."""
     model, _ = translator(cached.checkpoint(name))
     return len(getattr(model, stack))
+
+
+def n_heads(board: Board) -> int:
+    """Heads of a board's attention."""
+    return sum(matrix.stage == "mix" for matrix in board.values())

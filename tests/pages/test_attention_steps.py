@@ -1,5 +1,7 @@
 """The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
 
+import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.tiny import save_tiny
+from tests.pages.tiny import save_tiny, save_tiny_recurrent
+from transformer.lessons.sentences import source_sentence, target_sentence
+from transformer.run import attention_maps
 from ui import attention_steps, cached
 from ui.attention_steps import DEFAULTS, KINDS, TRY
 from ui.components.blob import unpack
@@ -31,6 +35,15 @@ def drawn(at: AppTest) -> tuple[list[str], dict[str, np.ndarray]]:
     """Names and numbers of the matrices on the page."""
     header, arrays = unpack(at.get("bidi_component")[0].proto.bytes)
     return [matrix["name"] for matrix in header["matrices"]], arrays
+
+
+def array(packed: Any) -> np.ndarray:
+    """Numbers as Plotly sends them: a list, or base64 with its type."""
+    return (
+        np.array(packed)
+        if isinstance(packed, list)
+        else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"])
+    )
 
 
 def test_the_first_paint_is_a_worked_example():
@@ -69,6 +82,16 @@ def test_every_stage_shows_its_matrices_and_what_they_come_from(stage: str):
     assert names == STAGES[stage]
 
 
+@pytest.mark.parametrize(
+    ("stage", "cell"), [("scores", "{S_0}_{1,2}"), ("softmax", "{A_0}_{1,2}"), ("residual", "{Y}_{1,2}")]
+)
+def test_every_step_works_out_an_example_until_a_cell_is_picked(stage: str, cell: str):
+    assert cell in fine(page(stage=stage)).latex[-1].value
+    none = fine(page(stage=stage, cell="none"))
+    assert not any(cell in part.value for part in none.latex)
+    assert "Pick a cell above" in none.caption[-1].value
+
+
 def test_a_picked_cell_is_worked_out_with_its_numbers():
     at = fine(page(cell="S0:2,3"))
     _, arrays = drawn(at)
@@ -87,6 +110,7 @@ def test_a_softmax_row_shows_exponentials_sum_and_quotients():
 
 
 @pytest.mark.parametrize("name", TRY)
+@pytest.mark.usefixtures("recurrent")
 def test_try_this_sets_the_controls_and_the_address(name: str):
     at = page(d_model="12", stage="output", cell="Q0:1,1")
     at.button(key=f"attention_steps.{name}").click().run()
@@ -116,6 +140,7 @@ def _one(value: Any) -> str:
         ("number_input", "seed", 7, "scores", "Q0"),
         ("slider", "n_tokens", 6, "scores", "S0"),
         ("slider", "dropout", 0.5, "mix", "B0"),
+        ("slider", "temperature", 2.5, "softmax", "A0"),
         ("selectbox", "blind", "3", "mask", "M0"),
         ("selectbox", "split", "1", "scores", "Q0"),
     ],
@@ -127,6 +152,26 @@ def test_each_control_changes_what_it_should(widget: str, control: str, value: A
     after = drawn(fine(at))[1][changed]
     assert before.shape != after.shape or not np.allclose(before, after)
     assert _one(at.query_params[control]) == str(value)
+
+
+def test_temperature_is_told_by_the_entropy_of_the_rows():
+    at = fine(page(screen="rows", temperature="0.3"))
+    curve = json.loads(at.get("plotly_chart")[0].proto.spec)
+    table = at.dataframe[0].value
+    assert (table["entropy, now"] < table["entropy, standard"]).all()
+    assert len(curve["data"]) == len(table) == 4
+    (mark,) = curve["layout"]["shapes"]
+    assert mark["x0"] == mark["x1"] == 0.3
+    lines = [array(line["y"]) for line in curve["data"]]
+    assert all((np.diff(line) > 0).all() for line in lines)
+    for line, now, standard in zip(lines, table["entropy, now"], table["entropy, standard"], strict=True):
+        x = np.log(array(curve["data"][0]["x"]))
+        np.testing.assert_allclose(np.interp(np.log([0.3, 1.0]), x, line), [now, standard], atol=0.02)
+
+
+def test_numbers_of_the_rows_can_be_taken_away():
+    labels = [button.label for button in fine(page(screen="rows")).get("download_button")]
+    assert labels == ["standard as CSV", "now as CSV", "entropies as CSV"]
 
 
 def test_an_undefined_row_is_shown_as_undefined():
@@ -159,6 +204,7 @@ def test_the_address_stays_the_same_in_the_other_language():
         {"dropout": "1e"}, {"dropout": "."}, {"blind": "77"}, {"lang": "xx"}, {"n_heads": "4", "d_model": "6"},
         {"attention": "additive", "at_step": "8", "n_tokens": "2"}, {"scaled": "maybe"},
         {"stage": "mask", "attention": "additive"}, {"split": "8"},
+        {"temperature": "0"}, {"temperature": "99"}, {"temperature": "inf"}, {"cell": "none"},
     ],
 )  # fmt: skip
 def test_a_hostile_address_is_ignored(address: dict[str, str]):
@@ -178,6 +224,43 @@ def test_the_trained_translator_goes_through_the_same_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="project"))
     assert {"Q0", "K0", "V0"} <= set(drawn(at)[0])
     fine(page(made="shipped", attention=kind, screen="board", cell="A1:2,1", at_head="1"))
+
+
+@pytest.fixture
+def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny random recurrent translators beside the Transformer, one with each attention."""
+    save_tiny(tmp_path)
+    save_tiny_recurrent(tmp_path, "additive", bidirectional=True, deep_output=True)
+    save_tiny_recurrent(tmp_path, "location")
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+
+
+@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.usefixtures("recurrent")
+def test_a_trained_recurrent_translator_goes_through_its_steps(kind: str):
+    at = fine(page(made="shipped", attention=kind, stage="softmax", at_step="2"))
+    assert at.selectbox(key="rnn").options == [kind]
+    checkpoint = cached.checkpoint(kind)
+    source = source_sentence(checkpoint, at.text_input(key="source").value)
+    read = target_sentence(checkpoint, at.text_input(key="target").value)
+    weights = attention_maps(checkpoint, np.array([source.ids]), np.array([read.ids]))["decoder.cross"][0, 0, 1]
+    np.testing.assert_allclose(drawn(at)[1]["A"], weights, rtol=1e-5)
+    for screen in ("board", "rows"):
+        fine(page(made="shipped", attention=kind, screen=screen))
+
+
+@pytest.mark.usefixtures("recurrent")
+def test_a_source_longer_than_location_attention_covers_gets_a_sentence(tmp_path: Path):
+    save_tiny_recurrent(tmp_path, "location", "short", max_length=3)
+    at = page(made="shipped", attention="location", rnn="short")
+    assert not at.exception
+    assert "covers 3 positions" in at.warning[0].value
+
+
+@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.usefixtures("shipped")
+def test_without_a_recurrent_checkpoint_the_page_says_so(kind: str):
+    assert f"with {kind} attention" in fine(page(made="shipped", attention=kind)).info[0].value
 
 
 @pytest.mark.parametrize(

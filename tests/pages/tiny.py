@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import torch
+
 from transformer.checkpoint.folder import save_folder
+from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.tokens.text import train_tokenizer
 
@@ -10,10 +13,21 @@ TEXT = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "two dogs run", "z
 
 
 def save_tiny(folder: Path, **options: object) -> None:
-    """A checkpoint folder `tiny` in `folder`."""
+    """A checkpoint folder `tiny` in `folder`: a Transformer."""
     tokenizer = train_tokenizer(TEXT * 5, 60)
     sizes: dict[str, object] = dict(source_vocab=len(tokenizer), target_vocab=len(tokenizer), d_model=12, n_heads=2)
     sizes |= dict(d_ff=8, n_encoder_layers=2, n_decoder_layers=1, norm_first=True, norm_after_stack=True)
     sizes |= dict(pad_id=0, bos_id=2, eos_id=3, max_length=40)
     model = Seq2Seq(Seq2SeqConfig(**(sizes | options)))  # type: ignore[arg-type]
     save_folder(folder / "tiny", "seq2seq", model, tokenizer, ("English", "German"))
+
+
+def save_tiny_recurrent(folder: Path, attention: str, name: str = "", **options: object) -> Recurrent:
+    """A checkpoint folder (called as its attention) in `folder`: a recurrent translator, which is returned."""
+    tokenizer = train_tokenizer(TEXT * 5, 60)
+    sizes: dict[str, object] = dict(source_vocab=len(tokenizer), target_vocab=len(tokenizer), hidden=11, d_embedding=7)
+    sizes |= dict(attention=attention, max_length=29, pad_id=0, bos_id=2, eos_id=3)
+    torch.manual_seed(5)
+    model = Recurrent(RecurrentConfig(**(sizes | options)))  # type: ignore[arg-type]
+    save_folder(folder / (name or attention), "recurrent", model, tokenizer, ("English", "German"), half=False)
+    return model

@@ -35,9 +35,11 @@ def curves(
     y_name: str,
     *,
     x: Sequence[float] | None = None,
+    log_x: bool = False,
+    mark: float | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Lines over the same points, named in the legend."""
+    """Lines over the same points, named in the legend; `mark` is a place on the x axis that a line shows."""
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
     palette = COLOURS_DARK if dark else COLOURS_LIGHT
     for i, (name, values) in enumerate(lines.items()):
@@ -45,6 +47,10 @@ def curves(
         style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
         figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style))
     figure.update_layout(showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
+    if log_x:
+        figure.update_xaxes(type="log", dtick="D2")
+    if mark is not None:
+        figure.add_vline(mark, line=dict(color=palette[1], dash="dash"))
     return ink(figure, theme(dark))
 
 

@@ -5,11 +5,13 @@ in scores and weights rows are queries, columns keys.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.errors import ConfigError, InputError
@@ -19,8 +21,8 @@ from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
 from transformer.lessons.cellwise import Concatenate, Drop, Hide, Scale, Sum
 from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given, Operation
-from transformer.lessons.recipe import Recipe, Steps, softmax_steps
+from transformer.lessons.operations import Given, Operation, number
+from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
 from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
@@ -47,6 +49,16 @@ def attention_board(
         raise InputError("the sentence has no token: type at least one word")
     with torch.no_grad():
         return Board.of(_Layer(model, source, target, site, recipe).matrices())
+
+
+def temperature_curve(
+    board: Board, head: int, recipe: Recipe, temperatures: Sequence[float]
+) -> Float[np.ndarray, "temperature query"]:
+    """Entropy (nats) of each row of a head of `board`, made by `recipe`, at other temperatures."""
+    q, k = (torch.from_numpy(board[f"{name}{head}"].values) for name in ("Q", "K"))
+    hidden = board[f"M{head}"].hidden
+    visible = torch.ones(len(q), len(k), dtype=torch.bool) if hidden is None else ~torch.from_numpy(hidden)
+    return entropy_curve(q, k, visible, q.shape[1] ** -0.5, recipe, temperatures)
 
 
 class _Layer:
@@ -183,7 +195,9 @@ class _Layer:
             return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden)
 
         d_k = self.attention.query.out_features // self.attention.n_heads
-        factor, by = (self.attention.core.scale, rf"\sqrt{{{d_k}}}") if recipe.scaled else (1.0, "1")
+        factor, by = recipe.factor(self.attention.core.scale), rf"\sqrt{{{d_k}}}" if recipe.scaled else "1"
+        if recipe.temperature != 1.0:
+            by = number(recipe.temperature) + (rf" \cdot {by}" if recipe.scaled else "")
         yield square("S", f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True))
         order = ("S", "D", "M") if recipe.scale_first else ("S", "M", "D")
         made = {

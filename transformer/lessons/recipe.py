@@ -4,7 +4,8 @@ Source: Vaswani et al. 2017, equation 1. With the standard recipe the weights ar
 `transformer.layers.attention`; tests hold every step against torch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,16 +22,22 @@ FILLS: dict[Hiding, float] = {"library": -np.inf, "infinity": -np.inf, "large": 
 the fused attention returns it), undefined (`infinity`: 0 / 0), or uniform (`large`)."""
 
 
+COLDEST, HOTTEST = 0.1, 10.0
+"""Temperatures that the lesson can set: below, a row has one weight; above, all of them are the same."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How attention is computed: the standard way, or with one thing changed.
 
-    `scaled` divides scores by sqrt(d_k); `n_heads` of 0 keeps the layer's own number (other numbers split the same
-    parameters differently); `hiding` and `scale_first` say how and when scores are hidden; `blind` is a query from
-    which every key is hidden; `dropout` is the probability of dropping a weight, drawn from `seed`.
+    `scaled` divides scores by sqrt(d_k), and `temperature` by one more number; `n_heads` of 0 keeps the layer's own
+    number (other numbers split the same parameters differently); `hiding` and `scale_first` say how and when scores
+    are hidden; `blind` is a query from which every key is hidden; `dropout` is the probability of dropping a weight,
+    drawn from `seed`.
     """
 
     scaled: bool = True
+    temperature: float = 1.0
     n_heads: int = 0
     hiding: Hiding = "library"
     scale_first: bool = True
@@ -39,10 +46,16 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not COLDEST <= self.temperature <= HOTTEST:
+            raise ConfigError(f"temperature={self.temperature} is out of range: choose {COLDEST} to {HOTTEST:.0f}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout={self.dropout} is not a probability below 1: choose 0 to 0.9")
         if self.n_heads < 0:
             raise ConfigError(f"n_heads={self.n_heads} is negative: choose at least 1, or 0 for the layer's own")
+
+    def factor(self, scale: float) -> float:
+        """What scores are multiplied by, in a layer whose own factor is `scale`."""
+        return (scale if self.scaled else 1.0) / self.temperature
 
     @property
     def fill(self) -> float:
@@ -74,7 +87,7 @@ def softmax_steps(
     Each row of `weights` sums to 1, unless it sees nothing; rows of `used` sum to 1 without dropout only.
     """
     scores = q @ k.transpose(-1, -2)
-    factor = scale if recipe.scaled else 1.0
+    factor = recipe.factor(scale)
     if recipe.scale_first:
         scaled = scores * factor
         masked = last = scaled.masked_fill(~visible, recipe.fill)
@@ -93,6 +106,19 @@ def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " quer
     """Spread of each row in nats: 0 when one key has all the weight, log(n) when n keys share it; NaN stays NaN."""
     logs = np.log(np.where(weights > 0, weights, 1.0))
     return -(weights * logs).sum(axis=1)
+
+
+def entropy_curve(
+    q: Float[Tensor, "query d_k"],
+    k: Float[Tensor, "key d_k"],
+    visible: Bool[Tensor, "query key"],
+    scale: float,
+    recipe: Recipe,
+    temperatures: Sequence[float],
+) -> Float[np.ndarray, "temperature query"]:
+    """Entropy of each row of one head, in nats, at every temperature; nothing else of the recipe changes."""
+    steps = [softmax_steps(q[None], k[None], visible, scale, replace(recipe, temperature=t)) for t in temperatures]
+    return np.stack([entropy(one.weights[0].numpy()) for one in steps])
 
 
 def _kept(weights: Tensor, recipe: Recipe) -> Tensor:

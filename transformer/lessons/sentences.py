@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from transformer.axes import Axis
 from transformer.checkpoint.folder import Checkpoint
 from transformer.errors import CheckpointError, InputError
+from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from transformer.run import MAX_CHARACTERS
 from transformer.tokens.text import TextTokenizer
@@ -40,13 +41,24 @@ def translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, TextTokenizer]:
     return checkpoint.model, checkpoint.tokenizer
 
 
+def recurrent_translator(checkpoint: Checkpoint) -> Recurrent:
+    """The checkpoint's recurrent encoder-decoder.
+
+    Raises:
+        CheckpointError: it is none.
+    """
+    if not isinstance(checkpoint.model, Recurrent):
+        raise CheckpointError(f"{checkpoint.name} is no recurrent encoder-decoder: choose another checkpoint")
+    return checkpoint.model
+
+
 def source_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
     """What the encoder reads of `text`: its pieces and the end mark.
 
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
-    _, tokenizer = translator(checkpoint)
+    tokenizer = _reader(checkpoint)
     return _sentence(tokenizer, tokenizer.source_ids(_checked("source", text)), "source")
 
 
@@ -56,8 +68,14 @@ def target_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
-    _, tokenizer = translator(checkpoint)
+    tokenizer = _reader(checkpoint)
     return _sentence(tokenizer, tokenizer.target_ids(_checked("target", text))[:-1], "target")
+
+
+def _reader(checkpoint: Checkpoint) -> TextTokenizer:
+    if not isinstance(checkpoint.tokenizer, TextTokenizer):
+        raise CheckpointError(f"{checkpoint.name} has no tokenizer for text: choose a checkpoint that translates")
+    return checkpoint.tokenizer
 
 
 def _checked(what: str, text: str) -> str:

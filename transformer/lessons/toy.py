@@ -62,7 +62,7 @@ def toy_batch(sources: Sequence[str], targets: Sequence[str]) -> tuple[Batch, in
 def toy_transformer(
     d_model: int, n_heads: int, seed: int, norm_first: bool = False, vocab: int = MARKS + MAX_TOKENS
 ) -> Seq2Seq:
-    """One encoder and one decoder layer whose parameters are halves between -1 and 1, drawn from `seed`.
+    """One encoder and one decoder layer whose parameters are a few round numbers, drawn from `seed`.
 
     Raises:
         ConfigError: the sizes are too large to be written down, or do not fit together.
@@ -81,11 +81,11 @@ def toy_transformer(
         attention_bias=False,
         max_length=LONGEST,
     )
-    return _rounded(Seq2Seq(config), seed)
+    return _rounded(Seq2Seq(config), d_model, seed)
 
 
 def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed: int) -> Recurrent:
-    """A recurrent encoder-decoder with `additive` or `location` attention, its parameters halves as well.
+    """A recurrent encoder-decoder with `additive` or `location` attention, its parameters round numbers too.
 
     Raises:
         ConfigError: the sizes are too large to be written down.
@@ -95,16 +95,21 @@ def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed:
     config = RecurrentConfig(
         source_vocab=vocab, target_vocab=vocab, hidden=hidden, attention=attention, dropout=0.0, max_length=MAX_TOKENS
     )
-    return _rounded(Recurrent(config), seed)
+    return _rounded(Recurrent(config), hidden, seed)
 
 
-def _rounded(model: Model, seed: int) -> Model:
-    """Matrices of halves; biases 0 and gains 1 as they are in a new model."""
+def _rounded(model: Model, width: int, seed: int) -> Model:
+    """Matrices of round numbers; biases 0 and gains 1 as they are in a new model.
+
+    Their spread falls with the width about as that of a new model does, 1 / sqrt(width): halves up to 1 for 4, tenths
+    up to 0.4 for 16. Otherwise a wide toy's scores would be so large that no softmax of it hesitates.
+    """
+    step = 0.5 if width <= 4 else 0.25 if width <= 8 else 0.2
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
-                parameter.copy_(torch.randint(-2, 3, parameter.shape, generator=generator) / 2)
+                parameter.copy_(torch.randint(-2, 3, parameter.shape, generator=generator) * step)
             elif name.split(".")[-1].startswith("bias"):
                 parameter.zero_()
     return model.double().eval()

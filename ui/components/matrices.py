@@ -112,13 +112,14 @@ def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[s
 def readable(symbol: str) -> str:
     """A LaTeX symbol in plain characters; `_` and `^` stay, and mark what the browser sets lower or higher.
 
-    `W^Q_0` stays as it is, a fraction becomes `S_0 / √2`.
+    `W^Q_0` stays as it is, a fraction becomes `S_0 / √2`, or `S_0 / (0.5 · √2)`.
     """
-    text = re.sub(r"\\frac\{(.*?)\}\{(.*)\}", r"\1 / \2", symbol)
+    text = re.sub(r"\\frac\{(.*?)\}\{(.*\\cdot.*)\}", r"\1 / (\2)", symbol)
+    text = re.sub(r"\\frac\{(.*?)\}\{(.*)\}", r"\1 / \2", text)
     text = re.sub(r"\\sqrt\{(\d+)\}", r"√\1", text)
     text = re.sub(r"\\hat (\w)", "\\1\u0302", text)
     text = re.sub(r"\\tilde (\w)", "\\1\u0303", text)
-    return text.replace(r"\,", " ")
+    return text.replace(r"\,", " ").replace(r"\cdot", "·")
 
 
 def _description(board: Board, name: str, is_weights: bool, words: Words, notes: Notes | None) -> dict[str, Any]:
