@@ -11,6 +11,9 @@ st.navigation(
         "See attention": [
             st.Page("pages/translate.py", title="Translate", icon=":material/translate:", default=True),
         ],
+        t("checkpoints.section"): [
+            st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
+        ],
         t("lessons.section"): [
             st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
             st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),

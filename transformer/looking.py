@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,9 +46,10 @@ def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = No
     if isinstance(checkpoint.model, Decodable):
         translation = translate(checkpoint, text, options, forced)
         return Look(checkpoint.name, text, translation.record, translation)
+    model: Any = checkpoint.model
     ids, pieces = _read(checkpoint, text)
     with guarded(), recording() as seen:
-        outputs = checkpoint.model.outputs(torch.tensor([ids]))
+        outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
     decision = Axis.of_tokens("pooling", ["decision"])
     maps = {site: seen.map(site, axis if site.endswith(".self") else decision, axis) for site in seen.sites}

@@ -11,6 +11,7 @@ from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.looking import Look
 from transformer.measures import has_kind, sites_of
 from transformer.record import Picture
 from ui import selection_state
@@ -154,7 +155,7 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
 
 def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
-    tokenizer = checkpoint.tokenizer
+    tokenizer = checkpoint.writer
     if shown.tree is None or tokenizer is None:
         st.info("A forced target has no beam. Clear “Force this target” and run again to see the search.")
         return
@@ -171,7 +172,7 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     )
 
 
-def downloads_panel(shown: Translation, choice: Selection) -> None:
+def downloads_panel(shown: Translation | Look, choice: Selection) -> None:
     """The numbers and pictures, to take away."""
     picture = _picture(shown.record, choice)
     stem = _stem(choice, picture)
@@ -179,7 +180,7 @@ def downloads_panel(shown: Translation, choice: Selection) -> None:
     st.download_button(
         "The whole record (NPZ)",
         shown.record.npz,
-        f"{shown.checkpoint}-record.npz",
+        f"{shown.checkpoint.replace('/', '-')}-record.npz",
         "application/octet-stream",
         on_click="ignore",
     )

@@ -83,7 +83,9 @@ class Bundle:
         """
         built = build(self.recognised(answers), name or self.name)
         source, target = self._tokenizers(built)
-        written = None if built.target_tokenizer is None else target or source_for(built, source)
+        if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
+            return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
+        written = target or built.target_tokenizer
         return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
 
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
@@ -109,11 +111,6 @@ class Bundle:
                     "vocabulary that the checkpoint was trained with"
                 )
         return source, target
-
-
-def source_for(built: Checkpoint, source: Tokenizer | None) -> Tokenizer | None:
-    """What writes the target when one vocabulary was brought: it too, if it has as many tokens; else ids."""
-    return None if source is not None and len(source) == built.model.config.target_vocab else built.target_tokenizer
 
 
 def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:

@@ -11,6 +11,11 @@ Shape = tuple[int, ...]
 """The size of a tensor along each axis."""
 
 
+def shape_text(shape: Shape) -> str:
+    """A shape for a reader: `12 x 64`."""
+    return " x ".join(map(str, shape)) if shape else "a number"
+
+
 @dataclass(frozen=True, eq=False)
 class Contents:
     """The weights of one checkpoint, and the options that stood beside them.

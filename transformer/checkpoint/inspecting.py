@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.checkpoint.contents import Contents, Shape
+from transformer.checkpoint.contents import Contents, Shape, shape_text
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.loading import read
 from transformer.checkpoint.places import find_files
@@ -68,7 +68,7 @@ class ModuleNode:
         """The tree as text, a module or tensor a line."""
         yield f"{'  ' * depth}{self.name or '(checkpoint)'}  {self.n_parameters:,}"
         for tensor in self.tensors:
-            shape = " x ".join(map(str, tensor.shape)) or "a number"
+            shape = shape_text(tensor.shape)
             flags = "".join(f"  [{flag}]" for flag in tensor.flags)
             last = tensor.name.rpartition(".")[2]
             yield f"{'  ' * (depth + 1)}{last}  {shape}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"

@@ -60,7 +60,7 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
     tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
     return Checkpoint(
         name=name,
-        model=_model(recognition.fit, recognition.contents.tensors, recognition.contents.source),
+        model=model_of(recognition.fit, recognition.contents.tensors, recognition.contents.source),
         tokenizer=tokenizer,
         target_tokenizer=target_tokenizer,
         assumptions=recognition.report.assumptions,
@@ -104,7 +104,7 @@ def _recognised(path: Path, limits: ReadLimits, answers: Mapping[str, Any]) -> R
     return recognise(read(path, limits), answers)
 
 
-def _model(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:
+def model_of(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:
     """Our model with the foreign weights, in double precision if that is how they were kept."""
     model_type, _ = ARCHITECTURES[fit.architecture]
     with torch.random.fork_rng(devices=[]):

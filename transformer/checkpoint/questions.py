@@ -14,8 +14,9 @@ ALIASES = {"heads": "n_heads", "nhead": "n_heads", "n_head": "n_heads", "sos_id"
 class Question:
     """Something about a checkpoint that its names and shapes do not say.
 
-    `options` lists every possible answer, or is empty where any whole number of at least `least` will do; `default`
-    is what is assumed when nobody answers, and `why` says so in a sentence.
+    `options` lists every possible answer, or is empty where any whole number of at least `least` will do, or any
+    number between 0 and 1 where `is_number`; `default` is what is assumed when nobody answers,
+    and `why` says so in a sentence.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Question:
     options: tuple[Any, ...] = ()
     why: str = ""
     least: int = 0
+    is_number: bool = False
 
     def check(self, answer: Any) -> Any:
         """The answer, if it is a possible one.
@@ -38,6 +40,10 @@ class Question:
             raise CheckpointError(
                 f"{self.name}={answer!r} does not fit: choose one of {', '.join(map(repr, self.options))}"
             )
+        if self.is_number:
+            if type(answer) in {int, float} and 0 < answer < 1:
+                return float(answer)
+            raise CheckpointError(f"{self.name}={answer!r} does not fit: give a number between 0 and 1")
         if type(answer) is not int or not self.least <= answer < 2**31:
             raise CheckpointError(f"{self.name}={answer!r} does not fit: give a whole number of at least {self.least}")
         return answer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer.checkpoint.contents import Shape
+from transformer.checkpoint.contents import Shape, shape_text
 from transformer.checkpoint.questions import Question
 
 SHOWN = 8
@@ -63,9 +63,9 @@ class Report:
         verdict = "is" if self.fits else "does not fit; the nearest layout is" if self.layout else "is of"
         lines = [f"{self.source} {verdict} {self.title} ({self.confidence:.0%} of the names and shapes match)."]
         lines += [f"  because {reason}" for reason in self.reasons]
-        lines += _listed("missing", {name: f"{name} {_text(shape)}" for name, shape in self.missing.items()})
-        lines += _listed("unexpected", {name: f"{name} {_text(shape)}" for name, shape in self.unexpected.items()})
-        wrong = {n: f"{n} should be {_text(a)}, is {_text(b)}" for n, (a, b) in self.wrong_shape.items()}
+        lines += _listed("missing", {name: f"{name} {shape_text(shape)}" for name, shape in self.missing.items()})
+        lines += _listed("unexpected", {name: f"{name} {shape_text(shape)}" for name, shape in self.unexpected.items()})
+        wrong = {n: f"{n} should be {shape_text(a)}, is {shape_text(b)}" for n, (a, b) in self.wrong_shape.items()}
         lines += _listed("wrong shape", wrong)
         lines += _listed("not used", {name: f"{name}: {reason}" for name, reason in self.ignored.items()})
         lines += [f"  {assumption}" for assumption in self.assumptions]
@@ -78,7 +78,3 @@ def _listed(kind: str, entries: Mapping[str, str]) -> list[str]:
     lines = [f"  {kind}: {entry}" for entry in list(entries.values())[:SHOWN]]
     more = len(entries) - SHOWN
     return [*lines, f"  {kind}: and {more} more"] if more > 0 else lines
-
-
-def _text(shape: Shape) -> str:
-    return " x ".join(map(str, shape)) if shape else "(a single number)"

@@ -1,0 +1,34 @@
+"""Pictures of weights as numbers: the histogram of a tensor. They know NumPy arrays and labels alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float, Int
+
+from transformer.figures.labels import safe
+from transformer.figures.lessons import COLOURS_DARK, COLOURS_LIGHT
+from transformer.figures.theme import ink, template, theme
+
+
+def histogram(
+    counts: Int[np.ndarray, " bin"],
+    edges: Float[np.ndarray, " edge"],
+    title: str,
+    x_name: str = "value",
+    y_name: str = "numbers",
+    *,
+    dark: bool = False,
+) -> go.Figure:
+    """Bars of `counts` between `edges`, each as wide as its bin."""
+    colour = (COLOURS_DARK if dark else COLOURS_LIGHT)[0]
+    ranges = [f"{low:.4g} … {high:.4g}" for low, high in pairwise(edges.tolist())]
+    bars = go.Bar(
+        x=(edges[:-1] + edges[1:]) / 2, y=counts, width=np.diff(edges), marker=dict(color=colour, line=dict(width=0)),
+        customdata=ranges, hovertemplate="%{customdata}<br>%{y:,}<extra></extra>",
+    )  # fmt: skip
+    layout = dict(
+        template=template(dark), height=280, margin=dict(l=8, r=8, t=40, b=8), title=dict(text=safe(title)),
+        xaxis=dict(title=dict(text=x_name)), yaxis=dict(title=dict(text=y_name)), bargap=0, showlegend=False,
+    )  # fmt: skip
+    return ink(go.Figure(bars, layout=layout), theme(dark))
