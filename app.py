@@ -10,6 +10,7 @@ st.navigation(
     {
         "See attention": [
             st.Page("pages/translate.py", title="Translate", icon=":material/translate:", default=True),
+            st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
         ],
         t("checkpoints.section"): [
             st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),

@@ -8,7 +8,9 @@ from pathlib import Path
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
-from transformer.checkpoint.folder import CONFIG, WEIGHTS, is_folder
+from transformer.checkpoint.folder import CONFIG, WEIGHTS, is_folder, load_snapshot
+from transformer.checkpoint.history import FOLDER, Snapshot
+from transformer.checkpoint.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
 from transformer.looking import Look, look
 from ui import shelves
@@ -16,6 +18,9 @@ from ui.shelves import kept
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 """Where the shipped checkpoints lie."""
+
+MOMENT = "@"
+"""Parts a shipped checkpoint's name from the moment of its training that is meant: `multi30k-en-de@000400`."""
 
 
 def shipped_names() -> list[str]:
@@ -40,14 +45,25 @@ def revision(name: str) -> int:
     if shelves.holds(name):
         return shelves.revision(name)
     try:
-        return (CHECKPOINTS / name / WEIGHTS).stat().st_mtime_ns
+        return _weights(name).stat().st_mtime_ns
     except OSError as error:
         raise CheckpointError(f"checkpoint {name!r} is not here: choose one from the list") from error
 
 
 def checkpoint(name: str) -> Checkpoint:
-    """A checkpoint; a shipped one is loaded once for all sessions."""
-    return shelves.checkpoint(name) if shelves.holds(name) else _checkpoint(name, revision(name))
+    """A checkpoint; a shipped one, or a moment of its training, is loaded once for all sessions."""
+    if shelves.holds(name):
+        return shelves.checkpoint(name)
+    return _snapshot(name, revision(name)) if MOMENT in name else _checkpoint(name, revision(name))
+
+
+def snapshots(name: str) -> tuple[Snapshot, ...]:
+    """The moments of a shipped checkpoint's training, the earliest first; `NAME@MOMENT` is a name of each.
+
+    Raises:
+        CheckpointError: their index is damaged.
+    """
+    return () if shelves.holds(name) or MOMENT in name else snapshots_in(CHECKPOINTS / name)
 
 
 def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
@@ -72,6 +88,11 @@ def seen(name: str, text: str, options: DecodingOptions, forced: str | None) -> 
     return _look(name, revision(name), text, options, forced)
 
 
+def _weights(name: str) -> Path:
+    folder, _, moment = name.partition(MOMENT)
+    return CHECKPOINTS / folder / (f"{FOLDER}/{moment}.safetensors" if moment else WEIGHTS)
+
+
 @kept(max_entries=64)
 def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOptions) -> dict[int, str]:
     tokenizer, tree = checkpoint(name).writer, _translation(name, revision, text, options, None).tree
@@ -83,6 +104,11 @@ def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOpti
 @st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
 def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load(CHECKPOINTS / name)
+
+
+@st.cache_resource(max_entries=12, show_spinner="Loading a moment of the training …")
+def _snapshot(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
+    return load_snapshot(checkpoint(name.partition(MOMENT)[0]), _weights(name))
 
 
 @kept(max_entries=128, show_spinner="Translating …")
