@@ -94,6 +94,18 @@ def recording() -> Iterator[Recording]:
         _sink.reset(token)
 
 
+def watching() -> bool:
+    """Whether the caller records: what is worth keeping need not be made otherwise."""
+    return _sink.get() is not None
+
+
+def keep(site: str, source: Source) -> None:
+    """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
+    sink = _sink.get()
+    if sink is not None:
+        sink.add(site, source)
+
+
 @dataclass(frozen=True)
 class _Observer:
     """The hook of one attention module."""

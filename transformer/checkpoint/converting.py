@@ -11,6 +11,7 @@ from transformer.checkpoint.places import find_files
 from transformer.checkpoint.recognition import recognise
 from transformer.checkpoint.report import Report
 from transformer.errors import CheckpointError
+from transformer.huggingface.folder import is_hugging_face
 
 
 def convert(
@@ -26,10 +27,13 @@ def convert(
     path, out = Path(path), Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CheckpointError(f"{out} holds something already: give a new folder")
+    if is_hugging_face(path):
+        raise CheckpointError(f"{path.name} is a Hugging Face folder, which is read as it is: give it to load")
     recognition = recognise(read(path, limits), answers)
     checkpoint = build(recognition, out.name)
-    architecture = next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(checkpoint.model, kind))
-    save_folder(out, architecture, checkpoint.model, half=half)
+    model: Any = checkpoint.model
+    architecture = next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(model, kind))
+    save_folder(out, architecture, model, half=half)
     (out / CARD).write_text(_card(path, out, recognition.report, half), encoding="utf-8")
     return checkpoint
 

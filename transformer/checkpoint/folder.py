@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from transformer.capture import watch
 from transformer.checkpoint.task import SequenceTask
 from transformer.errors import CheckpointError, ConfigError
+from transformer.huggingface.folder import is_hugging_face
+from transformer.huggingface.model import HuggingFaceModel
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -34,7 +36,7 @@ CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
 )
 
 Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
-"""Every model of the library: each has a frozen `config`, `attention_sites()` and `outputs(...)`."""
+"""Every model of the house: each has a frozen `config`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     "seq2seq": (Seq2Seq, Seq2SeqConfig),
@@ -55,7 +57,7 @@ class Checkpoint:
     """
 
     name: str
-    model: Model
+    model: Model | HuggingFaceModel
     tokenizer: Tokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
@@ -77,7 +79,7 @@ class Checkpoint:
 
 def is_folder(path: Path) -> bool:
     """Whether `path` is laid out as one of our folders."""
-    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file()
+    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not is_hugging_face(path)
 
 
 def load_folder(path: Path) -> Checkpoint:
@@ -118,6 +120,8 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the file cannot be read, or holds another model.
     """
+    if isinstance(checkpoint.model, HuggingFaceModel):
+        raise CheckpointError(f"{checkpoint.name} is a Hugging Face folder, which has no snapshots of its training")
     with torch.random.fork_rng(devices=[]):
         model = _like(checkpoint.model)
     fill(model, _read_weights(path), path.name)

@@ -19,6 +19,8 @@ from transformer.checkpoint.reading import read_file, read_stream
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.report import Report
 from transformer.errors import CheckpointError
+from transformer.huggingface.folder import is_hugging_face
+from transformer.huggingface.loading import load_hugging_face, report_hugging_face
 from transformer.tokens.vocabulary import id_tokenizers
 
 
@@ -27,16 +29,17 @@ def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: An
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
-    assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run.
+    assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run. Folders of the
+    transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed.
 
     Raises:
         CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
     """
     path = Path(path)
-    if path.is_dir() and is_folder(path):
+    if is_folder(path) or is_hugging_face(path):
         if answers:
             raise CheckpointError(f"{path.name} says all that there is to know: leave out {', '.join(answers)}")
-        return load_folder(checked_folder(path, limits))
+        return load_hugging_face(path, limits) if is_hugging_face(path) else load_folder(checked_folder(path, limits))
     return build(_recognised(path, limits, answers), name=path.name if path.is_dir() else path.stem)
 
 
@@ -46,6 +49,8 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
     Raises:
         CheckpointError: it is missing, cannot be read, or is refused.
     """
+    if is_hugging_face(Path(path)):
+        return report_hugging_face(Path(path), limits)
     return _recognised(Path(path), limits, answers).report
 
 

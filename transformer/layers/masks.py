@@ -21,6 +21,11 @@ class Mask:
     keys: Bool[Tensor, "batch key"] | None = None
     causal: bool = False
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the marked keys."""
+        return 0 if self.keys is None else self.keys.nbytes
+
     def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#batch 1 #query #key"] | None:
         """True where a query may see a key, in the smallest shape that broadcasts; None when all is visible.
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
+from transformer.errors import InputError
+
 
 @runtime_checkable
 class Tokenizer(Protocol):
@@ -46,3 +48,17 @@ class Tokenizer(Protocol):
 
     def is_special(self, token: int) -> bool:
         """Whether `token` is a mark or padding, and so no part of any text."""
+
+
+def check_unicode(text: str) -> None:
+    """Refuse text that cannot be written as UTF-8.
+
+    Raises:
+        InputError: it holds half of a surrogate pair.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
+        ) from error

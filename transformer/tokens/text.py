@@ -10,7 +10,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from transformer.errors import CheckpointError, InputError, TrainingError
+from transformer.errors import CheckpointError, TrainingError
+from transformer.tokens.base import check_unicode
 
 SPACE = "▁"
 """How SentencePiece writes the space before a word."""
@@ -69,12 +70,7 @@ class TextTokenizer:
         Raises:
             InputError: `text` is not Unicode that can be encoded (it holds half of a surrogate pair).
         """
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
-            ) from error
+        check_unicode(text)
         return list(self._pieces.encode(text))
 
     def pieces(self, text: str) -> list[str]:
