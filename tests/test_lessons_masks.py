@@ -15,9 +15,9 @@ from transformer.checkpoint.folder import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.masks import Mask
 from transformer.lessons.breaking import BREAKS, Break, broken, broken_mask, damage
-from transformer.lessons.conventions import CONVENTIONS, converted, first_of
+from transformer.lessons.conventions import CONVENTIONS, conversion, converted, first_of
 from transformer.lessons.leaks import LeakReport, allowed_cells, largest_forbidden, leak_test
-from transformer.lessons.masks import KINDS, PAD, Batch, Reason, attended, mask_view, reasons, table
+from transformer.lessons.masks import KINDS, PAD, Batch, Reason, attended, batch_run, mask_view, reasons, table
 from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
@@ -82,8 +82,9 @@ def test_scores_and_weights_are_those_of_torch(site: str):
         made(BATCH.source, BATCH.target)
     handle.remove()
     q, k, _, mask = seen[0]
+    run = batch_run(made, BATCH)
     for head, row in product((0, 1), (0, 1)):
-        found = attended(made, BATCH, site, head, row)
+        found = attended(run, BATCH, site, head, row)
         scores = q[row, head] @ k[row, head].T / 7**0.5
         visible = torch.from_numpy(table(mask, len(scores), scores.shape[1], row))
         torch.testing.assert_close(torch.from_numpy(found.before), scores, rtol=0, atol=1e-9)
@@ -111,6 +112,27 @@ def test_the_code_that_is_shown_makes_the_mask_that_is_shown(name: str):
     assert str(made.dtype) == convention.dtype
     sizes = {"batch": 3, "query": 4, "key": 4, "1": 1, "batch * heads": 6}
     assert made.shape == tuple(sizes[axis] for axis in convention.shape.strip("()").split(", "))
+
+
+@pytest.mark.parametrize(("given", "wanted"), list(product(CONVENTIONS, CONVENTIONS)))
+def test_the_code_that_is_shown_converts_any_mask_to_any_other(given: str, wanted: str):
+    """Padding alone, which every convention can hold."""
+    padding = np.repeat(np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)[:, None], 5, axis=1)
+    space: dict[str, Any] = {
+        "mask": torch.from_numpy(converted(padding, given, n_heads=2)), "torch": torch, "F": F, "n_heads": 2,
+        "n_queries": 5, "scores": torch.randn(3, 2, 5, 4), "q": torch.randn(3, 5, 6),
+        "k": torch.randn(3, 4, 6), "v": torch.randn(3, 4, 6),
+        "attention": nn.MultiheadAttention(6, 2, batch_first=True),
+    }  # fmt: skip
+    if wanted == "sdpa":
+        space |= {"q": torch.randn(3, 2, 5, 3), "k": torch.randn(3, 2, 4, 3), "v": torch.randn(3, 2, 4, 3)}
+    exec(conversion(given, wanted), space)
+    np.testing.assert_array_equal(space["visible"].numpy(), padding)
+    np.testing.assert_array_equal(space["mask"].numpy(), converted(padding, wanted, n_heads=2))
+
+
+def test_a_conversion_from_the_table_itself_is_its_code():
+    assert conversion("visible", "sdpa") == CONVENTIONS["sdpa"].code
 
 
 @pytest.mark.parametrize("name", ["annotated", "jadore", "attn_mask", "sdpa", "additive"])
@@ -246,7 +268,9 @@ def test_a_right_mask_changes_nothing():
         (lambda: mask_view(BATCH, "nothing", 0), "mask='nothing'"),
         (lambda: mask_view(BATCH, "both", 2), "sentence=2"),
         (lambda: converted(VISIBLE, "numpy"), "convention='numpy'"),
-        (lambda: damage(checkpoint(model()), BATCH, "right"), "choose a checkpoint that translates"),
+        (lambda: conversion("numpy", "sdpa"), "convention='numpy'"),
+        (lambda: conversion("sdpa", "visible"), "to 'visible'"),
+        (lambda: damage(checkpoint(model()), BATCH, "right"), "has no tokenizer"),
     ],
 )
 def test_mistakes_are_explained(call: Any, message: str):

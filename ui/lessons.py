@@ -62,9 +62,8 @@ def _shipped_board(
     recipe: Recipe,
 ) -> Board:
     checkpoint = cached.checkpoint(name)
-    model, _ = translator(checkpoint)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
-    return attention_board(model, source, read, site, recipe)
+    return attention_board(translator(checkpoint), source, read, site, recipe)
 
 
 @kept(max_entries=32)
@@ -160,8 +159,7 @@ def matrix_csv(matrix: Matrix) -> str:
 
 def n_layers(name: str, stack: str) -> int:
     """Layers of a shipped checkpoint's encoder or decoder."""
-    model, _ = translator(cached.checkpoint(name))
-    return len(getattr(model, stack))
+    return len(getattr(translator(cached.checkpoint(name)), stack))
 
 
 def n_heads(board: Board) -> int:

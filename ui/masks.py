@@ -1,6 +1,6 @@
 """The controls and panels of the lesson "Masks"."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -8,19 +8,23 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint, watch
+from transformer.capture import Recording
+from transformer.checkpoint.folder import ARCHITECTURES
 from transformer.errors import InputError
 from transformer.lessons.breaking import BREAKS, Break, Damage, broken, damage
-from transformer.lessons.conventions import CONVENTIONS, converted, first_of
+from transformer.lessons.conventions import CONVENTIONS, VISIBLE, conversion, converted, first_of
 from transformer.lessons.leaks import LeakReport, leak_test
-from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, mask_view
+from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, batch_run, mask_view
 from transformer.lessons.matrices import Board, Matrix
 from transformer.lessons.operations import Given
 from transformer.lessons.sentences import source_sentence, target_sentence, translator
 from transformer.lessons.toy import toy_batch, toy_transformer
+from transformer.models.seq2seq import Seq2Seq
 from transformer.run import MAX_CHARACTERS
 from ui import cached, controls, lessons
 from ui.address import choice, lines
 from ui.components.matrices import Notes, matrices
+from ui.shelves import kept
 from ui.texts import t
 
 SITES = {"encoder": "encoder.0.self", "decoder": "decoder.0.self", "cross": "decoder.0.cross"}
@@ -29,7 +33,7 @@ TARGETS = "zwei Hunde rennen\nein Mann fährt ein rotes Fahrrad"
 
 DEFAULTS: dict[str, Any] = {
     "made": "toy", "sources": SOURCES, "targets": TARGETS, "row": "1", "screen": "build", "mask": "both",
-    "at": "decoder", "convention": "annotated", "how": "no_causal",
+    "at": "decoder", "given": VISIBLE, "convention": "annotated", "how": "no_causal",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
 
@@ -38,21 +42,42 @@ TRY: dict[str, dict[str, Any]] = {
     "try_both": {"mask": "both"},
     "try_scores": {"screen": "scores"},
     "try_conventions": {"screen": "conventions", "convention": "attn_mask"},
+    "try_convert": {"screen": "conventions", "given": "annotated", "convention": "attn_mask"},
     "try_future": {"screen": "break", "how": "no_causal"},
-    "try_shift": {"screen": "break", "how": "shift"},
-    "try_forget": {"screen": "break", "how": "no_padding", "at": "encoder"},
+    "try_shift": {"screen": "break", "how": "shift", "made": "shipped"},
+    "try_transpose": {"screen": "break", "how": "transpose", "made": "shipped"},
+    "try_forget": {"screen": "break", "how": "no_padding", "at": "encoder", "made": "shipped"},
+    "try_test": {"screen": "test"},
 }
 """Settings worth seeing, by their text."""
 
 
+TOY = "·toy·"
+"""Stands for a checkpoint's name where the toy is shown; its revision is the size of its vocabulary."""
+
+
 @dataclass(frozen=True)
 class Example:
-    """The batch, the model that reads it, and what they are called in caches."""
+    """The batch, and the model that reads it; name, revision and lines are what caches know them by."""
 
     batch: Batch
-    checkpoint: Checkpoint
-    shipped: bool
-    version: tuple[str, int]
+    name: str
+    revision: int
+    lines: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The model with its tokenizer; a toy has none."""
+        return _checkpoint(self.name, self.revision)
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The encoder-decoder that reads the batch."""
+        return translator(self.checkpoint)
+
+    def run(self, how: Break) -> Recording:
+        """The attention of the whole batch with this mask; it runs once, whatever is looked at."""
+        return _run(self.name, self.revision, self.lines, how)
 
 
 def example() -> Example | None:
@@ -62,7 +87,7 @@ def example() -> Example | None:
         InputError: the batch cannot be read.
     """
     made = choice(t("lessons.model"), ("toy", "shipped"), key="made", bare=True, text=lambda made: t(f"lessons.{made}"))
-    name = controls.checkpoint_choice("seq2seq") if made == "shipped" else "toy"
+    name = controls.checkpoint_choice("seq2seq") if made == "shipped" else TOY
     if name is None:
         return None
     with st.popover(t("masks.batch"), icon=":material/edit:", width="content"):
@@ -72,16 +97,28 @@ def example() -> Example | None:
         ]
     if max(map(len, typed)) > MAX_CHARACTERS:
         raise InputError(f"the batch has over {MAX_CHARACTERS:,} characters: shorten its sentences")
-    sources, targets = ([line for line in text.splitlines() if line.strip()] for text in typed)
-    if made == "toy":
-        batch, vocab = toy_batch(sources, targets)
-        checkpoint = Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
-        return Example(batch, checkpoint, False, ("toy", vocab))
+    sources, targets = (tuple(line for line in text.splitlines() if line.strip()) for text in typed)
+    batch, vocab = _batch(name, (sources, targets))
+    return Example(batch, name, vocab or cached.revision(name), (sources, targets))
+
+
+def _batch(name: str, typed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[Batch, int]:
+    """Typed lines as a model reads them; for a toy, also the size of the vocabulary that it needs, else 0."""
+    if name == TOY:
+        return toy_batch(*typed)
     checkpoint = cached.checkpoint(name)
-    model, _ = translator(checkpoint)
-    read = [source_sentence(checkpoint, line) for line in sources]
-    written = [target_sentence(checkpoint, line) for line in targets]
-    return Example(Batch.of(read, written, model.config.pad_id), checkpoint, True, (name, cached.revision(name)))
+    read = [source_sentence(checkpoint, line) for line in typed[0]]
+    written = [target_sentence(checkpoint, line) for line in typed[1]]
+    return Batch.of(read, written, translator(checkpoint).config.pad_id), 0
+
+
+def _checkpoint(name: str, revision: int) -> Checkpoint:
+    return _toy(revision) if name == TOY else cached.checkpoint(name)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _toy(vocab: int) -> Checkpoint:
+    return Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
 
 
 def screen() -> str:
@@ -126,7 +163,7 @@ def scores_panel(shown: Example) -> None:
     st.caption(t("masks.look_scores"))
     st.latex(r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)")
     site, head, sentence = _site(), _head(shown), row(shown.batch)
-    found = attended(translator_model(shown), shown.batch, site, head, sentence)
+    found = attended(shown.run("right"), shown.batch, site, head, sentence)
     view = mask_view(shown.batch, _kind_of(site), sentence)
     hidden = ~view.visible
     board = Board.of(
@@ -149,17 +186,29 @@ def conventions_panel(shown: Example) -> None:
     table = [[getattr(convention, column) for column in columns] for convention in CONVENTIONS.values()]
     names = [t(f"masks.convention_{column}") for column in columns]
     st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content")
-    name = choice(t("masks.convention"), list(CONVENTIONS), key="convention", bare=True, text=lambda name: name)
     sentence = row(shown.batch)
-    view, made = views[sentence], converted(visible, name)
-    picture = first_of(made, sentence, name, len(view.queries))
-    st.markdown(t("masks.convention_code"))
-    st.code(CONVENTIONS[name].code, language="python")
-    if name == "key_padding":
+    view = views[sentence]
+    boards = {name: converted(visible, name) for name in CONVENTIONS}
+    board = Board.of(
+        _matrix(name, "M", first_of(made, sentence, name, len(view.queries)), view.queries, view.keys, ~view.visible)
+        for name, made in boards.items()
+    )
+    titles = {name: f"{CONVENTIONS[name].api} · {made.dtype} {made.shape}" for name, made in boards.items()}
+    _draw(board, view, titles)
+    if kind in {"causal", "both"}:
         st.caption(t("masks.key_padding_note"))
-    board = Board.of([_matrix("result", "M", picture, view.queries, view.keys, ~view.visible)])
-    st.caption(f"`{made.dtype}` · {made.shape}")
-    _draw(board, view)
+    st.markdown(f"**{t('masks.converter')}**")
+    with st.container(horizontal=True, gap="small"):
+        given = choice(
+            t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
+            text=lambda name: t("masks.table") if name == VISIBLE else CONVENTIONS[name].api,
+        )  # fmt: skip
+        wanted = choice(
+            t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
+            text=lambda name: CONVENTIONS[name].api,
+        )  # fmt: skip
+    st.caption(t("masks.convention_code"))
+    st.code(conversion(given, wanted), language="python")
 
 
 def break_panel(shown: Example) -> None:
@@ -173,49 +222,38 @@ def break_panel(shown: Example) -> None:
         ),
     )  # fmt: skip
     site, head, sentence = _site(), _head(shown), row(shown.batch)
-    wrong = broken(shown.checkpoint, how)
     view = mask_view(shown.batch, _kind_of(site), sentence)
-    right = attended(translator_model(shown), shown.batch, site, head, sentence).weights
-    found = attended(translator_model(replace(shown, checkpoint=wrong)), shown.batch, site, head, sentence)
+    right = attended(shown.run("right"), shown.batch, site, head, sentence).weights
+    found = attended(shown.run(how), shown.batch, site, head, sentence)
     board = Board.of(
         [
             _matrix("right", "A", right, view.queries, view.keys, ~view.visible),
             _matrix("broken", "B", found.weights, view.queries, view.keys, ~found.visible),
         ]
     )
-    report = _tested(shown.checkpoint, shown.version, how)
+    report = _tested(shown.name, shown.revision, how)
     _verdict(report)
     _draw(board, view)
-    if not shown.shipped:
+    if shown.name == TOY:
         st.caption(t("masks.only_shipped"))
         return
-    key = (shown.batch.source.tolist(), shown.batch.target.tolist())
-    as_it_is = _damage(shown.checkpoint, shown.version, shown.batch, str(key), "right")
-    hurt = _damage(shown.checkpoint, shown.version, shown.batch, str(key), how)
+    as_it_is, hurt = (_damage(shown.name, shown.revision, shown.lines, which) for which in ("right", how))
     st.markdown(t("masks.loss", right=as_it_is.loss, broken=hurt.loss))
-    st.dataframe(
-        pd.DataFrame(
-            {
-                t("masks.translation_right"): as_it_is.translations,
-                t("masks.translation_broken"): hurt.translations,
-            }
-        ),
-        hide_index=True,
-        key="translations",
-    )
+    texts = {t("masks.translation_right"): as_it_is.translations, t("masks.translation_broken"): hurt.translations}
+    st.dataframe(pd.DataFrame(texts), hide_index=True, key="translations")
     st.caption(t("masks.loss_note"))
 
 
 def leak_panel() -> None:
     """The leak test of any checkpoint."""
     st.caption(t("masks.look_test"))
-    names = [name for kind in ("seq2seq", "recurrent", "encoder") for name in cached.checkpoint_names(kind)]
+    names = cached.checkpoint_names(*ARCHITECTURES)
     if not names:
         st.info(t("masks.none"))
         return
     name = choice(t("masks.which"), names, key="tested", form="list", width=320, text=str)
     checkpoint = cached.checkpoint(name)
-    report = _tested(checkpoint, (name, cached.revision(name)), "right")
+    report = _tested(name, cached.revision(name), "right")
     _verdict(report)
     if report.future is None and report.padding is None:
         st.caption(t("masks.nothing_hidden"))
@@ -224,14 +262,12 @@ def leak_panel() -> None:
         for leak in report.sites
     ]
     columns = [t(f"masks.{column}_column") for column in ("site", "largest", "where")]
-    st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, width="content", key="leaks")
+    table = pd.DataFrame(rows, columns=columns)
+    number = st.column_config.NumberColumn(format="%.3g")
+    st.dataframe(table, hide_index=True, width="content", key="leaks", column_config={columns[1]: number})
+    lessons.matrix_downloads(Board.of([]), [], {"leaks": table})
     if getattr(checkpoint.model.config, "attention", "") == "location":
         st.caption(t("masks.places"))
-
-
-def translator_model(shown: Example) -> Any:
-    """The encoder-decoder that reads the batch."""
-    return shown.checkpoint.model
 
 
 def _kind() -> str:
@@ -250,7 +286,7 @@ def _kind_of(site: str) -> str:
 
 
 def _head(shown: Example) -> int:
-    heads = [str(head) for head in range(translator_model(shown).config.n_heads)]
+    heads = [str(head) for head in range(shown.model.config.n_heads)]
     return int(choice(t("lessons.head"), heads, key="at_head", text=str))
 
 
@@ -260,11 +296,11 @@ def _matrix(
     return Matrix(name, symbol, "mask", np.asarray(values, dtype=float), rows, columns, Given(), None, hidden)
 
 
-def _draw(board: Board, view: MaskView) -> None:
+def _draw(board: Board, view: MaskView, titles: dict[str, str] | None = None) -> None:
     """Matrices with the reason of every cell on hover, and their downloads."""
     sentences = tuple(t(f"masks.reason_{reason.value}") for reason in Reason)
     notes = {name: Notes(view.reasons, sentences) for name in board if board[name].values.shape == view.visible.shape}
-    titles = {name: t(f"masks.{name}") for name in board}
+    titles = titles or {name: t(f"masks.{name}") for name in board}
     weights = [name for name in board if name in {"weights", "right", "broken"}]
     words = lessons.words(titles, t("masks.hint"))
     matrices(board, list(board), None, key="masks", weights=weights, words=words, notes=notes)
@@ -285,17 +321,18 @@ def _verdict(report: LeakReport) -> None:
         st.caption(t("masks.padding", change=report.padding))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _tested(_checkpoint: Checkpoint, version: tuple[str, int], how: Break) -> LeakReport:  # noqa: ARG001 (cache key)
-    return leak_test(_checkpoint if how == "right" else broken(_checkpoint, how))
+@kept(max_entries=64)
+def _tested(name: str, revision: int, how: Break) -> LeakReport:
+    checkpoint = _checkpoint(name, revision)
+    return leak_test(checkpoint if how == "right" else broken(checkpoint, how))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _damage(
-    _checkpoint: Checkpoint,
-    version: tuple[str, int],  # noqa: ARG001 (cache key)
-    _batch: Batch,
-    ids: str,  # noqa: ARG001 (cache key)
-    how: Break,
-) -> Damage:
-    return damage(_checkpoint, _batch, how)
+@kept(max_entries=16)
+def _run(name: str, revision: int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Recording:
+    checkpoint = _checkpoint(name, revision)
+    return batch_run(translator(checkpoint if how == "right" else broken(checkpoint, how)), _batch(name, typed)[0])
+
+
+@kept(max_entries=64)
+def _damage(name: str, revision: int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Damage:
+    return damage(_checkpoint(name, revision), _batch(name, typed)[0], how)

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.tiny import save_tiny
+from tests.pages.tiny import save_tiny, save_tiny_recurrent
+from transformer.checkpoint.folder import save_folder
 from transformer.lessons.breaking import BREAKS
-from transformer.lessons.conventions import CONVENTIONS
-from ui import cached
+from transformer.lessons.conventions import CONVENTIONS, conversion
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.seq2seq import Seq2Seq
+from ui import cached, own_folder
 from ui.components.blob import unpack
 from ui.masks import TRY
 
@@ -75,10 +78,26 @@ def test_scores_before_and_after_and_the_weights(at: str):
     assert (weights[~visible] == 0).all()
 
 
-@pytest.mark.parametrize("name", CONVENTIONS)
-def test_every_convention_has_code_to_copy(name: str):
-    at = fine(page(screen="conventions", convention=name))
-    assert at.code[0].value == CONVENTIONS[name].code
+@pytest.mark.parametrize("kind", ["padding", "both"])
+def test_the_conventions_stand_side_by_side_on_the_same_mask(kind: str):
+    matrices, arrays = drawn(fine(page(screen="conventions", mask=kind)))
+    assert list(matrices) == list(CONVENTIONS)
+    shape = len(matrices["sdpa"]["rows"]), len(matrices["sdpa"]["columns"])
+    shown = {name: arrays[name].reshape(shape) for name in CONVENTIONS}
+    for name in ("annotated", "jadore"):
+        np.testing.assert_array_equal(shown[name], shown["sdpa"])
+    np.testing.assert_array_equal(shown["attn_mask"], 1 - shown["sdpa"])
+    np.testing.assert_array_equal(shown["additive"], np.where(shown["sdpa"] == 1, 0, -np.inf))
+    np.testing.assert_array_equal(shown["key_padding"], np.tile((1 - shown["sdpa"]).min(0), (shape[0], 1)))
+    assert all(name_and_shape.count("(2, ") == 1 for name_and_shape in (matrices[n]["title"] for n in CONVENTIONS))
+
+
+@pytest.mark.parametrize("given", ["visible", *CONVENTIONS])
+def test_the_converter_has_code_from_every_convention_to_every_other(given: str):
+    at = page(screen="conventions", given=given)
+    for wanted in CONVENTIONS:
+        at.selectbox(key="convention").set_value(wanted).run()
+        assert fine(at).code[0].value == conversion(given, wanted)
 
 
 @pytest.mark.parametrize("how", BREAKS)
@@ -99,10 +118,50 @@ def test_the_translator_is_shown_beside_the_right_one(how: str):
 
 
 @pytest.mark.usefixtures("shipped")
-def test_any_checkpoint_can_be_tested():
+def test_any_checkpoint_can_be_tested(tmp_path: Path):
+    save_tiny_recurrent(tmp_path, "additive")
+    save_tiny_recurrent(tmp_path, "location")
     at = fine(page(screen="test"))
+    assert at.selectbox(key="tested").options == ["additive", "location", "tiny"]
+    for name in ("tiny", "additive"):
+        at.selectbox(key="tested").set_value(name).run()
+        assert fine(at).success
+        assert at.dataframe[0].value["largest forbidden weight"].max() == 0
+    at.selectbox(key="tested").set_value("location").run()
+    assert "Location attention covers" in fine(at).caption[-1].value
+    assert [button.label for button in at.get("download_button")] == ["leaks as CSV"]
+
+
+@pytest.mark.usefixtures("shipped")
+def test_the_readers_own_checkpoints_can_be_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_tiny(tmp_path / "own")
+    monkeypatch.setattr(own_folder, "own_folder", lambda: tmp_path / "own")
+    at = fine(page(screen="test", tested="mine/tiny"))
+    assert at.selectbox(key="tested").options == ["tiny", "mine/tiny"]
+    assert at.selectbox(key="tested").value == "mine/tiny"
     assert at.success
-    assert at.dataframe[0].value["largest forbidden weight"].max() == 0
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_model_without_masks_gets_a_sentence(tmp_path: Path):
+    model = KmerClassifier(KmerConfig(vocab=7, n_classes=3, d_model=8, n_heads=2, d_ff=5, n_layers=1))
+    save_folder(tmp_path / "windows", "kmer", model, half=False)
+    at = page(screen="test", tested="windows")
+    assert not at.exception
+    assert "no mask hides any" in at.warning[0].value
+
+
+@pytest.mark.usefixtures("shipped")
+def test_looking_elsewhere_never_runs_the_model_again(monkeypatch: pytest.MonkeyPatch):
+    batch = dict(made="shipped", sources="two dogs run\na man", targets="zwei\nein Mann rennen")
+    page(screen="break", **batch)
+    monkeypatch.setattr(Seq2Seq, "encode", None)
+    for screen, head, row, site in (
+        ("break", "1", "2", "cross"),
+        ("scores", "1", "1", "encoder"),
+        ("build", "0", "2", "cross"),
+    ):
+        fine(page(screen=screen, at_head=head, row=row, at=site, **batch))
 
 
 def test_without_checkpoints_the_leak_test_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -112,6 +171,7 @@ def test_without_checkpoints_the_leak_test_says_so(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", TRY)
+@pytest.mark.usefixtures("shipped")
 def test_try_this_sets_the_controls(name: str):
     at = page(screen="conventions", mask="cross")
     at.button(key=f"masks.{name}").click().run()
@@ -148,7 +208,15 @@ def test_strange_words_are_words(text: str):
 
 @pytest.mark.parametrize(
     "address",
-    [{"mask": "<b>"}, {"row": "9"}, {"screen": "nothing"}, {"how": "?"}, {"convention": "numpy"}, {"lang": "zh"}],
+    [
+        {"mask": "<b>"},
+        {"row": "9"},
+        {"screen": "nothing"},
+        {"how": "?"},
+        {"convention": "numpy"},
+        {"given": "numpy"},
+        {"lang": "zh"},
+    ],
 )
 def test_a_hostile_address_is_ignored(address: dict[str, str]):
     fine(page(**address))

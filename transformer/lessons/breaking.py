@@ -4,7 +4,7 @@ A broken mask enters through a hook on the attention cores of a copy of the mode
 """
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformer.capture import watch
 from transformer.checkpoint.folder import Checkpoint
 from transformer.decoding import DecodingOptions, decode, teacher_forced
+from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
 from transformer.lessons.sentences import translator
@@ -79,12 +80,7 @@ def broken(checkpoint: Checkpoint, how: Break) -> Checkpoint:
 
     for core in cast(Seq2Seq, model).attention_sites().values():
         core.register_forward_pre_hook(swap)
-    return Checkpoint(
-        name=checkpoint.name,
-        model=watch(cast(Seq2Seq, model)),
-        tokenizer=checkpoint.tokenizer,
-        languages=checkpoint.languages,
-    )
+    return replace(checkpoint, model=watch(cast(Seq2Seq, model)))
 
 
 @dataclass(frozen=True)
@@ -99,10 +95,11 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     """Loss on the batch's targets (padding left out) and greedy translations, without a cache, under a broken mask.
 
     Raises:
-        CheckpointError: the checkpoint does not translate text.
+        CheckpointError: the checkpoint is no translator, or it has no tokenizer.
     """
-    translator(checkpoint)
-    model, tokenizer = translator(broken(checkpoint, how))
+    model, tokenizer = translator(broken(checkpoint, how)), checkpoint.writer
+    if tokenizer is None:
+        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
     ends = torch.full((len(batch), 1), model.config.pad_id)
     target = torch.cat([batch.target, ends], dim=1)
     target[torch.arange(len(batch)), (batch.target != model.config.pad_id).sum(1)] = model.config.eos_id

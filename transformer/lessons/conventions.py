@@ -18,7 +18,7 @@ class Convention:
     """How one API takes a mask.
 
     `hidden` and `visible` are the marks of a cell; `shape` names the axes; `code` makes `mask` from `visible`, a
-    (batch, query, key) table that is True where a query may see a key.
+    (batch, query, key) table that is True where a query may see a key, and uses it; `back` makes `visible` from `mask`.
     """
 
     api: str
@@ -27,6 +27,7 @@ class Convention:
     dtype: str
     shape: str
     code: str
+    back: str
 
 
 CONVENTIONS = {
@@ -37,6 +38,7 @@ CONVENTIONS = {
         "int64",
         "(batch, 1, query, key)",
         "mask = visible.unsqueeze(1).long()\nscores = scores.masked_fill(mask == 0, -1e9)",
+        "visible = mask.squeeze(1) != 0",
     ),
     "jadore": Convention(
         "jadore801120/attention-is-all-you-need-pytorch",
@@ -45,6 +47,7 @@ CONVENTIONS = {
         "bool",
         "(batch, query, key)",
         "mask = visible\nscores = scores.masked_fill(mask.unsqueeze(1) == 0, -1e9)",
+        "visible = mask",
     ),
     "key_padding": Convention(
         "nn.MultiheadAttention(key_padding_mask=)",
@@ -54,6 +57,7 @@ CONVENTIONS = {
         "(batch, key)",
         "mask = ~visible.any(dim=1)  # a key that no query may see\n"
         "output, weights = attention(q, k, v, key_padding_mask=mask)",
+        "visible = (~mask).unsqueeze(1).expand(-1, n_queries, -1)  # nothing is hidden from some queries only",
     ),
     "attn_mask": Convention(
         "nn.MultiheadAttention(attn_mask=)",
@@ -62,6 +66,7 @@ CONVENTIONS = {
         "bool",
         "(batch * heads, query, key)",
         "mask = (~visible).repeat_interleave(n_heads, dim=0)\noutput, weights = attention(q, k, v, attn_mask=mask)",
+        "visible = ~mask[::n_heads]",
     ),
     "sdpa": Convention(
         "F.scaled_dot_product_attention(attn_mask=)",
@@ -70,6 +75,7 @@ CONVENTIONS = {
         "bool",
         "(batch, 1, query, key)",
         "mask = visible.unsqueeze(1)\noutput = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
+        "visible = mask.squeeze(1)",
     ),
     "additive": Convention(
         "additive (added to the scores)",
@@ -78,9 +84,27 @@ CONVENTIONS = {
         "float32",
         "(batch, 1, query, key)",
         'mask = torch.zeros(visible.shape).masked_fill(~visible, float("-inf")).unsqueeze(1)\nscores = scores + mask',
+        "visible = (mask == 0).squeeze(1)",
     ),
 }
 """Every convention, by a short name."""
+
+VISIBLE = "visible"
+"""The table from which every convention is made: (batch, query, key), True where a query may see a key."""
+
+
+def conversion(given: str, wanted: str) -> str:
+    """Code that makes the mask of one convention from that of another, or from `visible`.
+
+    Raises:
+        InputError: no such convention.
+    """
+    if given not in {VISIBLE, *CONVENTIONS} or wanted not in CONVENTIONS:
+        raise InputError(
+            f"convention={given!r} to {wanted!r} is not known: choose {VISIBLE} or one of {', '.join(CONVENTIONS)}"
+        )
+    code = CONVENTIONS[wanted].code
+    return code if given == VISIBLE else f"{CONVENTIONS[given].back}\n{code}"
 
 
 def converted(visible: Bool[np.ndarray, "batch query key"], convention: str, n_heads: int = 1) -> np.ndarray:

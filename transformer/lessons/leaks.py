@@ -16,6 +16,7 @@ from torch import Tensor
 from transformer.checkpoint.folder import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.models.encoder import Encoder
+from transformer.models.kmer import KmerClassifier
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from transformer.run import attention_maps
@@ -92,15 +93,19 @@ def leak_test(checkpoint: Checkpoint) -> LeakReport:
     """Test a checkpoint on two random sentences of different length.
 
     Raises:
-        CheckpointError: its positions are windows of letters, which no mask hides.
+        CheckpointError: no mask of the model hides anything, or it is not a model of the library.
     """
     model = checkpoint.model
     if isinstance(model, (Seq2Seq, Recurrent)):
         return _encoder_decoder(checkpoint, model)
     if isinstance(model, Encoder):
         return _encoder(checkpoint, model)
+    if isinstance(model, KmerClassifier):
+        raise CheckpointError(
+            f"{checkpoint.name} attends over windows of letters, and no mask hides any: choose a text model to test"
+        )
     raise CheckpointError(
-        f"{checkpoint.name} attends over windows of letters, and no mask hides any: choose a text model to test"
+        f"{checkpoint.name} builds its masks itself, where this test cannot look: choose a Transformer of the library"
     )
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from transformer.axes import Axis
-from transformer.capture import recording, watch
+from transformer.capture import Recording, recording, watch
 from transformer.errors import InputError
 from transformer.layers import masks
 from transformer.layers.masks import Mask
@@ -140,15 +140,20 @@ class Attended:
     visible: Bool[np.ndarray, "query key"]
 
 
-def attended(model: Seq2Seq, batch: Batch, site: str, head: int, row: int) -> Attended:
-    """What the mask does at one site, in float64.
+def batch_run(model: Seq2Seq, batch: Batch) -> Recording:
+    """The attention of a whole batch, in float64, kept so that any site, head and sentence can be looked at."""
+    exact = watch(copy.deepcopy(model).double().eval())
+    with guarded(), recording() as seen:
+        exact(batch.source, batch.target)
+    return seen
+
+
+def attended(seen: Recording, batch: Batch, site: str, head: int, row: int) -> Attended:
+    """What the mask does at one site, to one head of one sentence of a run of this batch.
 
     Raises:
         RecordError: no such site or head.
     """
-    exact = watch(copy.deepcopy(model).double().eval())
-    with guarded(), recording() as seen:
-        exact(batch.source, batch.target)
     labels = batch.source_labels[row] if site.startswith("encoder") else batch.target_labels[row]
     own_past = site.startswith("decoder") and site.endswith("self")
     keys = batch.target_labels[row] if own_past else batch.source_labels[row]

@@ -9,7 +9,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from transformer.run import MAX_CHARACTERS
-from transformer.tokens.text import TextTokenizer
+from transformer.tokens.base import Tokenizer
 
 MAX_TOKENS = 24
 """Longest sentence of a lesson, with its marks: a blackboard holds no more."""
@@ -28,17 +28,15 @@ class Sentence:
         return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
 
 
-def translator(checkpoint: Checkpoint) -> tuple[Seq2Seq, TextTokenizer]:
-    """The checkpoint's encoder-decoder Transformer and its tokenizer.
+def translator(checkpoint: Checkpoint) -> Seq2Seq:
+    """The checkpoint's encoder-decoder Transformer.
 
     Raises:
-        CheckpointError: it is no encoder-decoder Transformer for text.
+        CheckpointError: it is none.
     """
-    if not isinstance(checkpoint.model, Seq2Seq) or not isinstance(checkpoint.tokenizer, TextTokenizer):
-        raise CheckpointError(
-            f"{checkpoint.name} is no encoder-decoder Transformer with a tokenizer: choose a checkpoint that translates"
-        )
-    return checkpoint.model, checkpoint.tokenizer
+    if not isinstance(checkpoint.model, Seq2Seq):
+        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder Transformer: choose another checkpoint")
+    return checkpoint.model
 
 
 def recurrent_translator(checkpoint: Checkpoint) -> Recurrent:
@@ -58,7 +56,7 @@ def source_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
-    tokenizer = _reader(checkpoint)
+    tokenizer = _found(checkpoint, checkpoint.tokenizer)
     return _sentence(tokenizer, tokenizer.source_ids(_checked("source", text)), "source")
 
 
@@ -68,14 +66,14 @@ def target_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
-    tokenizer = _reader(checkpoint)
+    tokenizer = _found(checkpoint, checkpoint.writer)
     return _sentence(tokenizer, tokenizer.target_ids(_checked("target", text))[:-1], "target")
 
 
-def _reader(checkpoint: Checkpoint) -> TextTokenizer:
-    if not isinstance(checkpoint.tokenizer, TextTokenizer):
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer for text: choose a checkpoint that translates")
-    return checkpoint.tokenizer
+def _found(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> Tokenizer:
+    if tokenizer is None:
+        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
+    return tokenizer
 
 
 def _checked(what: str, text: str) -> str:
@@ -84,7 +82,7 @@ def _checked(what: str, text: str) -> str:
     return text
 
 
-def _sentence(tokenizer: TextTokenizer, ids: list[int], what: str) -> Sentence:
+def _sentence(tokenizer: Tokenizer, ids: list[int], what: str) -> Sentence:
     if len(ids) < 2:
         raise InputError(f"the {what} is empty: type at least one word")
     if len(ids) > MAX_TOKENS:
