@@ -44,6 +44,32 @@ def test_steps_equal_teacher_forcing(attention):
 
 
 @pytest.mark.parametrize("attention", KINDS)
+def test_a_step_moves_on_as_torchs_own_unit(attention):
+    model = _model(attention=attention, bidirectional=True, d_embedding=5)
+    cache = model.start(torch.randint(1, 23, (3, 11)))
+    embedded = model.target_embedding(torch.tensor([2, 3, 5]))
+    context, _ = model.attention(embedded, cache.state, cache.source)
+    expected = model.decoder(model.combine(torch.cat([embedded, context], dim=-1)), cache.state)
+    logits = model.step(torch.tensor([[2], [3], [5]]), cache)
+    torch.testing.assert_close(cache.state, expected)
+    torch.testing.assert_close(logits, model.projection(expected))
+
+
+def test_tied_weights_are_one():
+    """20 words of 5 numbers: embedding of either side, and projection."""
+    model = _model(source_vocab=20, target_vocab=20, d_embedding=5, deep_output=True)
+    tied = _model(
+        source_vocab=20, target_vocab=20, d_embedding=5, deep_output=True, tie_embeddings=True, tie_projection=True
+    )
+    assert tied.projection.weight is tied.target_embedding.weight is tied.source_embedding.weight
+    count, tied_count = (sum(p.numel() for p in m.parameters()) for m in (model, tied))
+    assert count - tied_count == 2 * 20 * 5
+    hidden = tied.hidden(torch.tensor([[3, 7]]), torch.tensor([[1, 11, 2]]))
+    expected = hidden @ tied.source_embedding.weight.T + tied.projection.bias
+    torch.testing.assert_close(tied.logits(hidden), expected)
+
+
+@pytest.mark.parametrize("attention", KINDS)
 def test_several_new_tokens_are_as_many_steps(attention):
     model = _model(attention=attention)
     source, target = torch.randint(1, 23, (2, 11)), torch.randint(1, 29, (2, 5))
@@ -119,8 +145,14 @@ def test_no_target_is_refused():
         ("attention", "dot", "location, additive"),
         ("dropout", 1.0, "dropout=1.0"),
         ("d_embedding", -1, "d_embedding=-1"),
+        ("tie_embeddings", True, "tie_embeddings needs one vocabulary, but source_vocab=23 and target_vocab=29"),
     ],
 )
 def test_config_refuses(option, value, message):
     with pytest.raises(ConfigError, match=message):
         _model(**{option: value})
+
+
+def test_a_tied_projection_reads_what_is_as_wide_as_an_embedding():
+    with pytest.raises(ConfigError, match="tie_projection needs an output as wide .* hidden=7 and d_embedding=5"):
+        _model(d_embedding=5, tie_projection=True)

@@ -148,8 +148,14 @@ class Seq2Seq(nn.Module):
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position, given the target up to there (teacher forcing)."""
+        return self.logits(self.hidden(source, target))
+
+    def hidden(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target d_model"]:
+        """What the projection to the vocabulary reads at each target position (teacher forcing)."""
         memory, source_mask = self.encode(source)
-        return self.logits(self.decode(target, memory, source_mask))
+        return self.decode(target, memory, source_mask)
 
     def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the decoder reads of the source, and which of its positions are real."""
