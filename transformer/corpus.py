@@ -74,13 +74,13 @@ def translate_lines(
     writer = tokenizer if writer is None else writer
     longest = model.config.max_length
     options = replace(options, max_length=min(options.max_length, longest))
-    sources = [tokenizer.encode(line) for line in lines]
+    sources = [tokenizer.source_ids(line) if tokenizer.encode(line) else [] for line in lines]
     results = [TranslatedLine()] * len(lines)
     with tqdm(total=len(lines), unit="line", disable=not progress, mininterval=1.0) as bar:
-        for rows in _batches([min(len(source), longest - 1) for source in sources], mixed=model.config.pad_id >= 0):
-            read = [[*sources[i][: longest - 1], tokenizer.eos_id] for i in rows]
+        for rows in _batches([min(len(source), longest) for source in sources], mixed=model.config.pad_id >= 0):
+            read = [sources[i] if len(sources[i]) <= longest else _cut(sources[i], longest) for i in rows]
             for i, found in zip(rows, decode(model, pad(read, model.config.pad_id).to(device), options), strict=True):
-                unread = max(0, len(sources[i]) - longest + 1)
+                unread = max(0, len(sources[i]) - longest)
                 results[i] = TranslatedLine(writer.decode(found.ids), unread, found.finished)
             bar.update(len(rows))
         bar.update(bar.total - bar.n)
@@ -97,6 +97,11 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     return Bleu(float(score.score), str(metric.get_signature()))
 
 
+def _cut(ids: list[int], longest: int) -> list[int]:
+    """What can be read of a source that is too long: its beginning, and the mark at its end."""
+    return [*ids[: longest - 1], ids[-1]]
+
+
 def _batches(lengths: Sequence[int], mixed: bool) -> list[list[int]]:
     """Rows of like length together (of one length, unless `mixed`), the longest first; empty rows are left out."""
     batches: list[list[int]] = []
@@ -106,7 +111,7 @@ def _batches(lengths: Sequence[int], mixed: bool) -> list[list[int]]:
             break
         if not room or not (mixed or lengths[i] == lengths[batches[-1][0]]):
             batches.append([])
-            room = min(MAX_ROWS, max(1, MAX_POSITIONS // (lengths[i] + 1)))
+            room = min(MAX_ROWS, max(1, MAX_POSITIONS // lengths[i]))
         batches[-1].append(i)
         room -= 1
     return batches

@@ -23,7 +23,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.models.seq2seq import log_probs
 from transformer.record import AttentionMap, Record
 from transformer.sources import Weights
-from transformer.tokens.base import Tokenizer
+from transformer.tokens.base import Tokenizer, labels_as_typed
 
 MAX_CHARACTERS = 2_000
 """Longest text that is looked at; the limit in tokens is the checkpoint's own."""
@@ -95,11 +95,11 @@ def translate(
         CheckpointError: the checkpoint does not translate text.
     """
     model, reader, writer = _translator(checkpoint)
-    source_ids = _read(text, "text", model, reader)
+    source_ids = checked_ids(text, "text", model, reader)
     source = torch.tensor([source_ids])
     if forced is not None:
-        target_ids = [*_read(forced, "forced target", model, writer)]
-        return _watched(checkpoint, text, source_ids, target_ids, pieces=writer.pieces(forced))
+        target_ids = [*checked_ids(forced, "forced target", model, writer)]
+        return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
     with guarded():
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
@@ -166,8 +166,12 @@ def _translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer, Toke
     return checkpoint.model, checkpoint.tokenizer, checkpoint.writer
 
 
-def _read(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
-    """Ids of `text` with the end mark, if it is a text of a length that can be run."""
+def checked_ids(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
+    """Ids of `text` with the end mark, if it is a text of a length that can be run; `what` names it in a refusal.
+
+    Raises:
+        InputError: it is empty, or too long for the model.
+    """
     if len(text) > MAX_CHARACTERS:
         raise InputError(
             f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
@@ -186,19 +190,16 @@ def _read(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> 
 def _watched(
     checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
 ) -> Translation:
-    """Pass source and target through the model once, recorded; `pieces` are the target's as it was typed."""
+    """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
     model, reader, writer = _translator(checkpoint)
     read_ids = [model.config.bos_id, *target_ids[:-1]]
     with guarded(), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
-    typed = pieces or []
-    written_pieces = [*typed, *writer.labels(target_ids[len(typed) :])]
+    written_pieces = pieces or writer.labels(target_ids)
     read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]
-    source_pieces = reader.pieces(text)
-    source_pieces += reader.labels(source_ids[len(source_pieces) :])
-    source = _axis(f"source ({source_name})", source_pieces, source_ids, reader)
+    source = _axis(f"source ({source_name})", labels_as_typed(reader, text, source_ids), source_ids, reader)
     written = _axis(f"token being written ({target_name})", written_pieces, target_ids, writer)
     read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}

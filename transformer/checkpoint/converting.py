@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.fingerprints import fingerprint_of
-from transformer.checkpoint.folder import ARCHITECTURES, CARD, Checkpoint, save_folder
+from transformer.checkpoint.folder import CARD, Checkpoint, save_folder
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.loading import build, read
 from transformer.checkpoint.places import find_files
@@ -32,8 +32,7 @@ def convert(
     recognition = recognise(read(path, limits), answers)
     checkpoint = build(recognition, out.name)
     model: Any = checkpoint.model
-    architecture = next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(model, kind))
-    save_folder(out, architecture, model, half=half)
+    save_folder(out, checkpoint.architecture, model, half=half)
     (out / CARD).write_text(_card(path, out, recognition.report, half), encoding="utf-8")
     return checkpoint
 

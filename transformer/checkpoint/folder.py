@@ -46,6 +46,9 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
@@ -70,6 +73,13 @@ class Checkpoint:
     def writer(self) -> Tokenizer | None:
         """What stands for the target's tokens: a tokenizer of its own, or the source's."""
         return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
+
+    @property
+    def architecture(self) -> str:
+        """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
+        if isinstance(self.model, HuggingFaceModel):
+            return f"{HUGGING_FACE}{self.model.config.kind}"
+        return next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(self.model, kind))
 
     @property
     def n_parameters(self) -> int:

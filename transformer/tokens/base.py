@@ -62,3 +62,17 @@ def check_unicode(text: str) -> None:
         raise InputError(
             f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
         ) from error
+
+
+def labels_as_typed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
+    """What a person reads for each of `ids`, which begin with those of `text`, marks before and after them.
+
+    The tokens of the text are shown as they stand in it, also those that the vocabulary lacks.
+    """
+    typed, known = tokenizer.encode(text), list(ids)
+    starts = range(len(known) - len(typed) + 1)
+    start = next((i for i in starts if known[i : i + len(typed)] == typed), None)
+    if start is None:  # within a sentence the tokenizer cuts otherwise than alone
+        return tokenizer.labels(known)
+    before, after = known[:start], known[start + len(typed) :]
+    return [*tokenizer.labels(before), *tokenizer.pieces(text), *tokenizer.labels(after)]
