@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +22,9 @@ from transformer.commands import train
 from transformer.commands.translate import notes
 from transformer.corpus import TranslatedLine, translate_lines, translator
 from transformer.decoding import DecodingOptions
+from transformer.models.recurrent import Recurrent
 from transformer.training.options import TrainingOptions
+from transformer.training.translation import Run as Training
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -230,8 +233,68 @@ def test_train_writes_a_checkpoint_that_says_how_it_was_made(run: Run, tmp_path:
         assert f"| {name} | {json.loads(scored.out)['bleu']:.2f} |" in card
 
 
+def test_train_goes_on_from_a_checkpoint(run: Run, tmp_path: Path) -> None:
+    """Before its first update the second run is the first one; its checkpoint keeps that one's history and card."""
+    data, first, second = toy.write_corpus(tmp_path / "toy"), tmp_path / "first", tmp_path / "second"
+    sizes = toy.training_options(data, tmp_path / "run", updates=51, save_every=20, validate_every=40)
+    arguments = [part for name, value in sizes.changed().items() for part in (train._flag(name), str(value))]
+    base = ("train", "translation", "--data", data, *arguments)
+    assert run(*base, "--out", first, "--work", tmp_path / "run").status == 0
+
+    onward = (*base, "--start", first, "--out", second, "--work", tmp_path / "more", "--seed", "2", "--updates", "3")
+    begun = Training(replace(sizes, start=first, work=tmp_path / "look", seed=2)).model
+    pairs = zip(begun.parameters(), load(first).model.parameters(), strict=True)
+    assert all(torch.equal(here, there) for here, there in pairs)
+    assert run(*onward, "--stop-after", "1").status == 0
+    assert run(*onward).status == 0
+
+    assert (second / "tokenizer.model").read_bytes() == (first / "tokenizer.model").read_bytes()
+    names = sorted(path.name for path in (second / "history").iterdir())
+    assert names == ["000050.safetensors", "index.json"]
+    assert all((second / "history" / name).read_bytes() == (first / "history" / name).read_bytes() for name in names)
+    card = (second / "CARD.md").read_text(encoding="utf-8")
+    told = (first / "CARD.md").read_text(encoding="utf-8")
+    assert "--start path/to/first" in card
+    assert "## The training that this one went on from\n\n### How it was made" in card
+    assert told.partition("## Curve\n")[2].partition("\n## ")[0].strip() in card
+
+    (first / "CARD.md").unlink()
+    refused = run(*base, "--start", first, "--out", tmp_path / "third", "--work", tmp_path / "third-run")
+    assert refused.status == 2
+    assert "first has no readable CARD.md" in refused.err
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_train_makes_recurrent_checkpoints(run: Run, tmp_path: Path, attention: str) -> None:
+    data, taken, out = toy.write_corpus(tmp_path / "toy"), tmp_path / "other", tmp_path / "tiny"
+    toy.write_checkpoint(taken)
+    sizes = toy.training_options(data, tmp_path, updates=4, d_embedding=5, max_tokens=28)
+    arguments = [part for name, value in sizes.changed().items() for part in (train._flag(name), str(value))]
+    options = ("--architecture", f"rnn-{attention}", "--tokenizer", taken / "tokenizer.model", "--no-history")
+    assert run("train", "translation", "--data", data, "--out", out, "--work", tmp_path / "run", *arguments,
+               *options, "--fast-products").status == 0  # fmt: skip
+    assert {path.name for path in out.iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.model", "examples.json", "CARD.md",
+    }  # fmt: skip
+    assert (out / "tokenizer.model").read_bytes() == (taken / "tokenizer.model").read_bytes()
+    checkpoint = load(out)
+    assert isinstance(checkpoint.model, Recurrent)
+    assert checkpoint.model.config.attention == attention
+    card = (out / "CARD.md").read_text(encoding="utf-8")
+    assert f"A recurrent encoder-decoder with {attention} attention" in card
+    assert f"{checkpoint.n_parameters:,} parameters" in card
+    assert "The tokenizer is that of `other`;" in card
+    assert "--tokenizer checkpoints/other/tokenizer.model" in card
+    assert "--no-history" in card
+    assert "--fast-products" in card
+    assert "`history/`" not in card
+    assert ("weights past the end of a sentence fall on zero vectors" in card) is (attention == "location")
+    scored = run("evaluate", out, "--source", data / "val.en", "--reference", data / "val.de", "--json", "--quiet")
+    assert f"| beam 5, length penalty 1 | {json.loads(scored.out)['bleu']:.2f} |" in card
+
+
 def test_the_command_on_the_card_is_the_command_that_was_given(tmp_path: Path) -> None:
-    options = toy.training_options(tmp_path / "corpus", tmp_path, seed=3)
+    options = toy.training_options(tmp_path / "corpus", tmp_path, seed=3, history=False, fast_products=True)
     words = train.command(options, Path("anywhere/tiny")).replace("\\\n", " ").split()
     assert words[:3] == ["python", "-m", "transformer"]
     parsed = command_line.parser().parse_args(words[3:])

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 from transformer.checkpoint.folder import save_folder
-from transformer.models.seq2seq import Seq2Seq
 from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.training.architectures import new_model
 from transformer.training.options import TrainingOptions
-from transformer.training.translation import model_config
 
 NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
 VERBS = {"runs": "läuft", "sleeps": "schläft", "eats": "isst"}
@@ -55,7 +54,7 @@ def tokenizer() -> TextTokenizer:
 def write_checkpoint(folder: Path) -> Path:
     """A folder with a random model, whose translations depend on the source: it looks at it with strong weights."""
     words = tokenizer()
-    model = Seq2Seq(model_config(training_options(folder, folder), words))
+    model = new_model(training_options(folder, folder), words)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "cross_attention" in name:

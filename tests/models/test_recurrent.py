@@ -154,5 +154,5 @@ def test_config_refuses(option, value, message):
 
 
 def test_a_tied_projection_reads_what_is_as_wide_as_an_embedding():
-    with pytest.raises(ConfigError, match="tie_projection needs an output as wide .* hidden=7 and d_embedding=5"):
+    with pytest.raises(ConfigError, match=r"tie_projection needs an output as wide .* hidden=7 and d_embedding=5"):
         _model(d_embedding=5, tie_projection=True)

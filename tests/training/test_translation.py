@@ -16,10 +16,11 @@ from torch import Tensor
 
 from tests import toy
 from transformer.errors import TrainingError
-from transformer.models.seq2seq import Seq2Seq
 from transformer.tokens.batch import pad
+from transformer.training.architectures import new_model
+from transformer.training.options import ARCHITECTURES
 from transformer.training.processes import Process
-from transformer.training.translation import Run, WithLoss, model_config
+from transformer.training.translation import Run, WithLoss
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -156,10 +157,11 @@ def test_text_without_a_usable_pair_is_refused(data: Path, tmp_path: Path) -> No
         Run(toy.training_options(data, tmp_path / "run", max_tokens=4))
 
 
-def test_the_loss_counts_each_real_token_once() -> None:
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_loss_counts_each_real_token_once(architecture: str) -> None:
     """Padding adds nothing, and a row without real tokens (a process without work) gives zero and no gradient."""
     words = toy.tokenizer()
-    model = Seq2Seq(model_config(toy.training_options(ROOT, ROOT), words)).eval()
+    model = new_model(toy.training_options(ROOT, ROOT, architecture=architecture), words).eval()
     learner = WithLoss(model, label_smoothing=0.1)
     rows = [(words.source_ids(s), words.target_ids(t)) for s, t in toy.sentences(5, seed=1)]
     together = learner(pad([s for s, _ in rows], words.pad_id), pad([t for _, t in rows], words.pad_id))

@@ -17,6 +17,10 @@ The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after),
 been. Several processes share each batch: torchrun --nproc-per-node N -m transformer train translation ..."""
 
 
+FOLDERS = frozenset({"data", "work", "start"})
+"""Options that name a folder."""
+
+
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     kinds = commands.add_parser("train", help="train a model and write its checkpoint").add_subparsers(
@@ -30,14 +34,24 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="checkpoint folder to write")
     for option in fields(TrainingOptions):
-        kind = Path if option.name in {"data", "work"} else type(option.default)
+        if isinstance(option.default, bool):
+            parser.add_argument(
+                _flag(option.name),
+                action=argparse.BooleanOptionalAction,
+                default=option.default,
+                help=option.metadata["meaning"],
+            )
+            continue
+        kind = (
+            Path if option.name in {*FOLDERS, "tokenizer"} else int if option.default is None else type(option.default)
+        )
         usual = "" if option.default in (MISSING, None) else " (default: %(default)s)"
         parser.add_argument(
             _flag(option.name),
-            type=int if option.default is None else kind,
+            type=kind,
             default=None if option.default is MISSING else option.default,
             required=option.name == "data",
-            metavar="DIR" if kind is Path else option.name.rpartition("_")[2].upper(),
+            metavar="DIR" if option.name in FOLDERS else option.name.rpartition("_")[2].upper(),
             help=option.metadata["meaning"] + (" (default: runs/NAME)" if option.name == "work" else usual),
         )
     parser.set_defaults(run=train_translation)
@@ -46,12 +60,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def train_translation(arguments: argparse.Namespace) -> int:
     """Train or resume; a finished run is written to `--out`. A run that a signal stopped ends with 128 + its number."""
-    from transformer.training.export import export
+    from transformer.training.export import before_start, export
     from transformer.training.translation import Run
 
     values = {option.name: getattr(arguments, option.name) for option in fields(TrainingOptions)}
     values["work"] = values["work"] or Path("runs") / arguments.out.name
     options = TrainingOptions(**values)
+    before_start(options.start)  # a checkpoint without a card is refused now, not after hours
     recycle_memory()
     run = Run(options)
     try:
@@ -72,7 +87,13 @@ def command(options: TrainingOptions, out: Path) -> str:
     """The command line that makes this checkpoint, wherever the data lies."""
     parts = ["python -m transformer train translation", f"--data path/to/{options.data.name}"]
     parts += [f"--out checkpoints/{out.name}"]
-    parts += [f"{_flag(name)} {shlex.quote(str(value))}" for name, value in options.changed().items()]
+    if options.tokenizer:
+        parts += [f"--tokenizer checkpoints/{shlex.quote('/'.join(options.tokenizer.parts[-2:]))}"]
+    for name, value in options.changed().items():
+        if isinstance(value, bool):
+            parts += [_flag(name) if value else "--no-" + _flag(name)[2:]]
+        else:
+            parts += [f"{_flag(name)} {shlex.quote(f'path/to/{value}' if name in FOLDERS else str(value))}"]
     return " \\\n    ".join([" ".join(parts[:3]), *parts[3:]])
 
 

@@ -25,7 +25,11 @@ class Scored:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a card says, as measured; the first score is that of the default decoding."""
+    """Everything that a card says, as measured; the first score is that of the default decoding.
+
+    `tokenizer` names the checkpoint whose tokenizer it took over, `limits` adds to those of the corpus. `before` is
+    what the card of the checkpoint that the run went on from said of its training, as Markdown sections.
+    """
 
     name: str
     command: str
@@ -38,6 +42,9 @@ class Facts:
     snapshots: list[int]
     curve: list[dict[str, Any]]
     scores: list[Scored]
+    tokenizer: str | None = None
+    limits: str = ""
+    before: str = ""
 
 
 def card(facts: Facts) -> str:
@@ -56,8 +63,8 @@ def card(facts: Facts) -> str:
 
 {facts.corpus.origin}
 
-{n_train:,} training pairs and {n_valid:,} validation pairs ({source} to {target}). The tokenizer is trained on the
-training pairs alone; the validation pairs only measure.
+{n_train:,} training pairs and {n_valid:,} validation pairs ({source} to {target}).
+The tokenizer is {_origin(facts.tokenizer)}; the validation pairs only measure.
 
 ## How it was made
 
@@ -83,15 +90,15 @@ Signature: `{best.bleu.signature}` (cased, detokenised).
 ## Curve
 
 Loss in nats per token: in training with dropout and label smoothing, in validation with neither. BLEU is greedy, with
-the weights of that update, not yet averaged. `history/` holds the weights of updates {_listed(facts.snapshots)}.
+the weights of that update, not yet averaged.{_snapshots(facts.snapshots)}
 
 | update | epoch | seconds | training loss | validation loss | BLEU |
 | --- | --- | --- | --- | --- | --- |
 {_rows([_curve_row(entry) for entry in facts.curve])}
-
+{_before(facts.before)}
 ## Limits
 
-{facts.corpus.limits}
+{facts.corpus.limits}{facts.limits}
 """
 
 
@@ -102,6 +109,19 @@ def _rows(cells: list[tuple[str, ...]]) -> str:
 def _curve_row(entry: dict[str, Any]) -> tuple[str, ...]:
     whole = [f"{entry[name]:,.0f}" for name in ("update", "epoch", "seconds")]
     return *whole, *(f"{entry[name]:.3f}" for name in ("train_loss", "valid_loss")), f"{entry['valid_bleu_greedy']:.1f}"
+
+
+def _origin(tokenizer: str | None) -> str:
+    return f"that of `{tokenizer}`" if tokenizer else "trained on the training pairs alone"
+
+
+def _snapshots(updates: list[int]) -> str:
+    return f" `history/` holds the weights of updates {_listed(updates)}." if updates else ""
+
+
+def _before(told: str) -> str:
+    """The training that this one went on from, if any."""
+    return f"\n## The training that this one went on from\n\n{told}\n" if told else ""
 
 
 def _listed(numbers: list[int]) -> str:

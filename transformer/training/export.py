@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from transformer.checkpoint import load
 from transformer.checkpoint.folder import CARD, WEIGHTS, fill, save_folder, save_weights
 from transformer.corpus import bleu, translate_lines, translator
 from transformer.decoding import DecodingOptions
-from transformer.models.seq2seq import Seq2Seq
+from transformer.errors import CheckpointError
+from transformer.training.architectures import Translator, described, folder_name, limits, new_model
 from transformer.training.card import Facts, Scored, card
 from transformer.training.corpora import Corpus, language_names
 from transformer.training.store import is_snapshot
-from transformer.training.translation import GREEDY, Run, model_config
+from transformer.training.translation import GREEDY, Run
 
 LENGTH_PENALTIES = (0.0, 0.5, 1.0, 1.5)
 """Length penalties that the card compares on the validation text, with the default beam."""
@@ -27,10 +29,13 @@ def export(run: Run, folder: Path, command: str, corpus: Corpus) -> Facts:
     The default decoding of the library is scored first, then greedy and other length penalties.
     """
     weights, averaged = run.store.averaged(run.progress.update)
-    model = Seq2Seq(model_config(run.options, run.tokenizer))
+    model = new_model(run.options, run.tokenizer)
     fill(model, weights, "the mean of the saved weights")
-    save_folder(folder, "seq2seq", model, run.tokenizer, language_names(run.options.languages), corpus.examples)
+    save_folder(
+        folder, folder_name(model), model, run.tokenizer, language_names(run.options.languages), corpus.examples
+    )
     curve = run.store.curve()
+    before = before_start(run.options.start)
     snapshots = _save_history(run, folder / "history", curve)
     facts = Facts(
         name=folder.name,
@@ -44,6 +49,9 @@ def export(run: Run, folder: Path, command: str, corpus: Corpus) -> Facts:
         snapshots=snapshots,
         curve=curve,
         scores=_scores(run, folder),
+        tokenizer=run.options.tokenizer.resolve().parent.name if run.options.tokenizer else None,
+        limits=limits(model),
+        before=before,
     )
     (folder / CARD).write_text(card(facts), encoding="utf-8")
     return facts
@@ -59,10 +67,20 @@ def machine(run: Run) -> str:
 
 
 def _save_history(run: Run, folder: Path, curve: list[dict[str, Any]]) -> list[int]:
-    """The snapshots in half precision, and an index that says when each was taken and how well it translated."""
-    folder.mkdir(exist_ok=True)
-    for old in folder.glob("*.safetensors"):
-        old.unlink()
+    """The snapshots in half precision, and an index that says when each was taken and how well it translated.
+
+    A run that went on from a checkpoint keeps the history of that one: its own updates belong to learned weights.
+    """
+    start = run.options.start
+    if start is not None:
+        if (start / "history").is_dir() and start.resolve() != folder.parent.resolve():
+            shutil.copytree(start / "history", folder, dirs_exist_ok=True)
+        return []
+    if folder.is_dir():
+        shutil.rmtree(folder)  # of another run
+    if not run.options.history:
+        return []
+    folder.mkdir()
     index = []
     for entry in curve:
         if is_snapshot(entry["update"]):
@@ -74,11 +92,28 @@ def _save_history(run: Run, folder: Path, curve: list[dict[str, Any]]) -> list[i
     return [entry["update"] for entry in index]
 
 
-def _size(model: Seq2Seq, folder: Path) -> str:
-    config, megabytes = model.config, (folder / WEIGHTS).stat().st_size / 1e6
+def before_start(start: Path | None) -> str:
+    """What the card of the checkpoint that a run went on from says of its own training; empty without one.
+
+    Raises:
+        CheckpointError: the folder has no such card.
+    """
+    if start is None:
+        return ""
+    try:
+        sections = (start / CARD).read_text(encoding="utf-8").split("\n## ")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(
+            f"{start.name} has no readable {CARD}, which tells how it was trained ({error})"
+        ) from error
+    told = [section.strip() for section in sections if section.startswith(("How it was made", "Curve"))]
+    return "\n\n".join(f"### {section}" for section in told)
+
+
+def _size(model: Translator, folder: Path) -> str:
+    megabytes = (folder / WEIGHTS).stat().st_size / 1e6
     return (
-        f"A Transformer of {config.n_encoder_layers} encoder and {config.n_decoder_layers} decoder layers "
-        f"(d_model {config.d_model}, {config.n_heads} heads, d_ff {config.d_ff}), {config.target_vocab:,} pieces, "
+        f"{described(model)}, {model.config.target_vocab:,} pieces, "
         f"{sum(p.numel() for p in model.parameters()):,} parameters, {megabytes:.1f} MB."
     )
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from transformer.errors import TrainingError
 
-ELSEWHERE = ("data", "work", "threads", "stop_after")
+ELSEWHERE = ("data", "work", "tokenizer", "threads", "stop_after")
 """Options that say where, how fast or how long, but not what comes out; a resumed run may change them."""
+
+ARCHITECTURES = ("transformer", "rnn-additive", "rnn-location")
+"""What can be trained: the Transformer, or a recurrent net with one of two kinds of attention."""
 
 
 def _option(default: Any, meaning: str) -> Any:
@@ -28,11 +31,16 @@ class TrainingOptions:
     work: Path = field(metadata={"meaning": "folder in which the run keeps its files; the same folder resumes it"})
     source_language: str = _option("en", "ending of the source files")
     target_language: str = _option("de", "ending of the target files")
-    vocab_size: int = _option(5000, "pieces of the joint vocabulary")
-    d_model: int = _option(128, "width of the model")
-    n_heads: int = _option(4, "attention heads of each layer")
-    d_ff: int = _option(256, "width inside the feed-forward nets")
-    n_layers: int = _option(4, "layers of the encoder, and of the decoder")
+    tokenizer: Path | None = field(
+        default=None, metadata={"meaning": "SentencePiece model to take over; without one, one is trained"}
+    )
+    vocab_size: int = _option(5000, "pieces of the joint vocabulary, where one is trained")
+    architecture: str = _option("transformer", "transformer, rnn-additive or rnn-location")
+    d_model: int = _option(128, "width of the model; of a recurrent net, its state")
+    d_embedding: int = _option(0, "width of a recurrent net's embeddings; 0: that of its state")
+    n_heads: int = _option(4, "attention heads of each layer of a Transformer")
+    d_ff: int = _option(256, "width inside a Transformer's feed-forward nets")
+    n_layers: int = _option(4, "layers of a Transformer's encoder, and of its decoder")
     dropout: float = _option(0.3, "probability that a number is dropped in training")
     label_smoothing: float = _option(0.1, "probability spread over all tokens in the loss")
     subword_dropout: float = _option(0.1, "probability that a merge of pieces is skipped in training (BPE-dropout)")
@@ -42,13 +50,19 @@ class TrainingOptions:
     warmup: int = _option(2000, "updates over which the learning rate rises")
     peak_rate: float = _option(0.005, "highest learning rate")
     cooldown: float = _option(0.25, "last part of the run over which the learning rate falls to zero")
+    clip: float = _option(0.0, "longest gradient, all weights together; a longer one is shortened (0: none is)")
+    fast_products: bool = _option(False, "let oneDNN multiply matrices: sooner, rounded otherwise")
     average: int = _option(10, "saved weights whose mean is shipped")
     save_every: int = _option(100, "updates between saved weights")
     validate_every: int = _option(500, "updates between validations")
+    history: bool = _option(True, "ship the weights of updates 50, 100, 200, 400, ... as well")
     max_tokens: int = _option(256, "longest source or target; longer pairs are left out")
     seed: int = _option(1, "chooses the random numbers")
     threads: int = _option(1, "CPU threads of each process")
     stop_after: int | None = _option(None, "stop at this update, to be resumed later")
+    start: Path | None = field(
+        default=None, metadata={"meaning": "finished checkpoint to go on from: its weights, its tokenizer, its history"}
+    )
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "batch_tokens", "updates", "warmup",
@@ -58,6 +72,9 @@ class TrainingOptions:
             self._require(name, 0 <= getattr(self, name) < 1, "choose a probability from 0 to below 1")
         self._require("cooldown", 0 <= self.cooldown <= 1, "choose a part from 0 to 1")
         self._require("peak_rate", 0 < self.peak_rate < math.inf, "choose a positive rate, such as 0.005")
+        self._require("clip", 0 <= self.clip < math.inf, "choose 0 or a positive length, such as 1")
+        self._require("d_embedding", self.d_embedding >= 0, "choose at least 0")
+        self._require("architecture", self.architecture in ARCHITECTURES, f"choose one of {', '.join(ARCHITECTURES)}")
         self._require("max_tokens", self.max_tokens >= 3, "choose at least 3: a start mark, a piece and an end mark")
         self._require("subword_epochs", self.subword_epochs >= 0, "choose at least 0")
         self._require(
@@ -84,8 +101,9 @@ class TrainingOptions:
         return self.peak_rate * warm * min(1.0, left)
 
     def deciding(self) -> dict[str, Any]:
-        """The options that decide the result, by name."""
-        return {name: value for name, value in asdict(self).items() if name not in ELSEWHERE}
+        """The options that decide the result, by name; the checkpoint to start from by the name of its folder."""
+        found = {name: value for name, value in asdict(self).items() if name not in ELSEWHERE}
+        return {**found, "start": self.start and self.start.name}
 
     def changed(self) -> dict[str, Any]:
         """The deciding options that are not at their default, by name."""

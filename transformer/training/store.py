@@ -5,7 +5,7 @@
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Store:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": asdict(progress)}
         new = self.folder / "state.new"
         torch.save(state, new)
-        text = json.dumps(asdict(self.options), default=str, indent=1)
+        text = json.dumps(asdict(self.options) | self.options.deciding(), default=str, indent=1)
         (self.folder / "options.json").write_text(text + "\n", encoding="utf-8")
         new.replace(self.folder / "state.pt")
 
@@ -86,11 +86,13 @@ class Store:
             saved = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise TrainingError(f"{path} cannot be read: delete the folder to start anew ({error})") from error
+        usual = {option.name: option.default for option in fields(self.options)}
         for name, value in self.options.deciding().items():
-            if name in saved and saved[name] != value:
+            before = saved.get(name, usual[name])  # a run from before there was an option had its default
+            if before != value:
                 raise TrainingError(
-                    f"{name}={value}, but {self.folder} holds a run with {name}={saved[name]}: "
-                    f"resume it with {saved[name]}, or choose another work folder"
+                    f"{name}={value}, but {self.folder} holds a run with {name}={before}: "
+                    f"resume it with {before}, or choose another work folder"
                 )
 
     def save_weights(self, model: nn.Module, update: int) -> None:

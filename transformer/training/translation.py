@@ -19,15 +19,17 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
+from transformer.checkpoint import load
+from transformer.checkpoint.folder import TOKENIZER, fill
 from transformer.corpus import Bleu, bleu, translate_lines
 from transformer.decoding import DecodingOptions, teacher_forced
 from transformer.errors import TrainingError
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.tokens.batch import pad
 from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.training.architectures import Translator, new_model
 from transformer.training.data import Pair, ParallelText, epoch_batches, pairs
 from transformer.training.options import TrainingOptions
-from transformer.training.processes import Process
+from transformer.training.processes import Process, fast_products
 from transformer.training.store import Store, is_snapshot
 
 GREEDY = DecodingOptions(beam=1)
@@ -40,15 +42,14 @@ VALIDATION_ROWS = 100
 class WithLoss(nn.Module):
     """The model and its loss as one module, so that several processes can share the backward pass."""
 
-    def __init__(self, model: Seq2Seq, label_smoothing: float) -> None:
+    def __init__(self, model: Translator, label_smoothing: float) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Summed cross-entropy (nats) of each next token; padding is not counted."""
-        memory, source_mask = self.model.encode(source)
-        hidden = self.model.decode(target[:, :-1], memory, source_mask)
+        hidden = self.model.hidden(source, target[:, :-1])
         labels = target[:, 1:]
         real = labels != self.model.config.pad_id
         logits = self.model.logits(hidden[real][None])[0]
@@ -74,7 +75,7 @@ class Run:
         self.tokenizer = self._tokenizer()
         self.valid = self._pairs(self.valid_text)
         torch.manual_seed(options.seed)
-        learner = WithLoss(Seq2Seq(model_config(options, self.tokenizer)), options.label_smoothing)
+        learner = WithLoss(self._model(), options.label_smoothing)
         self.model = learner.model.to(self.process.device)
         self.learner = DistributedDataParallel(learner) if self.process.count > 1 else learner
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), fused=True)
@@ -107,13 +108,30 @@ class Run:
         self.process.wait()
 
     def _tokenizer(self) -> TextTokenizer:
-        """The run's tokenizer; trained on the training text alone the first time."""
-        path = self.store.tokenizer
+        """The run's tokenizer: first the one to take over, or one trained on the training text alone."""
+        path, start = self.store.tokenizer, self.options.start
+        given = start / TOKENIZER if start else self.options.tokenizer
+        taken = TextTokenizer.read(given) if given else None
         if self.process.leads and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(train_tokenizer(self.train_text.lines, self.options.vocab_size).model)
+            known = taken or train_tokenizer(self.train_text.lines, self.options.vocab_size)
+            path.write_bytes(known.model)
         self.process.wait()
-        return TextTokenizer.read(path)
+        kept = TextTokenizer.read(path)
+        if taken is not None and taken.model != kept.model:
+            raise TrainingError(
+                f"tokenizer={given}, but {path.parent} holds a run with another one: "
+                "resume it without, or choose another work folder"
+            )
+        return kept
+
+    def _model(self) -> Translator:
+        """Random weights, or those of the checkpoint to start from."""
+        model = new_model(self.options, self.tokenizer)
+        if self.options.start is not None:
+            start = load(self.options.start)
+            fill(model, dict(start.model.named_parameters()), start.name)
+        return model
 
     def _batches(self) -> Iterator[list[Pair]]:
         """The batches from where the run stands; `progress` says how many of its epoch were taken."""
@@ -142,11 +160,14 @@ class Run:
         torch.manual_seed((self.options.seed * 1_000_003 + update) * 1_009 + self.process.rank)
         self.learner.train()
         tokens = sum(pair.n_written for pair in batch)
-        summed = self.learner(*self._tensors(self.process.share(batch)))
         for group in self.optimizer.param_groups:
             group["lr"] = self.options.rate(update)
         self.optimizer.zero_grad()
-        (summed * self.process.count / tokens).backward()  # several processes average their gradients
+        with fast_products(self.options.fast_products):
+            summed = self.learner(*self._tensors(self.process.share(batch)))
+            (summed * self.process.count / tokens).backward()  # several processes average their gradients
+        if self.options.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimizer.step()
         loss, signals = self.process.total(summed.item(), float(self.signal or 0))
         self.progress.update = update
@@ -166,7 +187,7 @@ class Run:
         update, options = self.progress.update, self.options
         if not self.process.leads:
             return
-        milestone = is_snapshot(update) or update == options.updates
+        milestone = (options.history and is_snapshot(update)) or update == options.updates
         if milestone or update % options.save_every == 0:
             self.store.save_weights(self.model, update)
         if milestone or update % options.validate_every == 0:
@@ -216,25 +237,3 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def model_config(options: TrainingOptions, tokenizer: TextTokenizer) -> Seq2SeqConfig:
-    """Norm before each sub-layer and one vocabulary for both languages, shared by embeddings and projection."""
-    return Seq2SeqConfig(
-        source_vocab=len(tokenizer),
-        target_vocab=len(tokenizer),
-        d_model=options.d_model,
-        n_heads=options.n_heads,
-        d_ff=options.d_ff,
-        n_encoder_layers=options.n_layers,
-        n_decoder_layers=options.n_layers,
-        dropout=options.dropout,
-        norm_first=True,
-        norm_after_stack=True,
-        tie_embeddings=True,
-        tie_projection=True,
-        max_length=options.max_tokens,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-    )
