@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from transformer.errors import AttentionAtlasError
-from ui import align, align_views, cached, controls, frame
+from ui import align, align_agreement, align_changes, align_lesson, align_training, align_views, cached, controls, frame
 from ui.texts import t
 
 frame.heading(t("align.title"), t("align.intro"))
@@ -29,5 +29,13 @@ with st.container(horizontal=True, gap="medium"):
     aligned = align.head_choice(shown)
 panels: dict[str, Callable[[], None]] = {
     "side": lambda: align_views.side_by_side(shown, aligned, words),
+    "agreement": lambda: align_agreement.agreement_panel(shown, aligned),
+    "changes": lambda: align_changes.changes_panel(shown),
+    "training": lambda: align_training.training_panel(shown, request),
+    "lesson": lambda: align_lesson.lesson_panel(shown, request),
+    "downloads": lambda: align_agreement.downloads_panel(shown, aligned),
 }
-panels[align.screen()]()
+try:
+    panels[align.screen()]()
+except AttentionAtlasError as error:
+    controls.explain(error)

@@ -22,7 +22,7 @@ Words = Literal["first", "second", "own"]
 WORDS: tuple[Words, ...] = ("first", "second", "own")
 """Whose translation both maps have for rows; or each its own."""
 
-SCREENS = ("side",)
+SCREENS = ("side", "agreement", "changes", "training", "lesson", "downloads")
 """The page's screens, in order."""
 
 MARK = "mark"
@@ -139,11 +139,11 @@ def head_choice(shown: Pair) -> Aligned:
     records = [side.read.record for side in shown.sides]
     chosen: list[Head | None] = []
     for number, (side, record) in enumerate(zip(shown.sides, records, strict=True), 1):
-        options = [AUTO, *map(_code, heads_of(record))] if len(heads_of(record)) > 1 else [_code(heads_of(record)[0])]
+        options = head_options(record)
         code = choice(
-            t("align.head", model=side.label), options, key=f"head{number}", form="list", width=330, text=_head_text
+            t("align.head", model=side.label), options, key=f"head{number}", form="list", width=330, text=_option_text
         )
-        chosen.append(None if code == AUTO else _head(code))
+        chosen.append(None if code == AUTO else head_of(code))
     return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
 
 
@@ -183,31 +183,29 @@ def _base(name: str) -> str:
     return name.partition(cached.MOMENT)[0]
 
 
-def _code(head: Head) -> str:
-    return f"{head.layer}.{head.head}"
+def head_options(record: Record) -> list[str]:
+    """What can stand for a model's alignment, as codes: `AUTO`, every head and every layer's mean; or its one map."""
+    heads = [f"{head.layer}.{head.head}" for head in heads_of(record)]
+    return [AUTO, *heads] if len(heads) > 1 else heads
 
 
-def _head(code: str) -> Head:
+def head_of(code: str) -> Head:
+    """The head that a code of `head_options` other than `AUTO` stands for."""
     layer, _, head = code.partition(".")
     return Head(int(layer), "mean" if head == "mean" else int(head))
 
 
-def _head_text(code: str) -> str:
-    if code == AUTO:
-        return t("align.head_auto")
-    head = _head(code)
-    return (
-        t("align.head_mean", layer=head.layer)
-        if head.head == "mean"
-        else t("align.head_one", layer=head.layer, head=head.head)
-    )
-
-
 def head_text(head: Head) -> str:
     """A layer and head in words."""
-    return _head_text(_code(head))
+    if head.head == "mean":
+        return t("align.head_mean", layer=head.layer)
+    return t("align.head_one", layer=head.layer, head=head.head)
 
 
 def greedy(request: controls.Request) -> DecodingOptions:
     """The reader's limits with a beam of one."""
     return replace(request.options, beam=1)
+
+
+def _option_text(code: str) -> str:
+    return t("align.head_auto") if code == AUTO else head_text(head_of(code))

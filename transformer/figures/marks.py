@@ -23,7 +23,7 @@ def is_probability(picture: Picture) -> bool:
 
 def quantity(picture: Picture) -> str:
     """What one value is, in a word."""
-    return "weight" if is_probability(picture) else "score"
+    return "weight" if is_probability(picture) else picture.unit.partition(" ")[0]
 
 
 def hover(last_line: str) -> str:

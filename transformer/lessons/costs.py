@@ -40,9 +40,9 @@ class EncoderCosts:
 def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
     """The costs of the encoder that a config describes.
 
-    Self-attention multiplies n d h (2 d_k + 2 d_v) for queries, keys, values and output, n^2 h (d_k + d_v) for scores and
-    mixing, and 2 n d d_ff in the feed-forward net. A recurrent layer multiplies 3 n (d_embedding hidden + hidden^2) in
-    each direction.
+    Self-attention multiplies n d h (2 d_k + 2 d_v) for queries, keys, values and output, n^2 h (d_k + d_v) for scores
+    and mixing, and 2 n d d_ff in the feed-forward net. A recurrent layer multiplies 3 n (d_embedding hidden + hidden^2)
+    in each direction.
     """
     if isinstance(config, RecurrentConfig):
         hidden, embedding = config.hidden, config.embedding_size

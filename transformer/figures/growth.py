@@ -1,0 +1,59 @@
+"""How costs grow with the length of a sentence: one line for each of several models, one mark for a sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from transformer.figures import labels
+from transformer.figures.theme import ink, legend, template, theme
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model's name, and its value at each length."""
+
+    name: str
+    lengths: Sequence[int]
+    values: Sequence[float]
+
+
+def growth(
+    lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "tokens",
+    dots: bool = False, dark: bool = False,
+) -> go.Figure:  # fmt: skip
+    """Values (`quantity`, with its unit) over length, both on logarithmic scales: n^2 is a line twice as steep as n.
+
+    `length` is marked by an upright line called `length_name`; `dots` mark what was measured.
+    """
+    colours = theme(dark)
+    figure = go.Figure()
+    for line, colour, dash in zip(lines, (colours.accent, colours.second), ("solid", "dash"), strict=False):
+        figure.add_trace(
+            go.Scatter(
+                x=list(line.lengths),
+                y=list(line.values),
+                name=labels.short(line.name, 48),
+                mode="lines+markers" if dots else "lines",
+                line=dict(color=colour, dash=dash, width=2.5),
+                hovertemplate=f"%{{x}} {axis}<br>%{{y:.4~s}}<extra>{labels.short(line.name, 48)}</extra>",
+            )
+        )
+    if length is not None:
+        figure.add_vline(
+            x=length,
+            line=dict(color=colours.chosen, width=1.5, dash="dot"),
+            annotation=dict(text=labels.safe(length_name), font=dict(color=colours.chosen), yanchor="bottom"),
+            annotation_position="top",
+        )
+    ticks = [2**power for power in range(1, 13)]
+    figure.update_layout(
+        template=template(dark),
+        height=340,
+        margin=dict(l=64, r=16, t=36, b=86),
+        hovermode="x",
+        legend=legend(y=-0.24, yanchor="top"),
+        xaxis=dict(type="log", title=axis, tickvals=ticks, ticktext=[str(tick) for tick in ticks]),
+        yaxis=dict(type="log", title=quantity, exponentformat="SI", dtick=1),
+    )
+    return ink(figure, colours)

@@ -1,0 +1,111 @@
+"""How an alignment emerges: one sentence and one head at every kept moment of a training, played in the browser."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from transformer import Translation
+from transformer.alignment import alignment, strongest
+from transformer.errors import CheckpointError
+from transformer.record import Picture
+from ui import cached, controls
+from ui.address import choice
+from ui.align import AUTO, Pair, greedy, head_of, head_options, head_text
+from ui.align_views import mark, marked, spoken
+from ui.components.alignments import Moment, Panel, alignments
+from ui.texts import t
+
+MOMENT = "moment"
+"""The query parameter of the moment that is shown, from 0."""
+
+DONE = "align.done"
+"""What this session has seen every moment of: its runs are remembered, so there is no progress to show."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One moment: its name, what was written freely then, and the pass through the common target."""
+
+    name: str
+    free: Translation
+    read: Translation
+
+
+def training_panel(shown: Pair, request: controls.Request) -> None:
+    """The same sentence, target and head at every moment; nothing runs again when the moment or the head changes."""
+    trained = [name for name in _bases(shown) if cached.snapshots(name)]
+    if not trained:
+        st.info(t("align.no_history"))
+        return
+    with st.container(horizontal=True, gap="medium"):
+        name = choice(t("align.trained"), trained, key="trained", form="list", width=330, text=str)
+        stages = _stages(name, request)
+        final = stages[-1].read.record
+        options = head_options(final)
+        code = choice(
+            t("align.head", model=name), options, key="emerging", form="list", width=330,
+            text=lambda code: t("align.head_final") if code == AUTO else head_text(head_of(code)),
+        )  # fmt: skip
+    head = strongest(final) if code == AUTO else head_of(code)
+    st.caption(t("align.look_training", head=head_text(head), target=stages[-1].free.text))
+    pictures = [alignment(stage.read.record, head) for stage in stages]
+    alignments(
+        [_moment(stage, picture) for stage, picture in zip(stages, pictures, strict=True)],
+        pictures[0].keys.labels,
+        key="training",
+        same_rows=True,
+        moment=_moment_in_address(len(stages)),
+        marked=marked(),
+        words=spoken(),
+        file_name=f"{name}-training",
+        on_mark=mark,
+        on_moment=_keep_moment,
+    )
+
+
+def _bases(shown: Pair) -> list[str]:
+    """The two models without their moments, then every other checkpoint."""
+    chosen = [side.name.partition(cached.MOMENT)[0] for side in shown.sides]
+    return list(dict.fromkeys([*chosen, *cached.checkpoint_names("seq2seq", "recurrent")]))
+
+
+def _stages(name: str, request: controls.Request) -> list[Stage]:
+    """Every moment and the finished model on the sentence; its words, or typed ones, are the target."""
+    moments = cached.snapshots(name)
+    final = cached.translation(name, request.text, greedy(request), None)
+    target = request.forced or final.text
+    if not target.strip():
+        raise CheckpointError(f"{name} wrote nothing for this sentence: type a target under Decoding")
+    options = greedy(request)
+    at = [f"{name}{cached.MOMENT}{moment.name}" for moment in moments]
+    done: set[object] = st.session_state.setdefault(DONE, set())
+    asked = (tuple((one, cached.revision(one)) for one in at), request.text, options, target)
+    bar = None if asked in done else st.progress(0.0)
+    found = []
+    for number, (moment, one) in enumerate(zip(moments, at, strict=True)):
+        if bar is not None:
+            bar.progress(number / len(moments), t("align.running_moment", update=moment.update))
+        free = cached.translation(one, request.text, options, None)
+        read = cached.translation(one, request.text, options, target)
+        title = t("align.moment", update=moment.update, epoch=moment.epoch, bleu=moment.bleu, loss=moment.loss)
+        found.append(Stage(title, free, read))
+    done.add(asked)
+    if bar is not None:
+        bar.empty()
+    return [*found, Stage(t("align.moment_final"), final, cached.translation(name, request.text, options, target))]
+
+
+def _moment(stage: Stage, picture: Picture) -> Moment:
+    written = t("align.wrote", text=stage.free.text or t("align.empty"))
+    panel = Panel(stage.name, picture.queries.labels, picture.values, picture.visible, written)
+    return Moment(stage.name, (panel,))
+
+
+def _moment_in_address(count: int) -> int:
+    """The moment in the address; the finished model where there is none."""
+    text = st.query_params.get(MOMENT, "")
+    return int(text) if text.isdecimal() and len(text) < 4 and int(text) < count else count - 1
+
+
+def _keep_moment(moment: int) -> None:
+    st.query_params[MOMENT] = str(moment)
