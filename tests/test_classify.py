@@ -30,8 +30,8 @@ def test_the_record_names_windows_by_letters_and_place():
     assert run.record.sites == ("encoder.0.self", "encoder.1.self", "pooling")
     keys = run.record["encoder.1.self"].keys
     assert len(keys) == len(run.spans) == len(set(keys.labels)) == 21 + 19
-    assert keys.texts[2] == "GTT 3-5"
-    assert keys.texts[21] == "ACGTT 1-5"
+    assert keys.texts[2] == "3-5 GTT"
+    assert keys.texts[21] == "1-5 ACGTT"
     np.testing.assert_allclose(run.record["encoder.0.self"].row_sums(1), 1, rtol=1e-5)
     assert run.record["pooling"].shape == (1, 40)
     assert run.spans == tuple(windows(23, (3, 5)))

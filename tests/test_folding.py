@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer.axes import Axis
-from transformer.folding import folded, rank_correlation, received, received_on_average
+from transformer.folding import folded, rank_correlation, received
 from transformer.layers.kmers import windows
 from transformer.layers.masks import Mask
 from transformer.record import AttentionMap
@@ -47,7 +47,6 @@ def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
     queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
     attention = AttentionMap("encoder.0.self", queries, keys, source)
     np.testing.assert_allclose(received(attention, 1), attention.weights(1).mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(received_on_average(attention), attention.head_average().mean(axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

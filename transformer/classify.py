@@ -140,8 +140,8 @@ def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Fl
 
 
 def window_name(text: str, span: Window) -> str:
-    """A window's letters and its place, counted from 1: `GTAAG 31-35`."""
-    return f"{text[span.start : span.start + span.width]} {span.start + 1}-{span.start + span.width}"
+    """A window's place, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
+    return f"{span.start + 1}-{span.start + span.width} {text[span.start : span.start + span.width]}"
 
 
 def _in_batches(

@@ -50,11 +50,6 @@ def received(attention: AttentionMap, head: int) -> Float[np.ndarray, " key"]:
     return total / n_queries
 
 
-def received_on_average(attention: AttentionMap) -> Float[np.ndarray, " key"]:
-    """The same, averaged over heads."""
-    return np.mean([received(attention, head) for head in range(attention.n_heads)], axis=0)
-
-
 def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length: int) -> LetterTrack:
     """Share each window's value among its letters."""
     widths = tuple(dict.fromkeys(span.width for span in spans))

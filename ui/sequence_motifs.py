@@ -8,7 +8,8 @@ from transformer.figures.logo import logo
 from transformer.motifs import FLANK, Motif
 from transformer.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
 from ui import cached, sequence_runs
-from ui.sequence_controls import one_of
+from ui.address import choice
+from ui.texts import t
 
 CLEAREST = "clearest"
 """The head whose motif is clearest, where a head is chosen."""
@@ -18,30 +19,34 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
     """What the windows have in common that a head attends to most, in all sequences of a class."""
     fasta = _chosen_set(name)
     if not fasta:
-        st.info("Upload FASTA with sequences of every class. The first word after a name may say its class.")
+        st.info(t("sequences.set_none"))
         return
     found = sequence_runs.sequence_set(name, fasta)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        label = one_of("Class", task.classes, key="class")
-        width = int(one_of("Windows of width", [str(w) for w in found.widths], key="motif-width"))
-        site = one_of("Attention", [CLEAREST, *found.sites], key="motif-site")
+        label = choice(t("sequences.class"), list(task.classes), key="class", text=str)
+        width = int(choice(t("sequences.width"), [str(w) for w in found.widths], key="motif-width", text=str))
+        site = choice(
+            t("sequences.motif_site"),
+            [CLEAREST, *found.sites],
+            key="motif-site",
+            text=lambda site: t("sequences.clearest") if site == CLEAREST else site,
+        )
         head = 0
         if site == CLEAREST:
             site, head = found.clearest(task.classes.index(label), width)
         else:
-            head = int(one_of("Head", [str(h) for h in range(found.sites[site])], key="motif-head"))
+            heads = [str(h) for h in range(found.sites[site])]
+            head = int(choice(t("sequences.head"), heads, key="motif-head", text=str))
     _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
 
 
 def _chosen_set(name: str) -> bytes:
     shipped = sequence_runs.example_set(cached.checkpoint(name))
     upload = st.file_uploader(
-        "Your own set (FASTA)", type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=5
+        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=5
     )
-    st.caption(
-        f"At most {MAX_SEQUENCES} sequences of {MAX_SET_LETTERS} letters; the word after a name may be its class. "
-        + ("Until you choose a file, the checkpoint's own example set is read." if shipped else "")
-    )
+    limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
+    st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
     return upload.getvalue() if upload is not None else shipped
 
 
@@ -50,14 +55,16 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
     places = [
         str(i + 1 if 0 <= i < width else (i if i < 0 else f"+{i - width + 1}")) for i in range(-FLANK, width + FLANK)
     ]
-    image = one_of("The camera button saves", ["SVG", "PNG"], key="motif-image")
+    image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
     stem = f"{label}-{site}-head-{head}-width-{width}"
     st.plotly_chart(
         logo(
             motif.letters,
             motif.heights,
             places,
-            title=f"{label}: windows of {width} that {site}, head {head} attends to most ({len(motif.sites)} windows)",
+            title=t("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            place_title=t("sequences.logo_places"),
+            bits_title=t("sequences.logo_bits"),
             dark=st.context.theme.type == "dark",
         ),
         key="logo",
@@ -65,18 +72,26 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
     )
     test = motif.enrichment
     if set(test.pattern) == {"."}:
-        st.markdown("**No place is clear** (0.8 bits or more), so there is no pattern to test.")
+        st.markdown(t("sequences.no_pattern"))
     else:
         st.markdown(
-            f"**Pattern** `{test.pattern}` (places of 0.8 bits or more): at the window of {test.found} of {test.total} "
-            f"sequences of {label}, and of {test.others_found} of {test.others_total} others "
-            f"(Fisher's exact test, one-sided: p = {test.p_value:.2g})."
+            t(
+                "sequences.pattern",
+                pattern=test.pattern,
+                found=test.found,
+                total=test.total,
+                label=label,
+                others_found=test.others_found,
+                others_total=test.others_total,
+                p=f"{test.p_value:.2g}",
+            )
         )
     starts = [site.start + 1 for site in motif.sites]
     st.caption(
-        f"Each sequence gives the window that receives most; they may shift by up to {FLANK} letters onto each other. "
-        f"They start between letters {min(starts)} and {max(starts)}. Heights have the small-sample correction. "
-        f"Classes are {'those of the headers' if found.labelled else 'predicted, as not every header names one'}. "
-        "The p-value is not corrected for reading the pattern off the same windows, nor for the heads one may try."
+        t("sequences.motif_note", flank=FLANK, first=min(starts), last=max(starts))
+        + " "
+        + t("sequences.classes_known" if found.labelled else "sequences.classes_predicted")
     )
-    st.download_button("Motif (MEME text)", lambda: motif.meme(stem), f"{stem}.meme", "text/plain", on_click="ignore")
+    st.download_button(
+        t("sequences.download_motif"), lambda: motif.meme(stem), f"{stem}.meme", "text/plain", on_click="ignore"
+    )

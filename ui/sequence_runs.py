@@ -4,16 +4,22 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import streamlit as st
+from jaxtyping import Float
 
 from transformer.attribution import Gradients, Mutations, integrated_gradients, mutations
 from transformer.checkpoint.folder import Checkpoint
 from transformer.classify import Classification, classify
+from transformer.figures.windows import window_picture
+from transformer.folding import received
+from transformer.record import Picture
 from transformer.sequence_sets import SequenceSet, read_set
 from transformer.tokens.fasta import fasta_of
 from ui import cached
+from ui.texts import t
 
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
@@ -23,12 +29,70 @@ Value = TypeVar("Value")
 
 def classification(name: str, text: str) -> Classification:
     """A sequence's run; it runs once, whatever is looked at."""
-    return _classification(name, cached.revision(name), text)
+    with st.spinner(t("sequences.reading"), show_time=True):
+        return _classification(name, cached.revision(name), text)
 
 
-@st.cache_resource(max_entries=64, show_spinner="Reading the sequence …")
+@st.cache_resource(max_entries=64, show_spinner=False)
 def _classification(name: str, revision: int, text: str) -> Classification:  # noqa: ARG001  (part of the cache key)
     return classify(cached.checkpoint(name), text)
+
+
+def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    return _thumbnails(*_of(run), sites, size, run)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _thumbnails(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    sites: tuple[str, ...],
+    size: int,
+    _run: Classification,
+) -> Float[np.ndarray, "layer head row column"]:
+    maps = [_run.record[site] for site in sites]
+    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+
+
+def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
+    """What each window receives from each head of a site; computed once a run."""
+    return _received(*_of(run), site, run)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _received(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    site: str,
+    _run: Classification,
+) -> Float[np.ndarray, "head window"]:
+    attention = _run.record[site]
+    return np.array([received(attention, head) for head in range(attention.n_heads)])
+
+
+def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
+    """One head over windows, or the mean of all; computed once a run."""
+    return _windows(*_of(run), site, head, run)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _windows(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    site: str,
+    head: int | Literal["mean"],
+    _run: Classification,
+) -> Picture:
+    return window_picture(_run.record[site], head)
+
+
+def _of(run: Classification) -> tuple[str, int, str]:
+    """What tells this run from all others, in plain values."""
+    return run.checkpoint, cached.revision(run.checkpoint), run.letters.text
 
 
 def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
@@ -42,7 +106,7 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
         )
 
     key = ("effects", name, cached.revision(name), run.letters.text, target)
-    return _with_progress(key, "Changing every letter …", compute)
+    return _with_progress(key, t("sequences.changing"), compute)
 
 
 def example_set(checkpoint: Checkpoint) -> bytes:
@@ -56,7 +120,7 @@ def sequence_set(name: str, fasta: bytes) -> SequenceSet:
     key = ("set", name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
     return _with_progress(
         key,
-        "Reading the set …",
+        t("sequences.set_reading"),
         lambda progress: read_set(cached.checkpoint(name), fasta_of(fasta), progress),
     )
 

@@ -10,7 +10,7 @@ import torch
 from transformer.axes import Axis
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
-from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, sequence_tracks
+from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
 from transformer.figures.windows import LARGEST, window_heatmap, window_picture
 from transformer.layers.masks import Mask
 from transformer.record import AttentionMap
@@ -58,6 +58,21 @@ def test_long_sequences_are_numbered():
     figure = sequence_tracks(Tracks("A" * n, (3,), np.ones((1, n)), "EI"))
     assert figure.layout.xaxis.ticktext == ("1", "50", "100")
     assert figure.data[0].customdata[120] == "A 121"
+
+
+def test_names_of_spans_that_touch_stand_apart():
+    figure = sequence_tracks(_tracks(spans=(Span(2, 4, "donor"), Span(0, 2, "acceptor"))))
+    notes = {note.text: note for note in figure.layout.annotations}
+    assert (notes["donor"].xanchor, notes["donor"].x) == ("left", 1.5)
+    assert (notes["acceptor"].xanchor, notes["acceptor"].x) == ("right", 1.5)
+
+
+def test_tracks_speak_the_words_that_they_are_given():
+    words = TrackWords("Aufmerksamkeit", "Mutationen {name}", "Gradienten {name}", "Fenster {width}", "Buchstabe")
+    figure = sequence_tracks(_tracks(), words=words)
+    assert {"Aufmerksamkeit", "Mutationen EI", "Gradienten EI"} <= {note.text for note in figure.layout.annotations}
+    assert figure.data[0].name == "Fenster 3"
+    assert figure.layout.xaxis.title.text == "Buchstabe"
 
 
 def test_a_track_of_another_length_is_refused():

@@ -16,7 +16,7 @@ from transformer.attribution import mutations
 from transformer.checkpoint.folder import save_folder
 from transformer.classify import classify
 from transformer.models.kmer import KmerClassifier
-from ui import cached, sequence_runs
+from ui import cached, sequence_file, sequence_runs
 from ui.components.blob import unpack
 
 PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
@@ -117,17 +117,46 @@ def test_the_address_holds_the_choice() -> None:
     assert "encoder.1.self, head 2" in " ".join(part.value for part in at.markdown)
 
 
-@pytest.mark.parametrize("view", ["Windows", "Head view"])
+@pytest.mark.parametrize("view", ["windows", "heads"])
 @pytest.mark.parametrize("layer", ["0", "pooling"])
 def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None:
-    at = fine(page(**{"sequence-view": view, "layer": layer, "head": "1"}))
-    if view == "Windows":
+    at = fine(page(view=view, layer=layer, head="1"))
+    if view == "windows":
         run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
         site = "pooling" if layer == "pooling" else "encoder.0.self"
         heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
         np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
     else:
         assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
+
+
+def test_another_checkpoint_brings_its_own_example_but_keeps_what_was_typed(tmp_path: Path) -> None:
+    other = sequence_checkpoint(seed=1)
+    save_folder(tmp_path / "wide", "kmer", other.model, task=other.task, examples=(">other N\nGGGGGCCCCC",))
+    at = fine(page())
+    fine(at.selectbox(key="model").set_value("wide").run())
+    assert at.text_area(key="sequence").value == ">other N\nGGGGGCCCCC"
+    at.text_area(key="sequence").set_value("ACGTACGTTT")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    fine(at.selectbox(key="model").set_value("small").run())
+    assert at.text_area(key="sequence").value == "ACGTACGTTT"
+
+
+def test_the_address_holds_what_can_be_run_and_nothing_longer() -> None:
+    at = page()
+    for text, held in (("ACGT" * 1_000, True), ("A" * 100_000, False)):
+        at.text_area(key="sequence").set_value(text)
+        at.button(key="FormSubmitter:sequence-form-Run").click().run()
+        assert ("sequence" in at.query_params) is held
+
+
+def test_every_text_has_its_chinese() -> None:
+    at = fine(page(lang="zh"))
+    assert at.title[0].value == "序列"
+    assert "概率" in at.subheader[0].value
+    titles = [note["text"] for note in chart(at)["layout"]["annotations"]]
+    assert any("突变" in title for title in titles)
+    assert "信息量" in chart(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
 
 
 def test_an_example_is_one_click_away() -> None:
@@ -141,8 +170,8 @@ def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
     assert "at most 512 letters" in at.info[0].value
     assert passes == [1, 1]
     assert [trace["type"] for trace in chart(at)["data"]] == ["bar", "bar"]
-    assert fine(page(**{"sequence": "ACGTT" * 120, "sequence-view": "Windows"}))
-    assert "too many for lines" in fine(page(**{"sequence": "ACGTT" * 120, "sequence-view": "Head view"})).info[0].value
+    assert fine(page(sequence="ACGTT" * 120, view="windows"))
+    assert "too many for lines" in fine(page(sequence="ACGTT" * 120, view="heads")).info[0].value
 
 
 @pytest.mark.parametrize(
@@ -171,7 +200,7 @@ def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
 
 
 def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
-    at = fine(page(read="A file"))
+    at = fine(page(read="file"))
     assert "Choose a FASTA file" in at.info[0].value
     content = gzip.compress(b">one\nACGTACGT\n>bad\nAC!GTAC\n>three\nGGGTTTACG\n")
     fine(at.file_uploader(key="fasta").upload("some.fa.gz", content).run())
@@ -183,14 +212,40 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
     assert "All 3 records" in " ".join(caption.value for caption in at.caption)
 
 
+def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint) -> None:
+    records = b">s\nACGTACGT\n" * 5
+    job = sequence_file.Job.of("small", shipped, records)
+    job.advance(0.0)
+    assert (len(job.found), job.total, job.done) == (1, 5, False)
+    job.cancel()
+    assert job.done
+    assert "1 of 5" in job.note
+
+
+def test_a_file_of_too_many_records_says_how_many_were_read(
+    shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence_file, "MAX_RECORDS", 3)
+    job = sequence_file.Job.of("small", shipped, b">a\nACGTACGT\n" * 4)
+    job.advance(60.0)
+    assert job.done
+    assert "first 3 records" in job.note
+
+
+def test_a_file_without_a_sequence_says_so() -> None:
+    at = fine(page(read="file"))
+    fine(at.file_uploader(key="fasta").upload("none.fa", b"; nothing\n").run())
+    assert "no sequence" in " ".join(caption.value for caption in at.caption)
+
+
 def test_a_broken_file_says_so() -> None:
-    at = fine(page(read="A file"))
+    at = fine(page(read="file"))
     fine(at.file_uploader(key="fasta").upload("some.gz", gzip.compress(b">a\nACGTACGT\n")[:-9]).run())
     assert "gzip file is broken" in " ".join(caption.value for caption in at.caption)
 
 
 def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
-    at = fine(page(read="Motifs"))
+    at = fine(page(read="motifs"))
     found = sequence_runs.sequence_set("small", SET.encode())
     site, head = found.clearest(0, 3)
     expected = found.motif(0, site, head, 3)
@@ -203,7 +258,7 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
 
 
 def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
-    at = page(read="Motifs")
+    at = page(read="motifs")
     at.segmented_control(key="class").set_value("IE").run()
     assert not at.exception
     assert "No sequence of this class" in at.warning[0].value

@@ -26,6 +26,8 @@ def logo(
     places: Sequence[str],
     *,
     title: str = "",
+    place_title: str = "place in the window (- and + are letters beside it)",
+    bits_title: str = "information (bits)",
     dark: bool = False,
 ) -> go.Figure:
     """The logo of a motif: `heights[i, p]` bits of letter i at place p; `places` name the columns.
@@ -64,9 +66,9 @@ def logo(
         margin=dict(l=56, r=12, t=44 if title else 16, b=48),
         xaxis=dict(
             range=[-0.55, len(places) - 0.45], tickvals=list(range(len(places))), ticktext=list(places),
-            showgrid=False, fixedrange=True, title="place in the window (- and + are letters beside it)",
+            showgrid=False, fixedrange=True, title=place_title,
         ),
-        yaxis=dict(range=[0, most], title="information (bits)", fixedrange=True),
+        yaxis=dict(range=[0, most], title=bits_title, fixedrange=True),
     )  # fmt: skip
     return figure
 

@@ -30,6 +30,17 @@ class Span:
     name: str
 
 
+@dataclass(frozen=True)
+class TrackWords:
+    """What the tracks are called; `width` and `name` stand for a window's width and the class."""
+
+    attention: str = "Attention received, in even shares"
+    mutations: str = "Mutations: change of the log-odds of {name}, nats"
+    gradients: str = "Integrated gradients: part in the log-odds of {name}, nats"
+    windows: str = "windows of {width}"
+    letter: str = "letter"
+
+
 @dataclass(frozen=True, eq=False)
 class Tracks:
     """What is drawn over the letters of `text`.
@@ -49,7 +60,7 @@ class Tracks:
     spans: tuple[Span, ...] = ()
 
 
-def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
+def sequence_tracks(tracks: Tracks, *, words: TrackWords = TrackWords(), dark: bool = False) -> go.Figure:
     """Attention received, the effect of every mutation, and integrated gradients, one above the other.
 
     The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does.
@@ -65,35 +76,37 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     colours = theme(dark)
     rows = ["attention"]
     rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
-    figure = go.Figure(layout=_layout(tracks, rows, dark))
+    figure = go.Figure(layout=_layout(tracks, rows, words, dark))
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
-    _add_attention(figure, tracks, names, colours)
+    _add_attention(figure, tracks, names, words, colours)
     if tracks.change is not None:
         _add_mutations(figure, tracks, names, tracks.change, _axis(rows, "mutations"), colours)
     if tracks.contribution is not None:
         _add_gradients(figure, tracks.contribution, names, _axis(rows, "gradients"), colours)
-    for span in tracks.spans:
+    for i, span in enumerate(tracks.spans):
         figure.add_shape(
             type="rect", xref="x", yref="paper", x0=span.start - 0.5, x1=span.stop - 0.5, y0=0, y1=1,
             line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
         )  # fmt: skip
+        side, edge = _beside(tracks.spans, i)
         figure.add_annotation(
-            text=span.name, xref="x", yref="paper", x=(span.start + span.stop - 1) / 2, y=1, yanchor="bottom",
+            text=span.name, xref="x", yref="paper", x=edge, xanchor=side, y=1, yanchor="bottom",
             showarrow=False, font=dict(color=colours.chosen),
         )  # fmt: skip
     return figure
 
 
-def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], colours: Theme) -> None:
+def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], words: TrackWords, colours: Theme) -> None:
     for i, (width, values) in enumerate(zip(tracks.widths, tracks.attention, strict=True)):
+        windows = words.windows.format(width=width)
         figure.add_trace(
             go.Bar(
                 x=np.arange(len(values)),
                 y=values,
                 customdata=names,
-                name=f"windows of {width}",
+                name=windows,
                 marker=dict(color=_WIDTH_COLOURS[i % len(_WIDTH_COLOURS)], line=dict(width=0)),
-                hovertemplate=f"%{{customdata}}<br>windows of {width}: %{{y:.3f}} of the even share<extra></extra>",
+                hovertemplate=f"%{{customdata}}<br>{windows}: %{{y:.3f}}<extra></extra>",
             )
         )
     figure.add_shape(
@@ -159,17 +172,27 @@ def _add_gradients(
     )
 
 
+def _beside(spans: Sequence[Span], which: int) -> tuple[str, float]:
+    """Where a span's name is anchored, and at which letter: away from the span that touches it, so both can be read."""
+    span = spans[which]
+    if any(other.start == span.stop for other in spans):
+        return "right", span.stop - 0.5
+    if any(other.stop == span.start for other in spans):
+        return "left", span.start - 0.5
+    return "center", (span.start + span.stop - 1) / 2
+
+
 def _axis(rows: Sequence[str], row: str) -> str:
     return f"y{rows.index(row) + 1}"
 
 
-def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
+def _layout(tracks: Tracks, rows: Sequence[str], words: TrackWords, dark: bool) -> dict[str, Any]:
     """Tracks from top to bottom, with one axis of letters below them all."""
     gap, total = 46, sum(_ROW[row] for row in rows) + 46 * (len(rows) - 1)
     titles = {
-        "attention": "Attention received, in even shares",
-        "mutations": f"Mutations: change of the log-odds of {tracks.label}, nats",
-        "gradients": f"Integrated gradients: part in the log-odds of {tracks.label}, nats",
+        "attention": words.attention,
+        "mutations": words.mutations.format(name=tracks.label),
+        "gradients": words.gradients.format(name=tracks.label),
     }
     layout: dict[str, Any] = dict(
         template=template(dark),
@@ -208,15 +231,15 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
             )
         )
         top -= _ROW[row] + gap
-    layout["xaxis"] = _letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y")
+    layout["xaxis"] = _letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y", words.letter)
     return layout
 
 
-def _letters_axis(text: str, anchor: str) -> dict[str, Any]:
-    axis: dict[str, Any] = dict(range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title="letter")
+def _letters_axis(text: str, anchor: str, title: str) -> dict[str, Any]:
+    axis: dict[str, Any] = dict(range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=title)
     if len(text) > NAMED_LETTERS:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
         places = [0, *range(step - 1, len(text), step)]
         return axis | dict(tickvals=places, ticktext=[str(i + 1) for i in places])
     shown = [f"{letter}<br>{i + 1}" if i == 0 or (i + 1) % 10 == 0 else letter for i, letter in enumerate(text)]
-    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=11))
+    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))
