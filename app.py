@@ -8,8 +8,8 @@ st.set_page_config(page_title="Attention Atlas", page_icon="ui/icon.png", layout
 language_choice()
 st.navigation(
     {
-        "See attention": [
-            st.Page("pages/translate.py", title="Translate", icon=":material/translate:", default=True),
+        t("translate.section"): [
+            st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
             st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
         ],
         t("checkpoints.section"): [

@@ -7,11 +7,10 @@ import streamlit as st
 from transformer.errors import AttentionAtlasError
 from transformer.measures import strongest_head
 from ui import cached, controls, frame, translate_views
+from ui.address import tabs
+from ui.texts import in_language, t
 
-frame.heading(
-    "Translate",
-    "A trained encoder-decoder at work: what each head of each layer looks at, for every word it writes.",
-)
+frame.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice("seq2seq", "recurrent")
 if name is None:
     st.stop()
@@ -38,16 +37,18 @@ overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     translate_views.all_heads_panel(shown.record, choice)
 panels: dict[str, Callable[[], None]] = {
-    "Heatmap": lambda: translate_views.heatmap_panel(shown.record, choice),
-    "Head view": lambda: translate_views.head_view_panel(shown.record, choice),
-    "Step by step": lambda: translate_views.steps_panel(shown, choice),
-    "Beams": lambda: translate_views.beams_panel(shown, checkpoint),
-    "Downloads": lambda: translate_views.downloads_panel(shown, choice),
+    "heatmap": lambda: translate_views.heatmap_panel(shown.record, choice),
+    "head_view": lambda: translate_views.head_view_panel(shown.record, choice),
+    "steps": lambda: translate_views.steps_panel(shown, choice),
+    "beams": lambda: translate_views.beams_panel(shown, checkpoint),
+    "downloads": lambda: translate_views.downloads_panel(shown, choice),
 }
 with detail:
-    for tab, panel in zip(
-        st.tabs(list(panels), key="view", on_change="rerun", bind="query-params"), panels.values(), strict=True
-    ):
-        if tab.open:
-            with tab:
-                panel()
+    opened, place = tabs(
+        list(panels),
+        key="view",
+        text=lambda view: t(f"translate.view_{view}"),
+        old={in_language("en", f"translate.view_{view}"): view for view in panels},
+    )
+    with place:
+        panels[opened]()

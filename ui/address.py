@@ -4,10 +4,11 @@ A control takes its first value from the address, if the value is one that it co
 differs from its default. "Try this" sets controls by their key in the session's state.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 Width = int | Literal["stretch"]
 
@@ -20,23 +21,44 @@ def choice(
     text: Callable[[str], str],
     default: str | None = None,
     form: Literal["segments", "list"] = "segments",
-    width: int = 180,
+    width: Width = 180,
     bare: bool = False,
+    old: Mapping[str, str] | None = None,
+    help: str | None = None,  # noqa: A002  (as the controls of Streamlit call it)
 ) -> str:
     """One of `options`, shown as `text` says; `default` is the first one.
 
-    `width` is that of a list, in pixels; `bare` keeps the label for screen readers alone.
+    `width` is that of a list; `bare` keeps the label for screen readers alone. `old` leads from words that older
+    addresses hold to options.
     """
     first = options[0] if default is None else default
-    _seed(key, first, lambda value: value if value in options else None)
+    known = {**(old or {}), **{option: option for option in options}}
+    shown = {option: text(option) for option in options}  # in this run's language, whoever asks later
+    _seed(key, first, lambda value: known.get(value) if known.get(value) in options else None)
     if form == "segments":
         chosen = st.segmented_control(
-            label, options, required=True, format_func=text, key=key,
+            label, options, required=True, format_func=shown.__getitem__, key=key, help=help,
             label_visibility="collapsed" if bare else "visible",
         )  # fmt: skip
     else:
-        chosen = st.selectbox(label, options, format_func=text, key=key, width=width)
+        chosen = st.selectbox(label, options, format_func=shown.__getitem__, key=key, width=width, help=help)
     return _written(key, chosen, first)
+
+
+def tabs(
+    options: Sequence[str], *, key: str, text: Callable[[str], str], old: Mapping[str, str] | None = None
+) -> tuple[str, DeltaGenerator]:
+    """Which of the tabs is open (at first the first one), and the place for what it shows; the others stay empty.
+
+    `old` leads from words that older addresses hold to options.
+    """
+    labels = {text(option): option for option in options}
+    known = {**(old or {}), **{option: option for option in options}}
+    here = labels.get(st.session_state.get(key, ""))  # None before the first run, and after a change of language
+    opened = here or known.get(st.query_params.get(key, ""), options[0])
+    st.session_state[key] = text(opened)
+    places = dict(zip(options, st.tabs(list(labels), key=key, on_change="rerun"), strict=True))
+    return _written(key, opened, options[0]), places[opened]
 
 
 def whole(label: str, low: int, high: int, default: int, *, key: str, width: Width = "stretch") -> int:

@@ -11,13 +11,15 @@ from transformer.errors import AttentionAtlasError
 from transformer.measures import has_kind, sites_of
 from transformer.run import MAX_CHARACTERS
 from ui import cached
+from ui.address import choice
+from ui.texts import error_text, in_language, language, t
 
 KINDS = {
     "decoder.cross": "Cross",
     "decoder.self": "Decoder self",
     "encoder.self": "Encoder self",
 }
-"""Which attention is looked at, by the first and last part of its site names."""
+"""Which attention is looked at, by the first and last part of its site names; older addresses hold the words."""
 
 MEAN: Final = "mean"
 """The head average, where a head is chosen."""
@@ -48,50 +50,50 @@ def checkpoint_choice(*architectures: str) -> str | None:
     """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
     names = cached.checkpoint_names(*architectures)
     if not names:
-        st.error(
-            f"No checkpoint of a {' or '.join(architectures)} model lies in {cached.CHECKPOINTS.name}/: train one with "
-            "`python -m transformer train`, or restore the folder."
-        )
+        kinds = t("translate.or").join(architectures)
+        st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))
         return None
-    return st.sidebar.selectbox("Checkpoint", names, key="model", bind="query-params")
+    return st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
 
 
 def request(examples: Sequence[str], longest_input: int) -> Request:
     """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
     with st.form("request", border=False):
         text = st.text_area(
-            f"Sentence (at most {longest_input} tokens, {MAX_CHARACTERS:,} characters)",
+            t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
             value=examples[0] if examples else "",
             key="text",
             height=92,
             bind="query-params",
-            help="Press Run, or Ctrl+Enter.",
+            help=t("translate.sentence_help"),
         )
         with st.container(horizontal=True, gap="small"):
-            st.form_submit_button("Run", type="primary", icon=":material/play_arrow:")
-            with st.popover("Decoding", icon=":material/tune:"):
-                beam = st.slider("Beam width", 1, 8, 5, key="beam", bind="query-params", help="1 is greedy decoding.")
+            st.form_submit_button(t("translate.run"), type="primary", icon=":material/play_arrow:")
+            with st.popover(t("translate.decoding"), icon=":material/tune:"):
+                beam = st.slider(
+                    t("translate.beam"), 1, 8, 5, key="beam", bind="query-params", help=t("translate.beam_help")
+                )
                 penalty = st.slider(
-                    "Length penalty",
+                    t("translate.penalty"),
                     0.0,
                     2.0,
                     1.0,
                     0.1,
                     key="penalty",
                     bind="query-params",
-                    help="Hypotheses are compared by log-probability / length ^ penalty. 0 favours short ones.",
+                    help=t("translate.penalty_help"),
                 )
-                longest = st.slider("Longest output (tokens)", 5, 200, 100, 5, key="longest", bind="query-params")
+                longest = st.slider(t("translate.longest"), 5, 200, 100, 5, key="longest", bind="query-params")
                 forced = st.text_input(
-                    "Force this target",
+                    t("translate.force"),
                     key="force",
                     bind="query-params",
-                    placeholder="Optional: a translation of your own",
-                    help="The model reads your translation instead of its own, and says how likely each token is.",
+                    placeholder=t("translate.force_hint"),
+                    help=t("translate.force_help"),
                 )
     if examples:
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
-            st.caption("Examples", width="content")
+            st.caption(t("translate.examples"), width="content")
             for i, example in enumerate(examples, 1):
                 st.button(str(i), key=f"example-{i}", help=example, on_click=_take_example, args=(example,))
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
@@ -102,18 +104,16 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
     available = [kind for kind in KINDS if has_kind(record, kind)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        kind = st.segmented_control(
-            "Attention",
+        kind = choice(
+            t("translate.attention"),
             available,
-            default=available[0],
-            required=True,
-            format_func=KINDS.__getitem__,
             key="kind",
-            bind="query-params",
+            text=lambda kind: t(f"translate.kind_{kind}"),
+            old={name: kind for kind, name in KINDS.items()},
         )
         layers = len(sites_of(record, kind))
         layer = st.segmented_control(
-            "Layer",
+            t("translate.layer"),
             range(layers),
             default=min(default[0], layers - 1),
             required=True,
@@ -123,27 +123,26 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
         site = sites_of(record, kind)[layer]
         attention = record[site]
         heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
-        head = st.segmented_control(
-            "Head",
+        head = choice(
+            t("translate.head"),
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
-            required=True,
             key="head",
-            bind="query-params",
+            text=lambda head: t("translate.mean") if head == MEAN else head,
         )
         words = st.toggle(
-            "Whole words",
+            t("translate.words"),
             value=True,
             key="words",
             bind="query-params",
-            help="Merges subword pieces: weights are summed over the keys of a word and averaged over its queries.",
+            help=t("translate.words_help"),
         )
         special = st.toggle(
-            "Special tokens",
+            t("translate.special"),
             value=True,
             key="special",
             bind="query-params",
-            help="Shows start and end marks. Without them, rows no longer sum to 1.",
+            help=t("translate.special_help"),
         )
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
@@ -157,31 +156,46 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
     complete = [node.id for node in tree.hypotheses()]
     others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
 
-    def name(node: int) -> str:
-        found = tree.nodes[node]
-        text = texts[node]
+    def name(node: int, code: str) -> str:
+        found, text = tree.nodes[node], texts[node]
         if node in complete:
-            return f"{complete.index(node) + 1}. {text} (score {found.score:.2f})"
-        return f"{found.fate} at step {found.step}: {text} …"
+            place = complete.index(node) + 1
+            return in_language(code, "translate.hypothesis_complete", place=place, text=text, score=found.score)
+        fate = in_language(code, f"translate.fate_{found.fate}")
+        return in_language(code, "translate.hypothesis_left", fate=fate, step=found.step, text=text)
 
-    return st.selectbox(
-        f"Hypothesis ({len(complete)} complete, {len(others)} left behind)",
-        [*complete, *others],
-        format_func=name,
+    _forget_node((best.checkpoint, best.input, options))
+    every = [*complete, *others]
+    chosen = choice(
+        t("translate.hypothesis", complete=len(complete), others=len(others)),
+        [str(node) for node in every],
         key="node",
-        bind="query-params",
-        help="The beam's best is shown first. Any other, finished or pruned, shows its own attention.",
+        form="list",
+        width="stretch",
+        text=lambda node: name(int(node), language()),
+        old={name(node, "en"): str(node) for node in every},
+        help=t("translate.hypothesis_help"),
     )
+    return int(chosen)
+
+
+def _forget_node(asked: tuple[str, str, DecodingOptions]) -> None:
+    """A hypothesis is known by its place in one tree: another tree starts with its best again."""
+    if st.session_state.get("node of", asked) != asked:
+        st.session_state.pop("node", None)
+        if "node" in st.query_params:
+            del st.query_params["node"]
+    st.session_state["node of"] = asked
 
 
 def explain(error: AttentionAtlasError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost."""
-    st.warning(sentence(str(error)), icon=":material/info:")
+    st.warning(sentence(error_text(str(error))), icon=":material/info:")
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}."
+    """`text` with a capital and a full stop, as the reader's language has it."""
+    return f"{text[:1].upper()}{text[1:]}{t('lessons.full_stop')}"
 
 
 def _take_example(example: str) -> None:

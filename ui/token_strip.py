@@ -7,6 +7,7 @@ import streamlit as st
 
 from transformer.axes import WORD_START
 from transformer.run import Step
+from ui.texts import t
 
 RUNNERS_UP = 5
 """How many candidates the hover shows."""
@@ -47,7 +48,7 @@ def _token(step: Step) -> str:
     return (
         f'<span class="token" tabindex="0"><b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>'
         f'<i class="bar" style="width:{100 * step.probability:.0f}%"></i>'
-        f'<span class="others" role="tooltip">Likeliest here{rows}</span></span>'
+        f'<span class="others" role="tooltip">{escape(t("translate.likeliest"))}{rows}</span></span>'
     )
 
 

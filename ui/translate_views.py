@@ -17,7 +17,8 @@ from transformer.record import Picture
 from ui import selection_state
 from ui.components import HeadViewEvent, Picked, all_heads, head_view
 from ui.components.all_heads import LARGEST_SIDE
-from ui.controls import KINDS, MEAN, Selection, sentence
+from ui.controls import MEAN, Selection, sentence
+from ui.texts import t
 from ui.token_strip import token_strip
 
 IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
@@ -26,14 +27,11 @@ IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 
 def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
     """What was written, token by token, and how likely it was."""
-    what = "Forced target" if shown.tree is None else ("Translation" if shown.node == best.node else "Hypothesis")
-    st.subheader(f"{what} ({languages[1]})", anchor=False)
+    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
+    st.subheader(t("translate.what_in", what=t(f"translate.what_{what}"), language=languages[1]), anchor=False)
     st.text(shown.text)
     token_strip(shown.steps)
-    st.caption(
-        f"{len(shown.steps)} tokens, log-probability {shown.log_prob:.2f} nats. "
-        "Under each token its probability; hover or tab to it for the likeliest tokens at that place."
-    )
+    st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
 
 
 def all_heads_panel(record: Record, choice: Selection) -> None:
@@ -46,7 +44,8 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
         ]
         for attention in layers
     ]
-    st.markdown(f"**All heads** · {KINDS[choice.kind]} attention", help="A row is a layer (L), a column a head (H).")
+    kind = t("translate.kind_of", kind=t(f"translate.kind_{choice.kind}"))
+    st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
     all_heads(
         np.array([[picture.values for picture in row] for row in pictures]),
         pictures[0][0].visible,
@@ -62,20 +61,20 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
     """One head, large."""
     relative, scores, camera = st.columns(3, vertical_alignment="center")
     is_relative = relative.toggle(
-        "Relative scale",
+        t("translate.relative"),
         key="relative",
         bind="query-params",
-        help="Scales colours to the largest weight of this map instead of 0 to 1; the colour bar says so.",
+        help=t("translate.relative_help"),
     )
     show_scores = scores.toggle(
-        "Scores before the mask",
+        t("translate.scores"),
         key="scores",
         bind="query-params",
         disabled=choice.head == MEAN,
-        help="Scaled dot products, which the mask and the softmax turn into weights. Shown in pieces, for one head.",
+        help=t("translate.scores_help"),
     )
     image = camera.segmented_control(
-        "Camera saves",
+        t("translate.camera"),
         IMAGES,
         default=IMAGES[0],
         required=True,
@@ -83,7 +82,7 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
         bind="query-params",
         format_func=str.upper,
         label_visibility="collapsed",
-        help="What the camera button above the heatmap saves.",
+        help=t("translate.camera_help"),
     )
     picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
     pair = selection_state.pair(picture)
@@ -96,18 +95,16 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
         selection_mode="points",
         config=plot_config(_stem(choice, picture), image),
     )
-    st.caption(
-        f"Rows are queries ({picture.queries.name}), columns are keys ({picture.keys.name}). "
-        + ("Each row sums to 1 over the keys. " if not picture.notes else f"{sentence('; '.join(picture.notes))} ")
-        + "Click a cell to mark its pair everywhere."
-    )
+    said = sentence("; ".join(picture.notes)) if picture.notes else t("translate.sums")
+    axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
+    st.caption(f"{axes} {said} {t('translate.click_cell')}")
     _pair_panel(record, choice, picture, pair)
 
 
 def head_view_panel(record: Record, choice: Selection) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
     threshold = st.slider(
-        "Hide lines below this weight",
+        t("translate.threshold"),
         0.0,
         0.5,
         0.05,
@@ -124,10 +121,10 @@ def head_view_panel(record: Record, choice: Selection) -> None:
         first.visible,
         list(first.queries.texts),
         list(first.keys.texts),
-        heads=[f"head {head}" for head in range(attention.n_heads)],
+        heads=[t("translate.head_name", head=head) for head in range(attention.n_heads)],
         active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
-        query_title=f"query: {first.queries.name}",
-        key_title=f"key: {first.keys.name}",
+        query_title=t("translate.query_title", name=first.queries.name),
+        key_title=t("translate.key_title", name=first.keys.name),
         selected_pair=pair,
         threshold=threshold,
         on_event=_select_from_head_view,
@@ -141,8 +138,8 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     last = len(shown.steps) - 1
     if st.session_state.get("step", 0) > last:
         st.session_state["step"] = 0
-    step = st.slider("Output step", 0, last, 0, key="step", bind="query-params") if last else 0
-    st.markdown(f"Step {step} of {last} writes")
+    step = st.slider(t("translate.step"), 0, last, 0, key="step", bind="query-params") if last else 0
+    st.markdown(t("translate.step_writes", step=step, last=last))
     token_strip([shown.steps[step]])
     st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
     for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
@@ -157,7 +154,7 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
     tokenizer = checkpoint.writer
     if shown.tree is None or tokenizer is None:
-        st.info("A forced target has no beam. Clear “Force this target” and run again to see the search.")
+        st.info(t("translate.no_beam"))
         return
     st.plotly_chart(
         beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=_dark()),
@@ -166,35 +163,29 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
         selection_mode="points",
         config=PLOT_CONFIG,
     )
-    st.caption(
-        "Every hypothesis that the search considered: each step keeps the best ones and prunes the rest. "
-        "Click one to see its own attention in every view; “Hypothesis” above leads back to the best."
-    )
+    st.caption(t("translate.beams_look"))
 
 
 def downloads_panel(shown: Translation | Look, choice: Selection) -> None:
     """The numbers and pictures, to take away."""
     picture = _picture(shown.record, choice)
     stem = _stem(choice, picture)
-    st.download_button("This matrix (CSV)", lambda: csv(picture), f"{stem}.csv", "text/csv", on_click="ignore")
+    st.download_button(t("translate.download_csv"), lambda: csv(picture), f"{stem}.csv", "text/csv", on_click="ignore")
     st.download_button(
-        "The whole record (NPZ)",
+        t("translate.download_npz"),
         shown.record.npz,
         f"{shown.checkpoint.replace('/', '-')}-record.npz",
         "application/octet-stream",
         on_click="ignore",
     )
     st.download_button(
-        "This heatmap as a page that works offline (HTML)",
+        t("translate.download_html"),
         lambda: html(heatmap(picture)),
         f"{stem}.html",
         "text/html",
         on_click="ignore",
     )
-    st.caption(
-        "PNG and SVG: the camera button above the heatmap, and the buttons in All heads and Head view. "
-        "CSV rows are queries, columns are keys, an empty cell is masked. NPZ holds every site (head, query, key)."
-    )
+    st.caption(t("translate.downloads_note"))
 
 
 def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
@@ -206,16 +197,16 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
         [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
         for layer in layers
     ]
-    heads = [f"head {i}" for i in range(layers[0].n_heads)]
-    st.markdown("**Marked pair, in every head of this kind**")
-    st.text(f"{picture.queries.labels[query]}  looks at  {picture.keys.labels[key]}")
+    heads = [t("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+    st.markdown(f"**{t('translate.marked')}**")
+    st.text(t("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
     st.dataframe(
-        pd.DataFrame(weights, index=[f"layer {i}" for i in range(len(layers))], columns=heads),
+        pd.DataFrame(weights, index=[t("translate.layer_name", layer=i) for i in range(len(layers))], columns=heads),
         column_config={
             name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
         },
     )
-    st.button("Unmark", on_click=selection_state.forget_pair, key="unmark")
+    st.button(t("translate.unmark"), on_click=selection_state.forget_pair, key="unmark")
 
 
 def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
@@ -238,7 +229,7 @@ def _select_from_head_view(event: HeadViewEvent) -> None:
 
 def _select_from_tree() -> None:
     for point in st.session_state["tree"].selection.points[:1]:
-        st.session_state["node"] = int(point["customdata"])
+        st.session_state["node"] = str(int(point["customdata"]))
 
 
 def _stem(choice: Selection, picture: Picture) -> str:

@@ -1,6 +1,7 @@
 """The Translate page: first paint, every control, empty and hostile input; looking never runs the model."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ui import cached
 APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
 SENTENCE = "Three dogs are running through the snow."
+CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def opened(**address: str) -> AppTest:
@@ -24,6 +26,11 @@ def opened(**address: str) -> AppTest:
     page.run()
     assert not page.exception
     return page
+
+
+def address_of(page: AppTest) -> dict[str, str]:
+    """The page's address: one value a name."""
+    return {key: value if isinstance(value, str) else value[0] for key, value in page.query_params.items()}
 
 
 def written(page: AppTest) -> str:
@@ -129,7 +136,7 @@ def test_another_hypothesis_shows_its_own_attention() -> None:
     tree = cached.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
     second = tree.hypotheses()[1].id
-    box.set_value(second).run()
+    box.set_value(str(second)).run()
     assert not page.exception
     assert written(page) != best
     assert heatmap_values(page) != values
@@ -165,3 +172,78 @@ def test_limits_are_stated_on_the_page() -> None:
     label = opened().text_area(key="text").label
     assert f"{MAX_CHARACTERS:,} characters" in label
     assert "256 tokens" in label
+
+
+def test_the_page_follows_the_language_and_addresses_do_not() -> None:
+    page = opened(lang="zh", text=SENTENCE)
+    assert page.title[0].value == "翻译"
+    assert "运行" in [button.label for button in page.button]
+    page.button_group(key="kind").set_value("encoder.self").run()
+    page.button_group(key="head").set_value("mean").run()
+    assert not page.exception
+    assert address_of(page)["kind"] == "encoder.self"
+    assert address_of(page)["head"] == "mean"
+    for view in ("heatmap", "head_view", "steps", "beams", "downloads"):
+        tab = opened(lang="zh", text=SENTENCE, view=view)
+        texts = [part.value for part in (*tab.caption, *tab.markdown)]
+        texts += [part.label for part in (*tab.toggle, *tab.slider, *tab.selectbox, *tab.button, *tab.text_area)]
+        texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
+        assert all(CHINESE.search(text) for text in texts), texts
+
+
+def test_a_change_of_language_changes_nothing_else() -> None:
+    page = opened(text=SENTENCE, view="steps", step="3", kind="decoder.self", head="mean")
+    page.selectbox(key="node").set_value(second_node()).run()
+    before = written(page), address_of(page)
+    page.button_group(key="lang").set_value("zh").run()
+    assert not page.exception
+    after = address_of(page)
+    assert after.pop("lang") == "zh"
+    assert (written(page), after) == before
+    assert page.slider(key="step").value == 3
+    assert "步" in page.slider(key="step").label
+
+
+def second_node() -> str:
+    tree = cached.translation(NAME, SENTENCE, DecodingOptions(), None).tree
+    assert tree is not None
+    return str(tree.hypotheses()[1].id)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"view": "Head view"}, {"view": "head_view"}),
+        ({"view": "Step by step"}, {"view": "steps"}),
+        ({"kind": "Encoder self"}, {"kind": "encoder.self"}),
+        ({"kind": "Decoder self", "view": "Beams"}, {"kind": "decoder.self", "view": "beams"}),
+    ],
+)
+def test_addresses_of_before_still_open(old: dict[str, str], new: dict[str, str]) -> None:
+    page = opened(text=SENTENCE, **old)
+    assert address_of(page) == {"text": SENTENCE, **new}
+
+
+def test_a_hypothesis_by_its_words_still_opens() -> None:
+    """Older addresses hold what the list shows."""
+    page = opened(text=SENTENCE)
+    shown = page.selectbox(key="node").options[1]
+    page.selectbox(key="node").set_value(second_node()).run()
+    other = written(page)
+    assert written(opened(text=SENTENCE, node=shown)) == other
+    assert written(opened(text=SENTENCE, node=second_node())) == other
+
+
+def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
+    page = opened(text=SENTENCE, node=second_node())
+    page = asked(page, "Two men are cooking.")
+    assert written(page) == cached.translation(NAME, "Two men are cooking.", DecodingOptions(), None).text
+    assert "node" not in page.query_params
+
+
+def test_errors_are_told_in_the_readers_language() -> None:
+    page = opened(lang="zh")
+    page.text_area(key="text").set_value("   ")
+    next(button for button in page.button if button.label == "运行").click()
+    page.run()
+    assert page.warning[0].value.startswith("文本是空的")

@@ -3,9 +3,11 @@
 `t("lessons.try")` is the text in the reader's language. Each key of a file is a table with one text a language.
 """
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
+from string import Formatter
 
 import streamlit as st
 
@@ -26,9 +28,31 @@ def t(key: str, **values: object) -> str:
     Raises:
         KeyError: there is no such text; a mistake in the code, which a test finds.
     """
+    return in_language(language(), key, **values)
+
+
+def in_language(code: str, key: str, **values: object) -> str:
+    """The text called `key` in a certain language.
+
+    Raises:
+        KeyError: there is no such text or language.
+    """
     page, name = key.split(".", 1)
-    text = catalogue()[page][name][language()]
+    text = catalogue()[page][name][code]
     return text.format(**values) if values else text
+
+
+def error_text(message: str) -> str:
+    """An error's English sentence in the reader's language; as it is, where the catalogue does not have it."""
+    for name, pattern in _error_patterns():
+        if found := pattern.fullmatch(message):
+            nouns = catalogue()["errors"]
+            parts = {
+                blank: nouns[f"what_{part}"][language()] if blank == "what" and f"what_{part}" in nouns else part
+                for blank, part in found.groupdict().items()
+            }
+            return nouns[name][language()].format(**parts)
+    return message
 
 
 def language() -> str:
@@ -41,6 +65,23 @@ def language_choice() -> None:
     """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
     with st.sidebar:
         choice("Language · 语言", list(LANGUAGES), key=KEY, text=LANGUAGES.__getitem__)
+
+
+@cache
+def _error_patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Every error's name, and what its English sentence looks like with anything in its blanks."""
+    found = []
+    for name, texts in catalogue()["errors"].items():
+        blanks = set[str]()
+        pattern = ""
+        for literal, blank, _, _ in Formatter().parse(texts["en"]):
+            pattern += re.escape(literal)
+            if blank is not None:
+                pattern += f"(?P={blank})" if blank in blanks else f"(?P<{blank}>.+?)"
+                blanks.add(blank)
+        if not name.startswith("what_"):
+            found.append((name, re.compile(pattern, re.DOTALL)))
+    return found
 
 
 @cache
