@@ -247,3 +247,14 @@ def test_errors_are_told_in_the_readers_language() -> None:
     next(button for button in page.button if button.label == "运行").click()
     page.run()
     assert page.warning[0].value.startswith("文本是空的")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_marked_pair_is_told_for_every_head(lang: str) -> None:
+    page = opened(lang=lang, text=SENTENCE, pair="1-2")
+    record = cached.translation(NAME, SENTENCE, DecodingOptions(), None).record
+    weights = page.dataframe[0].value
+    assert weights.shape == (4, 4)
+    picture = record["decoder.2.cross"].picture(3, words=True)
+    assert weights.iloc[2, 3] == pytest.approx(picture.values[1, 2], abs=1e-6)
+    assert picture.keys.labels[2] in page.text[-1].value

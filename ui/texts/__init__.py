@@ -22,7 +22,7 @@ KEY = "lang"
 HERE = Path(__file__).parent
 
 
-def t(key: str, **values: object) -> str:
+def t(key: str, /, **values: object) -> str:
     """The text called `key` (`page.name`) in the reader's language, with `values` put in.
 
     Raises:
@@ -31,7 +31,7 @@ def t(key: str, **values: object) -> str:
     return in_language(language(), key, **values)
 
 
-def in_language(code: str, key: str, **values: object) -> str:
+def in_language(code: str, key: str, /, **values: object) -> str:
     """The text called `key` in a certain language.
 
     Raises:
