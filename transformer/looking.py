@@ -12,10 +12,12 @@ from transformer.capture import recording
 from transformer.checkpoint.folder import Checkpoint
 from transformer.decoding import Decodable, DecodingOptions
 from transformer.errors import CheckpointError, InputError
+from transformer.huggingface.tokenizer import HuggingFaceTokenizer
 from transformer.layers.kmers import windows
 from transformer.models.kmer import KmerClassifier
 from transformer.record import Record
 from transformer.run import MAX_CHARACTERS, Translation, guarded, translate
+from transformer.tokens.base import labels_as_typed
 
 MAX_POSITIONS = 512
 """Most tokens that an encoder is given here; a picture of more is for a notebook."""
@@ -59,7 +61,7 @@ def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = No
 
 
 def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
-    """Ids and what a person reads for each."""
+    """Ids and what a person reads for each; with the marks that a family puts around a text, where it is known."""
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
@@ -67,12 +69,12 @@ def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
         raise InputError(
             f"the text has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
         )
-    ids = tokenizer.encode(text)
-    if not ids:
+    if not tokenizer.encode(text):
         raise InputError("the text is empty: type a few tokens, divided by spaces")
+    ids = tokenizer.source_ids(text) if isinstance(tokenizer, HuggingFaceTokenizer) else tokenizer.encode(text)
     if len(ids) > MAX_POSITIONS:
         raise InputError(f"the text has {len(ids)} tokens, at most {MAX_POSITIONS} are run here: shorten it")
-    return ids, tokenizer.pieces(text)
+    return ids, labels_as_typed(tokenizer, text, ids)
 
 
 def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:

@@ -91,7 +91,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "MarianMTModel",
         SHARED | STACKS | dict(d_model=24, pad_token_id=60, eos_token_id=0, decoder_start_token_id=60),
     ),
-    "bart": ("BartForConditionalGeneration", SHARED | STACKS | dict(pad_token_id=1, forced_bos_token_id=0)),
+    "bart": ("BartForConditionalGeneration", SHARED | STACKS | dict(pad_token_id=1)),
     "t5": (
         "T5ForConditionalGeneration",
         dict(vocab_size=307, d_model=23, d_kv=7, num_heads=3, d_ff=11, num_layers=2, num_decoder_layers=3)
@@ -133,7 +133,10 @@ def write_folder(folder: Path, family: str, tokenizer: bool = True, **options: A
     class_name, usual = CONFIGS[family]
     folder.mkdir(parents=True, exist_ok=True)
     with quiet():
-        random_model(class_name, usual | options).save_pretrained(folder)
+        model = random_model(class_name, usual | options)
+        if family == "bart":
+            model.generation_config.forced_bos_token_id = 0
+        model.save_pretrained(folder)
         if tokenizer:
             TOKENIZERS[family](folder)
     return folder

@@ -150,7 +150,8 @@ def _config(
     """The sizes and marks that the house has to know; generation settings go before the config's own."""
 
     def mark(name: str) -> int:
-        value = contents.generation.get(name, getattr(settings, name, None))
+        told = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
+        value = next((value for value in told if value is not None), None)
         if isinstance(value, list):
             value = next(iter(value), None)
         return value if isinstance(value, int) else -1

@@ -72,6 +72,15 @@ class HuggingFaceModel(nn.Module):
         """Whether the weights are kept as the model's own attention computed them, since that alone has them."""
         return bool(self.note)
 
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The table of what each token means to the model before it reads."""
+        return self.net.get_input_embeddings()
+
+    def attention_sites(self) -> dict[str, nn.Module]:
+        """None: its attention is not watched through hooks of ours, and needs no `watch`."""
+        return {}
+
     def run(self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None) -> Any:
         """One forward pass without a cache: the library's output. Padding is hidden from every query.
 
@@ -101,15 +110,11 @@ class HuggingFaceModel(nn.Module):
         """
         if (target is None) == (self.config.kind == "seq2seq"):
             needs = "needs the target ids that its decoder reads" if target is None else "reads no target: leave it out"
-            raise InputError(
-                f"targets={'None' if target is None else '...'}: this model ({self.config.family}) {needs}"
-            )
+            raise InputError(f"targets={'None' if target is None else '(ids)'}: {self.config.family} {needs}")
         output = self.run(ids, target)
-        return (
-            {"hidden": output.last_hidden_state}
-            if self.config.kind == "encoder"
-            else {"log_probs": log_probs(output.logits)}
-        )
+        if self.config.kind == "encoder":
+            return {"hidden": output.last_hidden_state}
+        return {"log_probs": log_probs(output.logits)}
 
     def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
         """Which ids are no padding."""

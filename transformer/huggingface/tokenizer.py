@@ -54,7 +54,8 @@ class HuggingFaceTokenizer:
         return self._mark("eos_token_id")
 
     def __len__(self) -> int:
-        return len(self.library)
+        apart = self.target and getattr(self.library, "separate_vocabs", False)
+        return len(self.library.target_encoder) if apart else len(self.library)
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, without marks.
@@ -87,18 +88,15 @@ class HuggingFaceTokenizer:
         return self._ids(text, marks=True)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; marks and padding leave no trace."""
+        """The text of `ids`; marks, padding and ids that the vocabulary lacks leave no trace."""
+        known = [int(i) for i in ids if int(i) < len(self)]
         with _turn:
-            return str(self.library.decode([int(i) for i in ids], skip_special_tokens=True))
+            return str(self.library.decode(known, skip_special_tokens=True))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """What a person reads for each id; a leading ▁ starts a word."""
-        ids = [int(i) for i in ids]
+        """What a person reads for each id; a leading ▁ starts a word. A model may have more rows than tokens."""
         with _turn:
-            tokens = self.library.convert_ids_to_tokens(ids)
-        return [
-            str(token) if self.is_special(i) else self._label(str(token)) for i, token in zip(ids, tokens, strict=True)
-        ]
+            return [self._label_of(int(i)) for i in ids]
 
     def is_special(self, token: int) -> bool:
         """Whether `token` is a mark or padding, and so no part of any text."""
@@ -120,6 +118,12 @@ class HuggingFaceTokenizer:
 
     def _label(self, piece: str) -> str:
         return self._spelling(piece)
+
+    def _label_of(self, token: int) -> str:
+        if token >= len(self):
+            return f"<{token}>"
+        piece = str(self.library.convert_ids_to_tokens(token))
+        return piece if self.is_special(token) else self._label(piece)
 
     def _mark(self, name: str) -> int:
         found = getattr(self.library, name, None)
