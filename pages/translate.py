@@ -11,7 +11,7 @@ from ui.address import tabs
 from ui.texts import in_language, t
 
 frame.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice("seq2seq", "recurrent")
+name = controls.checkpoint_choice(*cached.TRANSLATORS)
 if name is None:
     st.stop()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
-from transformer.checkpoint.folder import CONFIG, WEIGHTS, is_folder, load_snapshot
+from transformer.checkpoint.folder import CONFIG, HUGGING_FACE, WEIGHTS, is_folder, load_snapshot
 from transformer.checkpoint.history import FOLDER, Snapshot
 from transformer.checkpoint.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
@@ -18,6 +18,9 @@ from ui.shelves import kept
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 """Where the shipped checkpoints lie."""
+
+TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
+"""The architectures that read one text and write another."""
 
 MOMENT = "@"
 """Parts a shipped checkpoint's name from the moment of its training that is meant: `multi30k-en-de@000400`."""

@@ -8,6 +8,7 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.checkpoint.contents import shape_text
+from transformer.checkpoint.folder import HUGGING_FACE
 from transformer.checkpoint.samples import sample_ids
 from transformer.decoding import Decodable
 from transformer.looking import Look
@@ -75,10 +76,14 @@ def _config(checkpoint: Checkpoint) -> object:
 
 
 def _result(shown: Look, checkpoint: Checkpoint) -> None:
-    """What was written, or what the model ends with."""
+    """What was written, or what the model ends with; and what is known of a folder that had no questions."""
+    for assumption in checkpoint.assumptions:
+        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:
+            st.caption(controls.sentence(assumption))
     if shown.translation is not None:
         translate_views.result(shown.translation, shown.translation, checkpoint.languages)
         return
+    translate_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
             odds = np.exp(values - values.max())

@@ -32,6 +32,13 @@ def result(shown: Translation, best: Translation, languages: tuple[str, str]) ->
     st.text(shown.text)
     token_strip(shown.steps)
     st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
+    record_notes(shown.record)
+
+
+def record_notes(record: Record) -> None:
+    """What a reader has to know of how the attention was kept."""
+    for note in record.notes:
+        st.info(sentence(note), icon=":material/info:")
 
 
 def all_heads_panel(record: Record, choice: Selection) -> None:
@@ -48,7 +55,7 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
     st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
     all_heads(
         np.array([[picture.values for picture in row] for row in pictures]),
-        pictures[0][0].visible,
+        np.logical_or.reduce([row[0].visible for row in pictures]),  # a window may hide more in some layers
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),

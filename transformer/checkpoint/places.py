@@ -12,9 +12,16 @@ ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 def find_files(path: Path) -> dict[str, Path]:
     """The file at `path`; in a folder, `encoder` and `decoder`, or `model`, or the only file of weights.
 
+    Of a Hugging Face folder, the parts that its index names.
+
     Raises:
         CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
     """
+    from transformer.huggingface.folder import is_hugging_face, weight_files  # it looks for links with `check_inside`
+
+    if is_hugging_face(path):
+        files = weight_files(path)
+        return {file.stem if len(files) > 1 else "": file for file in files}
     if not path.is_dir():
         if not path.exists():
             raise CheckpointError(f"{path} is not there: give the path of a checkpoint file or folder")
