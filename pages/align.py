@@ -25,13 +25,13 @@ except AttentionAtlasError as error:
     st.stop()
 
 align_views.translations(shown)
-with st.container(horizontal=True, gap="medium"):
+with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
     aligned = align.head_choice(shown)
 panels: dict[str, Callable[[], None]] = {
     "side": lambda: align_views.side_by_side(shown, aligned, words),
     "agreement": lambda: align_agreement.agreement_panel(shown, aligned),
     "changes": lambda: align_changes.changes_panel(shown),
-    "training": lambda: align_training.training_panel(shown, request),
+    "training": lambda: align_training.training_panel(shown, aligned, request),
     "lesson": lambda: align_lesson.lesson_panel(shown, request),
     "downloads": lambda: align_agreement.downloads_panel(shown, aligned),
 }

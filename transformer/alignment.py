@@ -111,6 +111,7 @@ def compared(first: Picture, second: Picture) -> Comparison:
     first, second = on_one_axis(first, second)
     difference = replace(
         first,
+        site=KIND,
         values=first.values - second.values,
         visible=first.visible | second.visible,
         unit="difference (first weight minus second)",

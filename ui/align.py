@@ -66,7 +66,7 @@ class Aligned:
 def models() -> list[str]:
     """Everything that can be aligned: checkpoints that translate, and the moments of their training after each."""
     found: list[str] = []
-    for name in cached.checkpoint_names("seq2seq", "recurrent"):
+    for name in cached.checkpoint_names(*cached.TRANSLATORS):
         if vocabulary(name) is not None:
             found += [name, *(f"{name}{cached.MOMENT}{moment.name}" for moment in cached.snapshots(name))]
     return found
@@ -135,14 +135,15 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
 
 
 def head_choice(shown: Pair) -> Aligned:
-    """Which attention stands for each model's alignment; where there is but one, there is nothing to choose."""
+    """Which attention stands for each model's alignment; a model with but one map has nothing to choose."""
     records = [side.read.record for side in shown.sides]
     chosen: list[Head | None] = []
-    for number, (side, record) in enumerate(zip(shown.sides, records, strict=True), 1):
+    for number, record in enumerate(records, 1):
         options = head_options(record)
-        code = choice(
-            t("align.head", model=side.label), options, key=f"head{number}", form="list", width=330, text=_option_text
-        )
+        if len(options) == 1:
+            chosen.append(head_of(options[0]))
+            continue
+        code = choice(t(f"align.head{number}"), options, key=f"head{number}", form="list", width=330, text=option_text)
         chosen.append(None if code == AUTO else head_of(code))
     return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
 
@@ -207,5 +208,6 @@ def greedy(request: controls.Request) -> DecodingOptions:
     return replace(request.options, beam=1)
 
 
-def _option_text(code: str) -> str:
+def option_text(code: str) -> str:
+    """What a code of `head_options` is called."""
     return t("align.head_auto") if code == AUTO else head_text(head_of(code))

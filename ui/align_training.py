@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import streamlit as st
 
 from transformer import Translation
-from transformer.alignment import alignment, strongest
+from transformer.alignment import Head, alignment, strongest
 from transformer.errors import CheckpointError
 from transformer.record import Picture
 from ui import cached, controls
 from ui.address import choice
-from ui.align import AUTO, Pair, greedy, head_of, head_options, head_text
+from ui.align import AUTO, Aligned, Pair, greedy, head_of, head_options, head_text, option_text
 from ui.align_views import mark, marked, spoken
 from ui.components.alignments import Moment, Panel, alignments
 from ui.texts import t
@@ -31,8 +31,11 @@ class Stage:
     read: Translation
 
 
-def training_panel(shown: Pair, request: controls.Request) -> None:
-    """The same sentence, target and head at every moment; nothing runs again when the moment or the head changes."""
+def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> None:
+    """The same sentence, target and head at every moment; nothing runs again when the moment or the head changes.
+
+    At first the head is the one that stands for this model on the page; the surest one for another model.
+    """
     trained = [name for name in _bases(shown) if cached.snapshots(name)]
     if not trained:
         st.info(t("align.no_history"))
@@ -41,16 +44,15 @@ def training_panel(shown: Pair, request: controls.Request) -> None:
         name = choice(t("align.trained"), trained, key="trained", form="list", width=330, text=str)
         stages = _stages(name, request)
         final = stages[-1].read.record
-        options = head_options(final)
         code = choice(
-            t("align.head", model=name), options, key="emerging", form="list", width=330,
-            text=lambda code: t("align.head_final") if code == AUTO else head_text(head_of(code)),
+            t("align.head_emerging"), head_options(final), key="emerging", form="list", width=330,
+            text=lambda code: t("align.head_page") if code == AUTO else option_text(code),
         )  # fmt: skip
-    head = strongest(final) if code == AUTO else head_of(code)
+    head = head_of(code) if code != AUTO else _usual(shown, aligned, name) or strongest(final)
     st.caption(t("align.look_training", head=head_text(head), target=stages[-1].free.text))
     pictures = [alignment(stage.read.record, head) for stage in stages]
     alignments(
-        [_moment(stage, picture) for stage, picture in zip(stages, pictures, strict=True)],
+        [_moment(stage, head, picture) for stage, picture in zip(stages, pictures, strict=True)],
         pictures[0].keys.labels,
         key="training",
         same_rows=True,
@@ -61,6 +63,16 @@ def training_panel(shown: Pair, request: controls.Request) -> None:
         on_mark=mark,
         on_moment=_keep_moment,
     )
+
+
+def _usual(shown: Pair, aligned: Aligned, name: str) -> Head | None:
+    """The head that stands for a model on the page; None for a model that is not on it."""
+    found = [
+        head
+        for side, head in zip(shown.sides, aligned.heads, strict=True)
+        if side.name.partition(cached.MOMENT)[0] == name
+    ]
+    return found[0] if found else None
 
 
 def _bases(shown: Pair) -> list[str]:
@@ -95,9 +107,9 @@ def _stages(name: str, request: controls.Request) -> list[Stage]:
     return [*found, Stage(t("align.moment_final"), final, cached.translation(name, request.text, options, target))]
 
 
-def _moment(stage: Stage, picture: Picture) -> Moment:
+def _moment(stage: Stage, head: Head, picture: Picture) -> Moment:
     written = t("align.wrote", text=stage.free.text or t("align.empty"))
-    panel = Panel(stage.name, picture.queries.labels, picture.values, picture.visible, written)
+    panel = Panel(head_text(head), picture.queries.labels, picture.values, picture.visible, written)
     return Moment(stage.name, (panel,))
 
 

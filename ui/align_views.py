@@ -10,14 +10,26 @@ from ui.components.alignments import Words as Spoken
 from ui.texts import t
 from ui.token_strip import token_strip
 
+FOLDED = 32
+"""From more tokens on, a translation is folded up."""
+
+BEGINNING = 200
+"""How many characters of a folded translation are shown."""
+
 
 def translations(shown: Pair) -> None:
-    """What each model wrote, token by token."""
+    """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
+        text, steps = side.own.text or t("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{side.label}**")
-            st.text(side.own.text or t("align.empty"))
-            token_strip(side.own.steps)
+            if len(steps) <= FOLDED:
+                st.text(text)
+                token_strip(steps)
+                continue
+            st.text(f"{text[:BEGINNING]} …" if len(text) > BEGINNING else text)
+            with st.expander(t("align.all_tokens", count=len(steps))):
+                token_strip(steps)
 
 
 def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:

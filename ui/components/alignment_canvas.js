@@ -4,7 +4,7 @@ import { NAN, scale } from "./colours.js";
 import { element, pixelRatio, shortened } from "./page.js";
 
 const FONT = 12;
-const LABEL = { row: 110, column: 104 }; // pixels for a label, at most
+const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
 const CELL = { narrow: 10, wide: 44, tall: 22, low: 12 };
 const ABREAST = 700; // from this width on, panels stand side by side
 const GAP = 24;
