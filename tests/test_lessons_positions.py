@@ -162,7 +162,7 @@ def test_figures_show_the_arrays_themselves(dark: bool):
     ("call", "message"),
     [
         (lambda: position_table("paper", 0, 4), "length=0"),
-        (lambda: position_table("paper", 4, 1000), "d_model=1000"),
+        (lambda: position_table("paper", 4, 2000), "d_model=2000"),
         (lambda: position_table("paper", 4, 4, base=1.0), "base=1.0"),
         (lambda: rotation(1, 5), "d_model=5"),
         (lambda: rotation_errors(position_table("paper", 4, 4), 4), "k=4"),

@@ -10,15 +10,18 @@ import streamlit as st
 
 from transformer.errors import InputError
 from transformer.figures.export import plot_config
-from transformer.figures.lessons import curves, grouped_bars, number_map
+from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
+from transformer.layers.positions import TablePositions
 from transformer.lessons.matrices import Board, Matrix, numbered
-from transformer.lessons.operations import Given
+from transformer.lessons.operations import Given, Operation
 from transformer.lessons.positions import (
     LATER,
     VARIANTS,
     Later,
     Variant,
     example_weights,
+    first_rows,
+    learned_positions,
     norm_shares,
     past_the_end,
     position_table,
@@ -29,33 +32,42 @@ from transformer.lessons.positions import (
     stored_table,
     wavelength,
 )
+from transformer.lessons.rowwise import Product
 from transformer.lessons.sentences import Sentence, source_sentence, translator
 from transformer.lessons.toy import toy_sentences, toy_transformer
 from transformer.models.seq2seq import Seq2Seq
 from ui import cached, controls, lessons
-from ui.address import choice, line, whole
+from ui.address import choice, line, tenths, whole
 from ui.components.matrices import matrices
-from ui.texts import t
+from ui.texts import error_text, t
 
 SCREENS = ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
 BASES = ("10", "100", "1000", "10000", "100000")
 WORDS = ("the", "cat", "saw", "the", "mouse")
 
+UNTRAINED = "untrained"
+"""Stands for a checkpoint's name where a new learned table is shown."""
+
 DEFAULTS: dict[str, Any] = {
     "screen": "table", "d_table": 64, "n_rows": 100, "base": "10000", "variant": "paper", "other": "doubled",
-    "steps": 3, "how": "paper", "made": "toy", "draw": 1, "ready": 16, "asked": 24,
+    "dim": 2, "steps": 3, "p": 0, "whose": UNTRAINED, "how": "paper", "slope": 0.5, "made": "toy", "draw": 1,
+    "ready": 16, "asked": 24, "of": "shipped",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
 
 TRY: dict[str, dict[str, Any]] = {
     "try_slip": {"screen": "variants", "other": "doubled"},
     "try_base": {"screen": "waves", "base": "10", "d_table": 16},
+    "try_single": {"screen": "waves", "d_table": 16, "dim": 9},
     "try_rotation": {"screen": "rotation", "steps": 7, "d_table": 8},
+    "try_start": {"screen": "rotation", "steps": 7, "d_table": 8, "p": 50},
     "try_distance": {"screen": "distance"},
     "try_part": {"screen": "distance", "variant": "doubled"},
     "try_set": {"screen": "order"},
     "try_rotary": {"screen": "later", "how": "rotary"},
+    "try_slope": {"screen": "later", "how": "alibi", "slope": 2.0},
     "try_end": {"screen": "end", "ready": 16, "asked": 17},
+    "try_share": {"screen": "share"},
 }
 """Settings worth seeing, by their text."""
 
@@ -83,7 +95,7 @@ def table_panel(d_model: int, length: int, base: float) -> None:
     _formula(variant)
     table = position_table(variant, length, d_model, base)
     _plot(number_map(table, t("positions.position"), t("positions.dimension"), t("positions.value"), dark=_dark()))
-    _csv(table)
+    _csv(table=table)
 
 
 def waves_panel(d_model: int, length: int, base: float) -> None:
@@ -91,13 +103,14 @@ def waves_panel(d_model: int, length: int, base: float) -> None:
     st.caption(t("positions.look_waves"))
     st.latex(r"\lambda_i = 2\pi \cdot \mathrm{base}^{\,2i/d}")
     table = position_table("paper", length, d_model, base)
-    shown = sorted({int(d_model * part) // 2 * 2 for part in (0, 0.25, 0.5, 0.75)})
+    picked = whole(t("positions.pick"), 0, d_model - 1, min(2, d_model - 1), key="dim")
+    shown = sorted({picked, *(int(d_model * part) // 2 * 2 for part in (0, 0.25, 0.5, 0.75))})
     lines = {
         t("positions.wave", dimension=dimension, length=wavelength(dimension, d_model, base)): table[:, dimension]
         for dimension in shown
     }
     _plot(curves(lines, t("positions.position"), t("positions.value"), dark=_dark()))
-    _csv(table[:, shown])
+    _csv(waves=table[:, shown])
 
 
 def distance_panel(d_model: int, length: int, base: float) -> None:
@@ -109,7 +122,7 @@ def distance_panel(d_model: int, length: int, base: float) -> None:
     starts = sorted({0, length // 4, length // 2})
     lines = {t("positions.from", position=start): products[start, start:] for start in starts}
     _plot(curves(lines, t("positions.distance"), t("positions.product"), dark=_dark()))
-    _csv(products)
+    _csv(products=products)
 
 
 def rotation_panel(d_model: int, length: int, base: float) -> None:
@@ -121,32 +134,82 @@ def rotation_panel(d_model: int, length: int, base: float) -> None:
         r"\begin{pmatrix} \sin p\omega \\ \cos p\omega \end{pmatrix}"
     )
     k = whole(t("positions.steps"), 0, length - 1, 3, key="steps")
+    start = whole(t("positions.start"), 0, length - 1 - k, 0, key="p")
     table = position_table("paper", length, d_model, base)
     errors = rotation_errors(table, k, base)
     st.markdown(t("positions.rotation_error", count=len(errors), error=float(errors.max())))
     turn = rotation(k, d_model, base)
-    board = Board.of([Matrix("R", f"R_{{{k}}}", "input", turn, numbered(d_model), numbered(d_model), Given())])
-    words = lessons.words({"R": t("positions.rotation_matrix", k=k)}, " ")
-    matrices(board, ["R"], None, key="rotation", words=words)
-    lessons.matrix_downloads(board, ["R"])
+    wide = numbered(d_model)
+    made: dict[str, tuple[np.ndarray, tuple[str, ...], Operation]] = {
+        "t_p": (table[start][None], (str(start),), Given()),
+        "R": (turn, wide, Given()),
+        "turned": ((turn @ table[start])[None], (f"{start} → {start + k}",), Product("t_p", "R", transposed=True)),
+        "t_q": (table[start + k][None], (str(start + k),), Given()),
+    }
+    symbols = {"t_p": "t", "R": "R", "turned": "R t", "t_q": "t"}
+    board = Board.of(
+        Matrix(name, symbols[name], "input", values, rows, wide, operation)
+        for name, (values, rows, operation) in made.items()
+    )
+    titles = {
+        "t_p": t("positions.row_of", p=start), "R": t("positions.rotation_matrix", k=k),
+        "turned": t("positions.row_turned"), "t_q": t("positions.row_of", p=start + k),
+    }  # fmt: skip
+    matrices(board, list(board), None, key="rotation", words=lessons.words(titles, " "))
+    st.caption(t("positions.rotation_here", p=start, q=start + k, error=float(errors[start])))
+    lessons.matrix_downloads(board, list(board))
 
 
 def variants_panel(d_model: int, length: int, base: float) -> None:
-    """The paper's table, a variant, and the difference."""
+    """Every variant's table, and its difference from the paper's; the learned one may be a checkpoint's own."""
     st.caption(t("positions.look_variants"))
-    variant = _variant("other", [variant for variant in VARIANTS if variant != "paper"], "doubled")
+    learned = _learned_choice()
+    if learned is not None:
+        d_model = learned.table.shape[1]
+        st.caption(t("positions.own_sizes", rows=len(learned.table), d_model=d_model))
+    tables = {variant: position_table(variant, length, d_model, base) for variant in VARIANTS}
+    if learned is not None:
+        try:
+            tables["learned"] = first_rows(learned, length)
+        except InputError as error:
+            st.error(controls.sentence(error_text(str(error))), icon=":material/block:")
+            del tables["learned"]
+    names = {variant: t(f"positions.variant_{variant}") for variant in tables}
+    paper = tables["paper"]
+    differences: dict[Variant, np.ndarray] = {name: table - paper for name, table in tables.items() if name != "paper"}
+    figure = table_grid(
+        {names[variant]: table for variant, table in tables.items()},
+        {names[variant]: table for variant, table in differences.items()},
+        (t("positions.value"), t("positions.difference")),
+        (t("positions.position"), t("positions.dimension")),
+        dark=_dark(),
+    )
+    _plot(figure, "variants")
+    variant = _variant("other", list(differences), "doubled")
     _formula(variant)
-    paper, other = (position_table(one, length, d_model, base) for one in ("paper", variant))
-    names = t("positions.position"), t("positions.dimension"), t("positions.value")
-    for place, (table, one) in zip(st.columns(2), ((paper, "paper"), (other, variant)), strict=True):
-        with place:
-            st.markdown(f"**{t(f'positions.variant_{one}')}**")
-            _plot(number_map(table, *names, dark=_dark()), f"table-{one}")
-    st.markdown(f"**{t('positions.difference')}**")
-    _plot(number_map(other - paper, *names, dark=_dark()), "difference")
-    still = {name: int((np.ptp(table, axis=0) < 0.01).sum()) for name, table in (("paper", paper), ("variant", other))}
-    st.caption(t("positions.largest_difference", value=float(np.abs(other - paper).max()), **still))
-    _csv(other)
+    still = {
+        name: int((np.ptp(table, axis=0) < 0.01).sum())
+        for name, table in (("paper", paper), ("variant", tables[variant]))
+    }
+    largest = float(np.abs(differences[variant]).max())
+    st.caption(t("positions.largest_difference", value=largest, **still))
+    _csv(**tables)
+
+
+def _learned_choice() -> TablePositions | None:
+    """Whose learned table is shown; None for a new one."""
+    found = {
+        name: learned
+        for name in cached.checkpoint_names("seq2seq", "encoder", "kmer")
+        if (learned := learned_positions(cached.checkpoint(name).model)) is not None
+    }
+    whose = choice(
+        t("positions.whose"), [UNTRAINED, *found], key="whose", form="list", width=320,
+        text=lambda name: t("positions.untrained") if name == UNTRAINED else name,
+    )  # fmt: skip
+    if not found:
+        st.caption(t("positions.no_learned"))
+    return found.get(whose)
 
 
 def later_panel() -> None:
@@ -160,7 +223,7 @@ def later_panel() -> None:
             "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
         }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
     )
-    slope = whole(t("positions.slope"), 0, 20, 5, key="slope") / 10 if how == "alibi" else 0.5
+    slope = tenths(t("positions.slope"), 0.0, 2.0, 0.5, key="slope") if how == "alibi" else 0.5
     sentence = Sentence.of(_numbers(WORDS), WORDS)
     board = Board.of(
         Matrix(name, "A", "softmax", example_weights(name, sentence.ids, 6, 1, slope), sentence.labels,
@@ -175,7 +238,7 @@ def later_panel() -> None:
 def order_panel() -> None:
     """Shuffled words through an encoder, with and without positions."""
     st.caption(t("positions.look_order"))
-    found = _model()
+    found = _model("made", "toy")
     if found is None:
         return
     model, sentence = found
@@ -183,8 +246,13 @@ def order_panel() -> None:
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
     st.text(t("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
     st.latex(r"\max\left|\,\mathrm{encoder}(\pi x) - \pi\,\mathrm{encoder}(x)\,\right|")
-    for place, name in zip(st.columns(2), ("without", "with"), strict=True):
-        place.metric(t(f"positions.{name}"), f"{shuffle_gap(model, sentence, order, name == 'with'):.2e}")
+    gaps = {name: shuffle_gap(model, sentence, order, name == "with") for name in ("without", "with")}
+    for place, (name, gap) in zip(st.columns(2), gaps.items(), strict=True):
+        place.metric(t(f"positions.{name}"), f"{gap:.2e}")
+    words = [sentence.labels[i] for i in order]
+    columns = {t("positions.token"): words, t("positions.was"): [i + 1 for i in order]}
+    table = pd.DataFrame({**columns, **{t(f"positions.{name}"): gap for name, gap in gaps.items()}})
+    lessons.matrix_downloads(Board.of([]), [], {"shuffle": table})
 
 
 def end_panel() -> None:
@@ -200,15 +268,18 @@ def end_panel() -> None:
     try:
         learned = past_the_end("learned", ready, 32, asked)
     except InputError as error:
-        st.error(f"{t('positions.variant_learned')}: {error}", icon=":material/block:")
+        st.error(
+            f"{t('positions.variant_learned')}: {controls.sentence(error_text(str(error)))}", icon=":material/block:"
+        )
     else:
         st.success(t("positions.reaches", rows=len(learned)), icon=":material/check:")
+    _csv(fixed=fixed)
 
 
 def share_panel() -> None:
     """How much of each vector's length is position."""
     st.caption(t("positions.look_share"))
-    found = _model()
+    found = _model("of", "shipped")
     if found is None:
         return
     model, sentence = found
@@ -219,13 +290,18 @@ def share_panel() -> None:
     st.caption(t("positions.mean_share", share=float(shares["share"].mean())))
     if (table := stored_table(model)) is not None:
         _plot(number_map(table, t("positions.position"), t("positions.dimension"), t("positions.value"), dark=_dark()))
-    columns = {t("positions.token"): sentence.labels, **bars, t("positions.share"): shares["share"]}
-    st.dataframe(pd.DataFrame(columns), hide_index=True, width="content")
+    columns = pd.DataFrame({t("positions.token"): sentence.labels, **bars, t("positions.share"): shares["share"]})
+    numbers = {name: st.column_config.NumberColumn(format="%.3f") for name in columns.columns[1:]}
+    st.dataframe(columns, hide_index=True, width="content", column_config=numbers)
+    lessons.matrix_downloads(Board.of([]), [], {"norms": columns})
 
 
-def _model() -> tuple[Seq2Seq, Sentence] | None:
+def _model(key: str, default: str) -> tuple[Seq2Seq, Sentence] | None:
     """The model and sentence of an experiment; None, with an explanation, when there is no trained one."""
-    made = choice(t("lessons.model"), ("toy", "shipped"), key="made", bare=True, text=lambda made: t(f"lessons.{made}"))
+    made = choice(
+        t("lessons.model"), ("toy", "shipped"), key=key, default=default, bare=True,
+        text=lambda made: t(f"lessons.{made}"),
+    )  # fmt: skip
     if made == "toy":
         return toy_transformer(8, 2, seed=1), toy_sentences(6)[0]
     name = controls.checkpoint_choice("seq2seq")
@@ -233,7 +309,7 @@ def _model() -> tuple[Seq2Seq, Sentence] | None:
         return None
     checkpoint = cached.checkpoint(name)
     text = line(t("lessons.source"), "A man rides a bicycle.", key="source")
-    return translator(checkpoint)[0], source_sentence(checkpoint, text)
+    return translator(checkpoint), source_sentence(checkpoint, text)
 
 
 def _variant(key: str, options: Any, default: str) -> Variant:
@@ -273,9 +349,13 @@ def _dark() -> bool:
     return st.context.theme.type == "dark"
 
 
-def _csv(table: np.ndarray) -> None:
-    matrix = Matrix("table", "T", "input", table, numbered(len(table)), numbered(table.shape[1]), Given())
-    lessons.matrix_downloads(Board.of([matrix]), ["table"])
+def _csv(**tables: np.ndarray) -> None:
+    """Tables as downloads, by name."""
+    made = [
+        Matrix(name, "T", "input", table, numbered(len(table)), numbered(table.shape[1]), Given())
+        for name, table in tables.items()
+    ]
+    lessons.matrix_downloads(Board.of(made), list(tables))
 
 
 SIZED: dict[str, Callable[[int, int, float], None]] = {

@@ -10,7 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.tiny import save_tiny
-from transformer.lessons.positions import LATER, VARIANTS, position_table
+from transformer.checkpoint.folder import save_folder
+from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table
+from transformer.models.kmer import KmerClassifier, KmerConfig
 from ui import cached
 from ui.components.blob import unpack
 from ui.positions import SCREENS, TRY
@@ -54,6 +56,7 @@ def test_the_first_paint_is_the_table_of_the_paper():
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.usefixtures("shipped")
 def test_every_screen_in_every_language(screen: str, lang: str):
     fine(page(screen=screen, lang=lang))
 
@@ -69,8 +72,60 @@ def test_the_table_follows_every_control(variant: str):
 @pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant != "paper"])
 def test_variants_stand_beside_the_paper_with_the_difference(variant: str):
     at = fine(page(screen="variants", other=variant, d_table="8", n_rows="10"))
-    paper, other, difference = (array(plotted(at, place)["z"]) for place in range(3))
-    np.testing.assert_allclose(difference, other - paper)
+    tables = grid(at)
+    np.testing.assert_allclose(tables["paper"][0], position_table("paper", 10, 8), atol=1e-6)
+    shown, difference = tables[{"doubled": "doubled exponent"}.get(variant, variant)]
+    np.testing.assert_allclose(shown, position_table(variant, 10, 8), atol=1e-6)  # type: ignore[arg-type]
+    np.testing.assert_allclose(difference, shown - tables["paper"][0], atol=1e-6)
+    assert f"Largest difference: {np.abs(difference).max():.3f}" in at.caption[-1].value
+
+
+def grid(at: AppTest) -> dict[str, list[np.ndarray]]:
+    """Tables of the variants' figure by name; behind each, its difference from the paper's."""
+    found: dict[str, list[np.ndarray]] = {}
+    for trace in json.loads(at.get("plotly_chart")[0].proto.spec)["data"]:
+        name = trace["hovertemplate"].split("<extra>")[1].removesuffix("</extra>")
+        found.setdefault(name, []).append(array(trace["z"]))
+    return found
+
+
+@pytest.fixture
+def learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A translator and a classifier with learned tables beside one without."""
+    save_tiny(tmp_path)
+    save_tiny(tmp_path / "more", positions="learned", max_length=31)
+    (tmp_path / "more" / "tiny").rename(tmp_path / "taught")
+    config = KmerConfig(
+        vocab=7, n_classes=3, d_model=8, n_heads=2, d_ff=5, n_layers=1, positions="learned", max_length=19
+    )
+    save_folder(tmp_path / "windows", "kmer", KmerClassifier(config), half=False)
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+
+
+@pytest.mark.parametrize(("name", "rows", "width"), [("taught", 31, 12), ("windows", 19, 8)])
+@pytest.mark.usefixtures("learned")
+def test_a_checkpoints_own_learned_table_stands_among_the_variants(name: str, rows: int, width: int):
+    at = fine(page(screen="variants", whose=name, n_rows=str(rows)))
+    assert at.selectbox(key="whose").options == ["a new model, before training", "taught", "windows"]
+    table, difference = grid(at)["learned"]
+    model = cached.checkpoint(name).model
+    np.testing.assert_array_equal(table, stored_table(model)[:rows].astype(np.float32))
+    np.testing.assert_allclose(difference, table - position_table("paper", rows, width), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lang", "message"),
+    [("en", "32 positions are more than the 31"), ("zh", "要求 32 个位置")],
+)
+@pytest.mark.usefixtures("learned")
+def test_a_checkpoints_table_ends_with_a_clear_error(lang: str, message: str):
+    at = fine(page(screen="variants", whose="taught", n_rows="32", lang=lang))
+    assert message in at.error[0].value
+    assert len(grid(at)) == 4
+
+
+def test_without_a_learned_table_the_variants_say_where_one_can_come_from():
+    assert any("page Checkpoints" in caption.value for caption in fine(page(screen="variants")).caption)
 
 
 def test_curves_name_their_wavelength():
@@ -81,9 +136,30 @@ def test_curves_name_their_wavelength():
 def test_the_rotation_is_exact():
     at = fine(page(screen="rotation", steps="7", d_table="8"))
     assert "over all 93 positions p: " in at.markdown[-1].value
-    _, arrays = unpack(at.get("bidi_component")[0].proto.bytes)
-    turn = arrays["R"].reshape(8, 8)
+    turn, turned, there = rotation_of(at)
     np.testing.assert_allclose(turn @ turn.T, np.eye(8), atol=1e-6)
+    np.testing.assert_allclose(turned, there, atol=1e-6)
+
+
+def rotation_of(at: AppTest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """R, the row that it turned, and the row that this should be."""
+    _, arrays = unpack(at.get("bidi_component")[0].proto.bytes)
+    return arrays["R"].reshape(8, 8), arrays["turned"], arrays["t_q"]
+
+
+def test_the_rotation_is_the_same_from_any_position():
+    first = rotation_of(fine(page(screen="rotation", steps="7", d_table="8", p="0")))
+    later = rotation_of(fine(page(screen="rotation", steps="7", d_table="8", p="61")))
+    np.testing.assert_array_equal(first[0], later[0])
+    np.testing.assert_allclose(later[2], position_table("paper", 100, 8)[68], atol=1e-6)
+    np.testing.assert_allclose(later[1], later[2], atol=1e-6)
+
+
+def test_any_single_dimension_can_be_drawn_with_its_wavelength():
+    at = fine(page(screen="waves", d_table="16", dim="9"))
+    spec = json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
+    line = next(trace for trace in spec if trace["name"] == f"dimension 9, wavelength {2 * np.pi * 100:,.1f}")
+    np.testing.assert_allclose(array(line["y"]), position_table("paper", 100, 16)[:, 9])
 
 
 def test_an_odd_size_has_no_rotation():
@@ -116,7 +192,7 @@ def test_the_learned_table_ends_with_a_clear_error():
 
 @pytest.mark.usefixtures("shipped")
 def test_the_share_of_positions_is_said():
-    at = fine(page(screen="share", made="shipped"))
+    at = fine(page(screen="share"))
     table = at.dataframe[0].value
     assert list(table.columns) == ["token", "embedding", "position", "sum", "share of position"]
     assert table["share of position"].between(0, 1, inclusive="neither").all()
@@ -125,6 +201,7 @@ def test_the_share_of_positions_is_said():
 
 
 @pytest.mark.parametrize("name", TRY)
+@pytest.mark.usefixtures("shipped")
 def test_try_this_sets_the_controls(name: str):
     at = page(screen="waves", d_table="6", base="10")
     at.button(key=f"positions.{name}").click().run()
@@ -135,7 +212,15 @@ def test_try_this_sets_the_controls(name: str):
 
 @pytest.mark.parametrize(
     "address",
-    [{"base": "0"}, {"d_table": "1e3"}, {"n_rows": "-1"}, {"variant": "<b>"}, {"screen": "?"}, {"steps": "500"}],
+    [
+        {"base": "0"},
+        {"d_table": "1e3"},
+        {"n_rows": "-1"},
+        {"variant": "<b>"},
+        {"screen": "?"},
+        {"steps": "500"},
+        {"p": "99"},
+    ],
 )
 def test_a_hostile_address_is_ignored(address: dict[str, str]):
     fine(page(**address))

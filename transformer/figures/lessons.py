@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
+from plotly.subplots import make_subplots
 
 from transformer.figures.labels import safe
 from transformer.figures.theme import ink, legend, template, theme
@@ -27,6 +28,41 @@ def number_map(
     )  # fmt: skip
     figure = ink(go.Figure(heat, layout=_layout(column_name, row_name, dark)), colours)
     return figure.update_yaxes(autorange="reversed")
+
+
+def table_grid(
+    tables: Mapping[str, Float[np.ndarray, "row column"]],
+    differences: Mapping[str, Float[np.ndarray, "row column"]],
+    titles: tuple[str, str],
+    axes: tuple[str, str],
+    *,
+    dark: bool = False,
+) -> go.Figure:
+    """Tables below each other on one scale, beside each its difference on another; `axes` names rows and columns."""
+    colours = theme(dark)
+    figure = make_subplots(
+        len(tables), 2, shared_xaxes=True, shared_yaxes=True, column_titles=list(titles),
+        horizontal_spacing=0.04, vertical_spacing=0.06, row_titles=[safe(name) for name in tables],
+    )  # fmt: skip
+    scales = {}
+    for column, group in enumerate((tables, differences), 1):
+        largest = max((float(np.abs(values).max()) for values in group.values()), default=0.0) or 1.0
+        bar = dict(orientation="h", thickness=10, len=0.46, x=(0.24, 0.76)[column - 1], y=-0.09, yanchor="top")
+        scale = [list(stop) for stop in colours.diverging]
+        scales["coloraxis" + "2" * (column - 1)] = dict(cmin=-largest, cmax=largest, colorscale=scale, colorbar=bar)
+        for row, name in enumerate(tables, 1):
+            if name in group:
+                hover = f"{axes[0]} %{{y}}<br>{axes[1]} %{{x}}<br>%{{z:.4f}}<extra>{safe(name)}</extra>"
+                heat = go.Heatmap(
+                    z=group[name].astype(np.float32), coloraxis="coloraxis" + "2" * (column - 1), hovertemplate=hover
+                )
+                figure.add_trace(heat, row=row, col=column)
+    height = 130 * len(tables) + 120
+    figure.update_layout(
+        template=template(dark), height=height, margin=dict(l=40, r=30, t=30, b=90), showlegend=False, **scales
+    )
+    figure.update_yaxes(autorange="reversed")
+    return ink(figure, colours)
 
 
 def curves(

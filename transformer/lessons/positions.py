@@ -21,7 +21,7 @@ Variant = Literal["paper", "doubled", "halves", "learned", "none"]
 VARIANTS: tuple[Variant, ...] = ("paper", "doubled", "halves", "learned", "none")
 """The paper's formula; the exponent doubled by a slip; sine and cosine in halves; learned; none."""
 
-MAX_LENGTH, MAX_SIZE = 512, 256
+MAX_LENGTH, MAX_SIZE = 512, 1_024
 """Largest table of the lesson: positions, dimensions."""
 
 Table = Float[np.ndarray, "position dimension"]
@@ -52,10 +52,28 @@ def position_table(variant: Variant, length: int, d_model: int, base: float = 10
     return paper if variant == "paper" else np.concatenate([paper[:, 0::2], paper[:, 1::2]], axis=1)
 
 
-def stored_table(model: Seq2Seq) -> Table | None:
-    """The table that a checkpoint learned or brought along; None when its positions are a formula."""
-    found = model.source_positions
-    return found.table.detach().double().numpy() if isinstance(found, TablePositions) else None
+def learned_positions(model: nn.Module) -> TablePositions | None:
+    """The positions that a model learned or brought along (those of its source); None when they are a formula."""
+    for name in ("source_positions", "positions"):
+        if isinstance(found := getattr(model, name, None), TablePositions):
+            return found
+    return None
+
+
+def stored_table(model: nn.Module) -> Table | None:
+    """The whole table that a checkpoint learned or brought along; None when its positions are a formula."""
+    found = learned_positions(model)
+    return None if found is None else found.table.detach().double().numpy()
+
+
+def first_rows(positions_of: TablePositions, asked: int) -> Table:
+    """What a model's own table adds at the first `asked` positions.
+
+    Raises:
+        InputError: the table ends before.
+    """
+    with torch.no_grad():
+        return positions_of(torch.zeros(1, asked, positions_of.table.shape[1]))[0].double().numpy()
 
 
 def wavelength(dimension: int, d_model: int, base: float = 10_000.0) -> float:
