@@ -10,7 +10,11 @@ from ui.checkpoint_questions import questions_panel
 from ui.texts import t
 
 frame.heading(t("checkpoints.title"), t("checkpoints.intro"))
-checkpoints.bring_panel()
+try:
+    checkpoints.bring_panel()
+except AttentionAtlasError as error:
+    controls.explain(error)
+    st.stop()
 chosen = checkpoints.choice()
 if chosen is None:
     st.stop()

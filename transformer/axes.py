@@ -31,11 +31,13 @@ class Axis:
     def of_pieces(cls, name: str, pieces: Sequence[str], special: Sequence[bool]) -> "Axis":
         """The axis of SentencePiece pieces: a word starts at a piece with a leading ▁, and every mark is one by itself.
 
-        The first piece after a mark starts a word also without ▁.
+        The first piece after a mark starts a word also without ▁. Where no piece has a ▁, tokens are no pieces: each is
+        a word by itself.
         """
+        whole = not any(piece.startswith(WORD_START) for piece in pieces)
         words: list[int] = []
         for i, piece in enumerate(pieces):
-            starts = i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
+            starts = whole or i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
             words.append((words[-1] + 1 if words else 0) if starts else words[-1])
         return cls(name, tuple(pieces), tuple(words), tuple(special))
 

@@ -124,7 +124,7 @@ def decode(
     if not len(source):
         return []
     marks = model.config
-    never = [token for token in {marks.pad_id, marks.bos_id} - {marks.eos_id} if token >= 0]
+    never = [token for token in {written_pad(marks), marks.bos_id} - {marks.eos_id} if token >= 0]
     reader: Stepwise[Any] = model if cached else _Uncached(model)
     searches = [Search(options, marks.bos_id, marks.eos_id) for _ in range(len(source))]
     active = searches
@@ -144,6 +144,12 @@ def decode(
             if active and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
     return [Decoded(search.tree()) for search in searches]
+
+
+def written_pad(marks: DecodingConfig) -> int:
+    """The padding id of targets, which some models pad with another id than sources."""
+    found: int = getattr(marks, "written_pad_id", marks.pad_id)
+    return found
 
 
 def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tensor, "row k"], Int[Tensor, "row k"]]:
@@ -167,7 +173,7 @@ def teacher_forced(
     log_probs = F.log_softmax(model(source, target[:, :-1]), dim=-1)
     written = target[:, 1:]
     chosen = log_probs.gather(-1, written[..., None])[..., 0]
-    return chosen.masked_fill(written == model.config.pad_id, 0.0)
+    return chosen.masked_fill(written == written_pad(model.config), 0.0)
 
 
 def _advance(active: list[Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:

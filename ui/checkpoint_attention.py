@@ -11,6 +11,7 @@ from transformer.checkpoint.contents import shape_text
 from transformer.checkpoint.folder import HUGGING_FACE
 from transformer.checkpoint.samples import sample_ids
 from transformer.decoding import Decodable
+from transformer.errors import CheckpointError
 from transformer.looking import Look
 from transformer.measures import has_kind, strongest_head
 from transformer.tokens.vocabulary import IdTokenizer
@@ -52,15 +53,13 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
 
 def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     """What is read, and for an encoder-decoder perhaps a target that is walked through."""
-    by_id = isinstance(checkpoint.tokenizer, IdTokenizer)
-    start = (
-        checkpoint.examples[0] if checkpoint.examples else " ".join(map(str, sample_ids(_config(checkpoint), SAMPLE)))
-    )
-    if not by_id and not checkpoint.examples:
-        start = ""
+    by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
+    if reader is None:
+        raise CheckpointError(f"{name} has no tokenizer: bring the one that it was trained with")
+    sample = sample_ids(checkpoint.model.config, SAMPLE, len(reader))
+    start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     with st.form("look", border=False):
-        rows = len(checkpoint.tokenizer) if checkpoint.tokenizer is not None else 0
-        label = t("checkpoints.ids", last=rows - 1) if by_id else t("checkpoints.text")
+        label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
         text = st.text_input(label, value=start, key=f"look.{name}.{by_id}", placeholder=t("checkpoints.text_hint"))
         forced = ""
         if isinstance(checkpoint.model, Decodable):
@@ -69,10 +68,6 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
             )
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     return text or "", forced if forced and forced.strip() else None
-
-
-def _config(checkpoint: Checkpoint) -> object:
-    return checkpoint.model.config
 
 
 def _result(shown: Look, checkpoint: Checkpoint) -> None:

@@ -64,8 +64,10 @@ def _previews(name: str, found: Bundle, recognition: Recognition, heads: Questio
     st.caption(t("checkpoints.preview_note"))
     ids = sample_ids(recognition.report.config, MAX_TOKENS // 2)
     chosen = given.get("n_heads", heads.default)
-    for preview in _made(found, heads, given, ids):
-        _preview(name, found.fingerprint, preview, heads, chosen == preview.n_heads)
+    columns = st.columns(2, gap="medium")
+    for i, preview in enumerate(_made(found, heads, given, ids)):
+        with columns[i % 2]:
+            _preview(name, found.fingerprint, preview, heads, chosen == preview.n_heads)
 
 
 def _made(found: Bundle, heads: Question, given: dict[str, Any], ids: Sequence[int]) -> tuple[Preview, ...]:

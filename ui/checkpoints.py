@@ -1,5 +1,6 @@
 """The page Checkpoints: bring files, choose one, see what it is taken for."""
 
+import os
 from collections.abc import Sequence
 
 import pandas as pd
@@ -16,9 +17,13 @@ ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
 
 
 def bring_panel() -> None:
-    """Choose or drop files; what was brought is listed, and can be removed."""
+    """Choose or drop files; what was brought is listed, and can be removed.
+
+    Raises:
+        CheckpointError: the limits that the environment gives are no numbers.
+    """
     round_ = st.session_state.setdefault(ROUND, 0)
-    limits = uploads.UploadLimits()
+    limits = uploads.UploadLimits.of(os.environ)
     files = st.file_uploader(
         t("checkpoints.bring"),
         type=list(uploads.ENDINGS),
@@ -48,9 +53,11 @@ def choice() -> str | None:
         st.info(t("checkpoints.none"))
         return None
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        shelves.start_with(names, CHOSEN)
         name = st.selectbox(t("checkpoints.which"), names, key=CHOSEN, bind="query-params", width=420)
         if uploads.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
+    shelves.choose(name)
     return name
 
 

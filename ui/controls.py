@@ -10,7 +10,7 @@ from transformer import DecodingOptions, Record, Translation
 from transformer.errors import AttentionAtlasError
 from transformer.measures import has_kind, sites_of
 from transformer.run import MAX_CHARACTERS
-from ui import cached
+from ui import cached, shelves
 from ui.address import choice
 from ui.texts import error_text, in_language, language, t
 
@@ -53,6 +53,7 @@ def checkpoint_choice(*architectures: str) -> str | None:
         kinds = t("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))
         return None
+    shelves.start_with(names, "model")
     return st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
 
 

@@ -19,6 +19,7 @@ from transformer.record import Picture
 from transformer.sequence_sets import SequenceSet, read_set
 from transformer.tokens.fasta import fasta_of
 from ui import cached
+from ui.shelves import kept
 from ui.texts import t
 
 EXAMPLE_SET = "examples.fa"
@@ -33,7 +34,7 @@ def classification(name: str, text: str) -> Classification:
         return _classification(name, cached.revision(name), text)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@kept(max_entries=64)
 def _classification(name: str, revision: int, text: str) -> Classification:  # noqa: ARG001  (part of the cache key)
     return classify(cached.checkpoint(name), text)
 
@@ -43,7 +44,7 @@ def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[
     return _thumbnails(*_of(run), sites, size, run)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@kept(max_entries=32)
 def _thumbnails(
     name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
     revision: int,  # noqa: ARG001
@@ -61,7 +62,7 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     return _received(*_of(run), site, run)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@kept(max_entries=64)
 def _received(
     name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
     revision: int,  # noqa: ARG001
@@ -78,7 +79,7 @@ def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> P
     return _windows(*_of(run), site, head, run)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@kept(max_entries=32)
 def _windows(
     name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
     revision: int,  # noqa: ARG001

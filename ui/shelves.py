@@ -6,7 +6,7 @@ session alone. Answers about a file are kept in the session, by the file's finge
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -17,7 +17,7 @@ import streamlit as st
 from transformer import Checkpoint, load
 from transformer.checkpoint.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.fingerprints import fingerprint_of
-from transformer.checkpoint.folder import ARCHITECTURES, CONFIG
+from transformer.checkpoint.folder import CONFIG
 from transformer.checkpoint.places import check_inside, find_files
 from transformer.errors import AttentionAtlasError, CheckpointError
 from ui.own_folder import PREFIX, own_paths
@@ -31,7 +31,7 @@ T = TypeVar("T")
 Answers = tuple[tuple[str, Any], ...]
 """Answers as a key of caches: names and values, sorted."""
 
-KEPT, ANSWERS = "kept", "answers"
+KEPT, ANSWERS, CHOSEN = "kept", "answers", "chosen"
 KEPT_ENTRIES = 32
 """Results of one kind that a session keeps for its uploads."""
 
@@ -114,6 +114,18 @@ def given(name: str) -> Answers:
 def answer(name: str, answers: Mapping[str, Any]) -> None:
     """Remember answers about a file, wherever it is brought again in this session."""
     st.session_state.setdefault(ANSWERS, {})[_fingerprint_of(name)] = dict(answers)
+
+
+def start_with(names: Sequence[str], key: str) -> None:
+    """Let a list of checkpoints begin with the one that was chosen on the page Checkpoints, unless its address says."""
+    chosen = st.session_state.get(CHOSEN)
+    if chosen in names and key not in st.session_state and key not in st.query_params:
+        st.session_state[key] = chosen
+
+
+def choose(name: str) -> None:
+    """Remember what was chosen on the page Checkpoints, for the other pages' lists."""
+    st.session_state[CHOSEN] = name
 
 
 def in_session(what: str, key: Hashable, compute: Callable[[], T]) -> T:
@@ -203,10 +215,9 @@ def _architecture(name: str, path: str, stamp: int, answers: Answers) -> str | N
 
 def _architecture_of(loaded: Callable[[], Checkpoint]) -> str | None:
     try:
-        model = loaded().model
+        return loaded().architecture
     except AttentionAtlasError:
         return None
-    return next((key for key, (kind, _) in ARCHITECTURES.items() if isinstance(model, kind)), None)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)

@@ -120,11 +120,15 @@ def test_encoder_only(n, h, half, d_ff, vocab, seed):
 
 
 @few
-@given(n=DEPTH, h=HEADS, width=WIDTH, d_ff=FEATURES, vocab=VOCAB, norm_first=st.booleans(), seed=SEED)
-def test_torch_encoder(n, h, width, d_ff, vocab, norm_first, seed):
+@given(
+    n=DEPTH, h=HEADS, width=WIDTH, d_ff=FEATURES, vocab=VOCAB, norm_first=st.booleans(),
+    reads=st.sampled_from(["each", "mean", "first", "last"]), seed=SEED,
+)  # fmt: skip
+def test_torch_encoder(n, h, width, d_ff, vocab, norm_first, reads, seed):
     torch.manual_seed(seed)
-    original = scramble(Classifier(vocab, n, h * width, h, d_ff, norm_first))
+    original = scramble(Classifier(vocab, n, h * width, h, d_ff, norm_first, reads))
     answers = dict(n_heads=h, activation="gelu", norm_first=norm_first, scale_embedding=False, pad_id=0)
+    answers |= dict(head=reads, head_activation="tanh")
     with TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "net.pth"
         torch.save(original.state_dict(), path)

@@ -18,8 +18,9 @@ from transformer.checkpoint.loading import build, read_uploads
 from transformer.checkpoint.places import ENDINGS
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.refusal import refusal
+from transformer.checkpoint.task import SequenceTask
 from transformer.checkpoint.vocabularies import parse_tokenizer
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, ConfigError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import Marks
 
@@ -28,6 +29,9 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 
 MARKS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
+
+NO_MARKS = Marks(-1, -1, -1)
+"""For a first look at a vocabulary, whose marks are not known yet."""
 
 _TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)(?:$|[._-])", re.IGNORECASE)
 
@@ -59,7 +63,7 @@ class Bundle:
         """
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            tokenizer = parse_tokenizer(self.vocabularies[name], name, Marks(-1, -1, -1), self.limits)
+            tokenizer = parse_tokenizer(self.vocabularies[name], name, NO_MARKS, self.limits)
             known = {mark: getattr(tokenizer, mark) for mark in MARKS}
             found |= {mark: i for mark, i in known.items() if i >= 0}
         return found
@@ -81,7 +85,7 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        built = build(self.recognised(answers), name or self.name)
+        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
         source, target = self._tokenizers(built)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
@@ -98,19 +102,33 @@ class Bundle:
         target: Tokenizer | None = None
         by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
         for name in by_name:
-            tokenizer = parse_tokenizer(self.vocabularies[name], name, marks, self.limits)
+            data = self.vocabularies[name]
+            count = len(parse_tokenizer(data, name, NO_MARKS, self.limits))
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
-            if len(tokenizer) == source_size and source is None and not (aims_at_target and target_size):
-                source = tokenizer
-            elif len(tokenizer) == target_size and target is None:
-                target = tokenizer
+            if count == source_size and source is None and not (aims_at_target and target_size):
+                source = parse_tokenizer(data, name, marks, self.limits)
+            elif count == target_size and target is None:
+                target = parse_tokenizer(data, name, marks, self.limits)
             else:
                 sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
                 raise CheckpointError(
-                    f"{name} has {len(tokenizer):,} tokens, the checkpoint's embeddings have {sizes} rows: bring the "
+                    f"{name} has {count:,} tokens, the checkpoint's embeddings have {sizes} rows: bring the "
                     "vocabulary that the checkpoint was trained with"
                 )
         return source, target
+
+
+def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
+    """With the languages and the task that a config.json of ours names."""
+    languages = settings.get("languages")
+    if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
+        built = replace(built, languages=(languages[0][:80], languages[1][:80]))
+    if isinstance(settings.get("task"), dict):
+        try:
+            built = replace(built, task=SequenceTask.of(settings["task"]))
+        except ConfigError as error:
+            raise refusal(CONFIG, str(error), "bring the folder as it was saved") from error
+    return built
 
 
 def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:
@@ -137,10 +155,8 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
             ".vocab, .json): leave it out"
         )
     streams = [weights[name] for name in sorted(weights)]
-    first = next(iter(weights))
-    stem = Path(first).stem
     return Bundle(
-        name=stem if len(weights) == 1 else "-".join(sorted(Path(name).stem for name in weights)),
+        name="-".join(sorted(Path(name).stem for name in weights)),
         contents=contents,
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
@@ -165,7 +181,7 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read")
     stream.seek(0)
     data = stream.read()
-    parse_tokenizer(data, name, Marks(-1, -1, -1), limits)
+    parse_tokenizer(data, name, NO_MARKS, limits)
     return data
 
 

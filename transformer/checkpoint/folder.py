@@ -1,14 +1,14 @@
 """Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
 
 `config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`.
-Weights may be half precision on disk; they are read as float32.
+Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -48,6 +48,9 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,8 @@ def load_folder(path: Path) -> Checkpoint:
         ) from error
     with torch.random.fork_rng(devices=[]):
         model = model_type(config)
-    fill(model, _read_weights(path / WEIGHTS), f"{path.name}/{WEIGHTS}")
+    weights = _read_weights(path / WEIGHTS)
+    fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
     tokenizer = TextTokenizer.read(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
     examples = _read_json(path / EXAMPLES) if (path / EXAMPLES).is_file() else []
     return Checkpoint(
@@ -179,6 +183,12 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -
     save_file(
         {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}, path
     )
+
+
+def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
+    """The model, in double precision if that is how all of the weights were kept."""
+    kept = [w.dtype for w in weights.values() if w.is_floating_point()]
+    return model.double() if kept and all(dtype == torch.float64 for dtype in kept) else model
 
 
 def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:

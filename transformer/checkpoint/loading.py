@@ -10,7 +10,15 @@ from torch import Tensor
 
 from transformer.capture import watch
 from transformer.checkpoint.contents import Contents
-from transformer.checkpoint.folder import ARCHITECTURES, Checkpoint, Model, fill, is_folder, load_folder
+from transformer.checkpoint.folder import (
+    ARCHITECTURES,
+    Checkpoint,
+    Model,
+    fill,
+    in_precision_of,
+    is_folder,
+    load_folder,
+)
 from transformer.checkpoint.layouts import Fit
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.own import checked_folder
@@ -73,12 +81,15 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
 
 
 def read(path: Path, limits: ReadLimits) -> Contents:
-    """The weights of one file, or of a folder's encoder and decoder together.
+    """The weights of one file, of a folder's encoder and decoder together, or of the parts of a Hugging Face folder.
 
     Raises:
         CheckpointError: as `load`.
     """
     files = find_files(path)
+    if is_hugging_face(path):
+        tensors = {name: t for file in files.values() for name, t in read_file(file, limits).tensors.items()}
+        return Contents(path.name, tensors, format="safetensors")
     return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
 
 
@@ -114,8 +125,7 @@ def model_of(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:
     model_type, _ = ARCHITECTURES[fit.architecture]
     with torch.random.fork_rng(devices=[]):
         model: Any = model_type(fit.config)
-    if all(t.dtype == torch.float64 for t in tensors.values() if t.is_floating_point()):
-        model.double()
+    model = in_precision_of(model, tensors)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     fill(model, {name: place.take(tensors, shapes[name]) for name, place in fit.sources.items()}, source)
     return watch(model.eval())

@@ -2,12 +2,14 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from transformer.checkpoint.contents import Shape
 from transformer.checkpoint.folder import ARCHITECTURES, CONFIG, WEIGHTS
-from transformer.checkpoint.headers import Header, check_header
+from transformer.checkpoint.headers import check_header
 from transformer.checkpoint.layouts.base import meta_shapes
 from transformer.checkpoint.limits import ReadLimits
 from transformer.checkpoint.places import check_inside
@@ -42,16 +44,18 @@ def checked_folder(path: Path, limits: ReadLimits) -> Path:
     weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
     with weights.open("rb") as handle:
         header = check_header(handle, weights.stat().st_size, name, limits)
-    _check_config(path / CONFIG, f"{path.name}/{CONFIG}", header)
+    checked_config(_read(path / CONFIG, f"{path.name}/{CONFIG}"), f"{path.name}/{CONFIG}", header.shapes)
     return path
 
 
-def _check_config(file: Path, name: str, header: Header) -> None:
-    """Refuse a config whose model would take more than its weights; a wrong one of the right size is told by name."""
-    try:
-        about: Any = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise refusal(name, f"it cannot be read as JSON ({type(error).__name__})", REMEDY) from error
+def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[str, Any]:
+    """The architecture and the config that a config.json describes, for weights of these shapes.
+
+    A config whose model would take more than its weights is refused; a wrong one of the right size is told by name.
+
+    Raises:
+        CheckpointError: it describes no known model, or one that the weights cannot be.
+    """
     try:
         model_type, config_type = ARCHITECTURES[about["architecture"]]
         values = dict(about["config"])
@@ -67,23 +71,32 @@ def _check_config(file: Path, name: str, header: Header) -> None:
         if not _is_plain(value, kinds[key]):
             raise refusal(name, f"its config gives {key} as {value!r:.80}", REMEDY)
     layers = [value for key, value in values.items() if key.endswith("layers")]
-    if max(layers, default=0) > len(header.shapes):
-        raise refusal(
-            name, f"its config describes {max(layers):,} layers, the weights hold {len(header.shapes):,} tensors"
-        )
+    if max(layers, default=0) > len(shapes):
+        raise refusal(name, f"its config describes {max(layers):,} layers, the weights hold {len(shapes):,} tensors")
     if values.get("max_length", 0) * values.get("d_model", 1) > TABLE_NUMBERS:
         raise refusal(name, f"its config asks for a table of {values['max_length']:,} positions", REMEDY)
     try:
-        described = sum(math.prod(shape) for shape in meta_shapes(model_type, config_type(**values)).values())
+        config = config_type(**values)
+        described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
     except (TypeError, ConfigError) as error:
         raise refusal(name, f"it does not describe a known model ({error})", REMEDY) from error
-    held = sum(math.prod(shape) for shape in header.shapes.values())
+    held = sum(math.prod(shape) for shape in shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
         raise refusal(name, f"its config describes {described:,} numbers, the weights hold {held:,}", REMEDY)
+    return about["architecture"], config
+
+
+def _read(file: Path, name: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise refusal(name, f"it cannot be read as JSON ({type(error).__name__})", REMEDY) from error
 
 
 def _is_plain(value: Any, kind: Any) -> bool:
     """Whether a JSON value is of the kind that a config's field has, and no number beyond reason."""
+    if kind == int | None:
+        return value is None or _is_plain(value, int)
     if kind is bool:
         return isinstance(value, bool)
     if kind is int:

@@ -15,8 +15,8 @@ class Question:
     """Something about a checkpoint that its names and shapes do not say.
 
     `options` lists every possible answer, or is empty where any whole number of at least `least` will do, or any
-    number between 0 and 1 where `is_number`; `default` is what is assumed when nobody answers,
-    and `why` says so in a sentence.
+    number between 0 and 1 where `is_number`; `default` is what is assumed when nobody answers, and `why` says so in a
+    sentence. The default of a `rare` one is what the layout's own code has, so it is no assumption.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Question:
     why: str = ""
     least: int = 0
     is_number: bool = False
+    rare: bool = False
 
     def check(self, answer: Any) -> Any:
         """The answer, if it is a possible one.
@@ -104,7 +105,8 @@ class Answers:
                 raise CheckpointError(
                     f"{name}={answer!r} contradicts the file, which says {getattr(config, name)!r}: leave it out"
                 )
-            choices = ", ".join(self.asked) or "(none)"
+            usual_first = sorted(self.asked, key=lambda name: self.asked[name].rare)
+            choices = ", ".join(usual_first) or "(none)"
             raise CheckpointError(
                 f"{name}={answer!r} answers nothing that is asked of this file: the questions are {choices}"
             )
@@ -115,7 +117,7 @@ class Answers:
         return tuple(
             f"{q.name}={q.default!r} is assumed{f' ({q.why})' if q.why else ''}"
             for q in self.asked.values()
-            if q.name not in self.given
+            if q.name not in self.given and not q.rare
         )
 
 
@@ -139,6 +141,25 @@ def mark_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: i
     }
     defaults = {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}
     return {name: mark(answers, name, text, defaults[name]) for name, text in texts.items()}
+
+
+def norm_eps(answers: Answers, default: float) -> float:
+    """Ask for what LayerNorm adds to the variance (or the deviation) before it divides."""
+    text = "What does LayerNorm add before it divides?"
+    return answers.ask(Question("norm_eps", text, default, why="as in the original", is_number=True, rare=True))
+
+
+def target_pad(answers: Answers, pad_id: int) -> int | None:
+    """Ask for the target's own padding id; None where it is the source's."""
+    text = "Which id is padding in the target, if another than in the source (-1: none)?"
+    found = answers.ask(Question("target_pad_id", text, pad_id, why="one padding id", least=-1, rare=True))
+    return None if found == pad_id else found
+
+
+def seq2seq_marks(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int | None]:
+    """The marks of an encoder-decoder, whose target may be padded with an id of its own."""
+    marks = mark_questions(answers, pad_id, bos_id, eos_id)
+    return {**marks, "target_pad_id": target_pad(answers, marks["pad_id"])}
 
 
 def mark(answers: Answers, name: str, text: str, default: int) -> int:

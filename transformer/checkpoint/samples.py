@@ -5,12 +5,14 @@ from typing import Any
 from transformer.checkpoint.bundle import MARKS
 
 
-def sample_ids(config: Any, count: int) -> list[int]:
+def sample_ids(config: Any, count: int, size: int = 0) -> list[int]:
     """`count` ids of the source's vocabulary, spread over all of it, with some that come twice; no marks.
+
+    `size` is the number of ids, where the config does not say it.
 
     Attention to a token that stands twice shows what a head makes of place and of content.
     """
-    size = getattr(config, "source_vocab", None) or config.vocab
+    size = size or getattr(config, "source_vocab", None) or config.vocab
     marks = {getattr(config, mark, -1) for mark in MARKS}
     free = [i for i in range(min(size, 50_000)) if i not in marks] or [0]
     different = max(1, count * 2 // 3)

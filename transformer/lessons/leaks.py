@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer.checkpoint.folder import Checkpoint
+from transformer.decoding import written_pad
 from transformer.errors import CheckpointError
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
@@ -111,9 +112,10 @@ def leak_test(checkpoint: Checkpoint) -> LeakReport:
 
 def _encoder_decoder(checkpoint: Checkpoint, model: Seq2Seq | Recurrent) -> LeakReport:
     config = model.config
-    marks = {config.pad_id, config.bos_id, config.eos_id}
+    target_pad = written_pad(config)
+    marks = {config.pad_id, target_pad, config.bos_id, config.eos_id}
     source = _random(LENGTHS, config.source_vocab, marks, config.pad_id)
-    target = _random(TARGET_LENGTHS, config.target_vocab, marks, config.pad_id)
+    target = _random(TARGET_LENGTHS, config.target_vocab, marks, target_pad)
     target[:, 0] = config.bos_id
     found = attention_maps(checkpoint, source, target)
     log_probs = found.pop("log_probs")
@@ -123,7 +125,7 @@ def _encoder_decoder(checkpoint: Checkpoint, model: Seq2Seq | Recurrent) -> Leak
     if config.pad_id >= 0:
         alone = attention_maps(checkpoint, source[1:, : LENGTHS[1]], target[1:, : TARGET_LENGTHS[1]])["log_probs"]
         padding = float(np.abs(alone[0] - log_probs[1, : TARGET_LENGTHS[1]]).max())
-    sites = _sites(found, _real(source, LENGTHS, config.pad_id), _real(target, TARGET_LENGTHS, config.pad_id), False)
+    sites = _sites(found, _real(source, LENGTHS, config.pad_id), _real(target, TARGET_LENGTHS, target_pad), False)
     return LeakReport(sites, future, padding)
 
 

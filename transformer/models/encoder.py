@@ -3,13 +3,17 @@
 Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import cast
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import BlockConfig, EncoderBlock
@@ -18,6 +22,8 @@ from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.checks import at_least, heads_fit, one_of, probability
 from transformer.models.seq2seq import check_ids
 
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
+
 
 @dataclass(frozen=True)
 class EncoderConfig:
@@ -25,7 +31,9 @@ class EncoderConfig:
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
     in circulation: the b-th sequence of the batch gets row b at every position, so the model does not see order.
-    `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model.
+    `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
+    widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
+    `first` or `last` one, or the `mean` over real positions.
     """
 
     vocab: int
@@ -47,14 +55,22 @@ class EncoderConfig:
     scale_embedding: bool = False
     causal: bool = False
     pad_id: int = -1
+    head: Sequence[int] = ()
+    head_reads: str = "each"
+    head_activation: str = "relu"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
         at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", ("relu", "gelu"))
         one_of(self, "positions", POSITION_KINDS)
         one_of(self, "position_axis", ("sequence", "batch"))
         probability(self, "dropout", "attention_dropout")
+        one_of(self, "head_reads", ("each", "mean", "first", "last"))
+        one_of(self, "head_activation", tuple(_ACTIVATIONS))
+        if any(width < 1 for width in self.head):
+            raise ConfigError(f"head={self.head}: choose widths of at least 1")
         heads_fit(self.d_model, self.n_heads)
 
     @property
@@ -89,6 +105,8 @@ class Encoder(nn.Module):
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = layer_norm(config.norm, config.d_model, config.norm_eps) if norm_at_end else nn.Identity()
+        widths = (config.d_model, *config.head)
+        self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """What each position holds after the last layer."""
@@ -102,17 +120,36 @@ class Encoder(nn.Module):
         return self.encoder_norm(x)
 
     def outputs(self, ids: Int[Tensor, "batch position"]) -> dict[str, Tensor]:
-        """`hidden` (batch, position, d_model): the states after the last layer.
+        """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.
+
+        Logits are (batch, position, last width) of a head that reads each position, else (batch, last width).
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         check_ids("inputs", ids, self.config.vocab)
-        return {"hidden": self(ids)}
+        hidden = self(ids)
+        return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
     def attention_sites(self) -> dict[str, DotProductAttention]:
         """Every attention core by its public name, in the order they run."""
         return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+
+    def _logits(
+        self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]
+    ) -> Float[Tensor, "batch *position width"]:
+        """What the head makes of the states."""
+        real = ids != self.config.pad_id
+        x = hidden
+        if self.config.head_reads == "mean":
+            x = (hidden * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+        elif self.config.head_reads == "first":
+            x = hidden[:, 0]
+        elif self.config.head_reads == "last":
+            x = hidden[torch.arange(len(ids)), real.sum(1).clamp(min=1) - 1]
+        for i, linear in enumerate(self.head):
+            x = linear(_ACTIVATIONS[self.config.head_activation](x) if i else x)
+        return x
 
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":

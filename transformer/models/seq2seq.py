@@ -28,7 +28,8 @@ class Seq2SeqConfig:
 
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`.
     `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by sqrt(d_model). `positions`: the
-    paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained.
+    paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained. `target_pad_id` pads
+    targets where `pad_id`, which pads sources, does not.
     """
 
     source_vocab: int
@@ -59,6 +60,7 @@ class Seq2SeqConfig:
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2
+    target_pad_id: int | None = None
 
     def __post_init__(self) -> None:
         at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "max_length")
@@ -79,6 +81,11 @@ class Seq2SeqConfig:
                 f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
                 f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
             )
+
+    @property
+    def written_pad_id(self) -> int:
+        """The padding id of targets."""
+        return self.pad_id if self.target_pad_id is None else self.target_pad_id
 
     @property
     def block(self) -> BlockConfig:
@@ -173,7 +180,7 @@ class Seq2Seq(nn.Module):
         source_mask: Mask,
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
-        mask = masks.causal(target, self.config.pad_id)
+        mask = masks.causal(target, self.config.written_pad_id)
         x = self.target_positions(self._embed(self.target_embedding, target))
         x = self.target_norm(self.dropout(x))
         for block in self.decoder:

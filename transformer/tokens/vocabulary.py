@@ -158,12 +158,13 @@ class IdTokenizer(_Marked):
 def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
     """Ids alone, for what a model reads and for what it writes (None if it writes nothing), told from its config."""
 
-    def of_size(size: int) -> IdTokenizer:
-        ids = (getattr(config, name, -1) for name in ("pad_id", "bos_id", "eos_id"))
+    def of_size(size: int, pad: str = "pad_id") -> IdTokenizer:
+        ids = (getattr(config, name, -1) for name in (pad, "bos_id", "eos_id"))
         return IdTokenizer(size, Marks(*(i if i < size else -1 for i in ids)))
 
     if hasattr(config, "source_vocab"):
-        return of_size(config.source_vocab), of_size(config.target_vocab)
+        pad = "written_pad_id" if hasattr(config, "written_pad_id") else "pad_id"
+        return of_size(config.source_vocab), of_size(config.target_vocab, pad)
     return of_size(config.vocab), None
 
 

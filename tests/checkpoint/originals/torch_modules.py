@@ -108,8 +108,9 @@ class EncoderOnly(Original):
 class Classifier(Original):
     """A module around nn.TransformerEncoder, with a template layer left over and a head after it."""
 
-    def __init__(self, vocab: int, n: int, d_model: int, h: int, d_ff: int, norm_first: bool):
+    def __init__(self, vocab: int, n: int, d_model: int, h: int, d_ff: int, norm_first: bool, reads: str = "mean"):
         super().__init__()
+        self.reads = reads
         self.word_embedding = nn.Embedding(vocab, d_model)
         self.position_embedding = nn.Embedding(30, d_model)
         self.one_layer = nn.TransformerEncoderLayer(
@@ -117,11 +118,19 @@ class Classifier(Original):
         )
         norm = nn.LayerNorm(d_model)
         self.backbone = nn.TransformerEncoder(self.one_layer, n, norm, enable_nested_tensor=False)
-        self.head = nn.Linear(d_model, 3)
+        self.pooler, self.head = nn.Linear(d_model, d_ff), nn.Linear(d_ff, 3, bias=False)
 
     @step_by_step()
     def forward(self, ids: Tensor) -> Maps:
         maps: Maps = {}
         watch_layers(self.backbone.layers, None, maps)
         x = self.word_embedding(ids) + self.position_embedding.weight[: ids.shape[1]]
-        return maps | {"hidden": self.backbone(x, src_key_padding_mask=ids == 0)}
+        hidden = self.backbone(x, src_key_padding_mask=ids == 0)
+        return maps | {"hidden": hidden, "logits": self.head(torch.tanh(self.pooler(self._read(hidden, ids != 0))))}
+
+    def _read(self, hidden: Tensor, real: Tensor) -> Tensor:
+        if self.reads == "mean":
+            return torch.stack([row[kept].mean(0) for row, kept in zip(hidden, real, strict=True)])
+        if self.reads == "last":
+            return torch.stack([row[kept][-1] for row, kept in zip(hidden, real, strict=True)])
+        return hidden[:, 0] if self.reads == "first" else hidden

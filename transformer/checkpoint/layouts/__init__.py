@@ -4,6 +4,7 @@ from transformer.checkpoint.layouts.annotated import Annotated
 from transformer.checkpoint.layouts.base import Fit, Layout, Source, meta_shapes
 from transformer.checkpoint.layouts.jadore import Jadore
 from transformer.checkpoint.layouts.kmer import Kmer
+from transformer.checkpoint.layouts.ours import Ours
 from transformer.checkpoint.layouts.rnn import FIRST_TUTORIAL, SECOND_TUTORIAL
 from transformer.checkpoint.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.layouts.torch_module import TorchModule
@@ -17,6 +18,7 @@ LAYOUTS: tuple[Layout, ...] = (
     PublishedEncoder(),
     TorchEncoder(),
     Kmer(),
+    Ours(),
     FIRST_TUTORIAL,
     SECOND_TUTORIAL,
 )

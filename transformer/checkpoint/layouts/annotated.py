@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.questions import Answers, heads_question, mark_questions
+from transformer.checkpoint.questions import Answers, heads_question, norm_eps, seq2seq_marks
 from transformer.models.seq2seq import preset
 
 _ATTENTION = ("query", "key", "value", "output")
@@ -42,7 +42,8 @@ class Annotated:
             n_decoder_layers=max(1, n_decoder),
             positions="stored" if stored else "sinusoidal",
             max_length=size(shapes, (table, 1)) if stored else 5000,
-            **mark_questions(answers),
+            norm_eps=norm_eps(answers, 1e-6),
+            **seq2seq_marks(answers),
         )
         sources = {
             "source_embedding.weight": Source(source_table),

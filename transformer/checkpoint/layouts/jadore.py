@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.questions import Answers, choice, heads_question, mark
+from transformer.checkpoint.questions import Answers, choice, heads_question, mark, norm_eps, target_pad
 from transformer.errors import CheckpointError
 from transformer.models.seq2seq import preset
 
@@ -52,6 +52,7 @@ class Jadore:
             tie_projection=tied,
             scale_embedding=scale == "emb",
             projection_scale=d_model**-0.5 if scale == "prj" else 1.0,
+            norm_eps=norm_eps(answers, 1e-6),
             **self._marks(contents, answers),
         )
         sources = _sources(root, config.n_encoder_layers, config.n_decoder_layers)
@@ -97,21 +98,20 @@ class Jadore:
         text = "With one matrix for embedding and projection, which of the two is scaled by the root of d_model?"
         return choice(answers, "scale_emb_or_prj", text, options, "the original's default")
 
-    def _marks(self, contents: Contents, answers: Answers) -> dict[str, int]:
+    def _marks(self, contents: Contents, answers: Answers) -> dict[str, int | None]:
         """Padding, start and end ids."""
-        pads = {contents.settings.get("src_pad_idx", 0), contents.settings.get("trg_pad_idx", 0)}
-        if len(pads) > 1:
-            raise CheckpointError(
-                f"{contents.source}: its settings pad the source and the target with different ids, "
-                f"{sorted(map(str, pads))}: only one padding id is supported"
-            )
-        pad_id = pads.pop()
-        if "src_pad_idx" in contents.settings and type(pad_id) is int:
+        pad_id, target_pad_id = (contents.settings.get(name) for name in ("src_pad_idx", "trg_pad_idx"))
+        if type(pad_id) is int:
             answers.know("pad_id", pad_id, _SETTINGS)
         else:
             pad_id = mark(answers, "pad_id", "Which id is padding (-1: none)?", 0)
+        if type(target_pad_id) is int:
+            answers.know("target_pad_id", target_pad_id, _SETTINGS)
+        else:
+            target_pad_id = target_pad(answers, pad_id)
         return {
             "pad_id": pad_id,
+            "target_pad_id": None if target_pad_id == pad_id else target_pad_id,
             "bos_id": mark(answers, "bos_id", "Which id starts a target?", 1),
             "eos_id": mark(answers, "eos_id", "Which id ends a target?", 2),
         }

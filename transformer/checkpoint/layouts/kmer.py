@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from transformer.checkpoint.contents import Contents, Shape
 from transformer.checkpoint.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.layouts.torch_layers import attention
-from transformer.checkpoint.questions import Answers, choice, heads_question, mark
+from transformer.checkpoint.questions import Answers, choice, heads_question, mark, norm_eps
 from transformer.models.kmer import KmerConfig
 
 
@@ -33,6 +33,7 @@ class Kmer:
             n_layers=max(1, layer_count(shapes, f"{root}layers.")),
             d_ff=size(shapes, (f"{root}layers.0.ff.linear_1.weight", 0)),
             widths=widths or (1,),
+            norm_eps=norm_eps(answers, 1e-5),
             norm_first=choice(answers, "norm_first", "Does the norm stand before each sub-layer?", (False, True), why),
             activation=choice(answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), why),
             positions="stored"

@@ -1,7 +1,8 @@
 """A stack of nn.TransformerEncoderLayer without a decoder: embeddings in, one vector for each position out.
 
 Two layouts: any module around nn.TransformerEncoder, and the published net that keeps its layers in a plain list and
-adds positions along the batch. What stands after the layers (a classifier, a language model's head) is not run.
+adds positions along the batch. Linear maps after the layers (a classifier, a language model's head) are run as well
+where they follow one another; what they read is asked. Anything else there is not run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,13 +10,13 @@ from typing import Any
 
 from transformer.checkpoint.contents import Contents, Shape
 from transformer.checkpoint.layouts.base import Fit, Source, linear, root_of, size
-from transformer.checkpoint.layouts.torch_ends import find_ends
+from transformer.checkpoint.layouts.torch_ends import bias_of, find_ends, head_maps, head_options
 from transformer.checkpoint.layouts.torch_layers import Stack, layer, stacks, templates
 from transformer.checkpoint.layouts.torch_module import TEMPLATE
-from transformer.checkpoint.questions import Answers, choice, heads_question, mark
+from transformer.checkpoint.questions import Answers, choice, heads_question, mark, norm_eps
 from transformer.models.encoder import EncoderConfig
 
-_AFTER = "it comes after the encoder's layers, whose states are what is shown"
+_AFTER = "it comes after the encoder's layers, and is not run"
 
 
 class TorchEncoder:
@@ -99,7 +100,14 @@ def _fit(
         text = "By which formula are positions computed?"
         options["positions"] = choice(answers, "positions", text, ("sinusoidal", "doubled", "none"), "as in the paper")
     taken = used | {source.name for source in sources.values()}
-    ignored |= {name: _AFTER for name in shapes if name not in taken and not name.startswith(stack.path)}
+    after = {name: shape for name, shape in shapes.items() if name not in taken and not name.startswith(stack.path)}
+    head = head_options(after, d_model, size(shapes, (embedding, 0)), answers)
+    if head:
+        names = head_maps(after, d_model)
+        for i, name in enumerate(names):
+            sources |= linear(f"head.{i}", name.removesuffix(".weight"), has_bias=bias_of(name) in after)
+        after = {name: shape for name, shape in after.items() if name not in _with_biases(names)}
+    ignored |= dict.fromkeys(after, _AFTER)
     config = EncoderConfig(
         vocab=size(shapes, (embedding, 0)),
         d_model=d_model,
@@ -114,6 +122,7 @@ def _fit(
             answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), "torch's default"
         ),
         attention_bias=bias,
+        norm_eps=norm_eps(answers, 1e-5),
         scale_embedding=choice(
             answers, "scale_embedding", "Are embeddings multiplied by the root of d_model?", scaled, why
         ),
@@ -122,6 +131,11 @@ def _fit(
         ),
         pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
         **options,
+        **head,
     )
     reasons = (f"{stack.count} x nn.TransformerEncoderLayer at {stack.path}", "no decoder")
     return Fit("encoder", config, sources, reasons, ignored=ignored)
+
+
+def _with_biases(names: Iterable[str]) -> set[str]:
+    return {tensor for name in names for tensor in (name, bias_of(name))}

@@ -7,6 +7,7 @@ what stays open is asked.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from transformer.checkpoint.contents import Shape
 from transformer.checkpoint.layouts.base import Source
@@ -85,6 +86,39 @@ def source_and_target(embeddings: Mapping[str, int], answers: Answers, target_vo
     source = choice(answers, "source_embedding", "Which tensor embeds the source?", names, why)
     others = tuple(name for name in names if name != source)
     return source, choice(answers, "target_embedding", "Which tensor embeds the target?", others, why)
+
+
+def head_maps(after: Mapping[str, Shape], d_model: int) -> list[str]:
+    """The linear maps after the layers that follow one another: the first is as wide as the model."""
+    free = {name: shape for name, shape in after.items() if name.endswith("weight") and len(shape) == 2}
+    names: list[str] = []
+    width = d_model
+    while (name := next((name for name, shape in free.items() if shape[1] == width), None)) is not None:
+        names.append(name)
+        width = free.pop(name)[0]
+    return names
+
+
+def head_options(after: Mapping[str, Shape], d_model: int, vocab: int, answers: Answers) -> dict[str, Any]:
+    """The part of an encoder's config that says what comes after its layers; empty where nothing of it is run."""
+    names = head_maps(after, d_model)
+    if not names:
+        return {}
+    widths = tuple(after[name][0] for name in names)
+    others = set(after) - {tensor for name in names for tensor in (name, bias_of(name))}
+    usual = "none" if others else "each" if widths[-1] == vocab else "mean"
+    why = "other tensors stand there too" if others else "one score a token" if usual == "each" else "one for the whole"
+    options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))
+    reads = choice(
+        answers, "head", "Which states does the map after the layers read (none: leave it out)?", options, why
+    )
+    if reads == "none":
+        return {}
+    between = "relu"
+    if len(names) > 1:
+        text = "What bends the numbers between the maps after the layers?"
+        between = choice(answers, "head_activation", text, ("relu", "gelu", "tanh"), "the most common one")
+    return {"head": widths, "head_reads": reads, "head_activation": between}
 
 
 def bias_of(name: str) -> str:

@@ -10,7 +10,7 @@ from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.layouts.base import Fit, Source, linear, size
 from transformer.checkpoint.layouts.torch_ends import Ends, bias_of, find_ends, projection, source_and_target
 from transformer.checkpoint.layouts.torch_layers import Stack, layer, stacks, templates
-from transformer.checkpoint.questions import Answers, choice, heads_question, mark_questions
+from transformer.checkpoint.questions import Answers, choice, heads_question, norm_eps, seq2seq_marks
 from transformer.models.seq2seq import preset
 
 TEMPLATE = "a layer that torch's stack copied, and that never runs itself"
@@ -63,7 +63,8 @@ class TorchModule:
             ),
             norm_after_stack=normed,
             attention_bias=bias,
-            **mark_questions(answers),
+            norm_eps=norm_eps(answers, 1e-5),
+            **seq2seq_marks(answers),
         )
         return Fit(
             architecture="seq2seq",
