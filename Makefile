@@ -1,4 +1,5 @@
-# make run      the dashboard (STREAMLIT_SERVER_PORT and STREAMLIT_SERVER_ADDRESS choose where it listens)
+# make run      the dashboard (STREAMLIT_SERVER_PORT and STREAMLIT_SERVER_ADDRESS choose where it listens;
+#               CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make test     lint, types and every test; finds or installs a Chromium
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
@@ -13,7 +14,7 @@ setup: $(VENV)/installed
 setup-dev: $(VENV)/installed-dev
 
 run: setup
-	$(IN_VENV) -m streamlit run app.py
+	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
 check: setup-dev
 	$(IN_VENV) -m ruff check .
