@@ -99,15 +99,28 @@ def classify(checkpoint: Checkpoint, text: str) -> Classification:
         InputError: the sequence cannot be read.
         CheckpointError: the checkpoint does not classify sequences.
     """
+    return classify_together(checkpoint, [read(checkpoint, text)])[0]
+
+
+def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> list[Classification]:
+    """Classify sequences of one length in one pass, all attention recorded; their answers do not depend on each other.
+
+    The record of each keeps what was recorded of all alive: give few at a time.
+
+    Raises:
+        CheckpointError: the checkpoint does not classify sequences.
+    """
     model, task = classifier(checkpoint)
-    letters = read(checkpoint, text)
-    spans = tuple(windows(len(letters), model.config.widths))
-    axis = Axis.of_tokens("window", [window_name(letters.text, span) for span in spans])
+    spans = tuple(windows(len(sequences[0]), model.config.widths))
     decision = Axis.of_tokens("pooling", ["decision"])
     with guarded(), recording() as seen:
-        probabilities = calibrated(model(torch.tensor([letters.ids])), task)[0].numpy()
-    maps = {site: seen.map(site, decision if site == "pooling" else axis, axis) for site in seen.sites}
-    return Classification(checkpoint.name, letters, task.classes, probabilities, spans, Record(maps))
+        probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
+    found = []
+    for row, letters in enumerate(sequences):
+        axis = Axis.of_tokens("window", [window_name(letters.text, span) for span in spans])
+        maps = {site: seen.map(site, decision if site == "pooling" else axis, axis, row) for site in seen.sites}
+        found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
+    return found
 
 
 def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator[Verdict]:

@@ -3,23 +3,29 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby, islice
 
 import numpy as np
 from jaxtyping import Float
 
 from transformer.checkpoint.folder import Checkpoint
-from transformer.classify import classifier, classify
+from transformer.classify import Classification, classifier, classify_together, read
 from transformer.errors import InputError
 from transformer.folding import received
 from transformer.layers.kmers import Window
 from transformer.motifs import Motif, motif, top_site
 from transformer.tokens.fasta import FastaRecord
+from transformer.tokens.nucleotides import Letters
 
 MAX_SEQUENCES = 500
 """Most sequences of a set; each is run by itself, with all of its attention."""
 
 MAX_SET_LETTERS = 512
 """Longest sequence of a set."""
+
+
+AT_ONCE = 32
+"""Sequences of one length that share a pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +97,30 @@ def read_set(
         raise InputError(f"the set holds {len(known):,} sequences, at most {MAX_SEQUENCES} are compared: choose some")
     words = [record.description.partition(" ")[0] for record in known]
     labelled = all(word in task.classes for word in words)
-    found = []
-    for i, (record, word) in enumerate(zip(known, words, strict=True)):
-        if len(record.sequence) > MAX_SET_LETTERS:
-            raise InputError(f"{record.id} has over {MAX_SET_LETTERS} letters: cut the sequences of a set to that")
-        try:
-            run = classify(checkpoint, record.sequence)
-        except InputError as error:
-            raise InputError(f"{record.id}: {error}") from error
-        attention = {
-            site: np.array([received(run.record[site], head) for head in range(run.record[site].n_heads)])
-            for site in run.record.sites
-        }
-        label = task.classes.index(word) if labelled else run.predicted
-        found.append(ReadSequence(record.id, run.letters.text, label, run.predicted, run.spans, attention))
-        if progress:
-            progress((i + 1) / len(known))
-    return SequenceSet(task.classes, task.alphabet.letters, tuple(found), labelled)
+    sequences = [_read(checkpoint, record) for record in known]
+    by_length = sorted(range(len(known)), key=lambda i: len(sequences[i]))
+    found: dict[int, ReadSequence] = {}
+    for _, same in groupby(by_length, key=lambda i: len(sequences[i])):
+        while rows := list(islice(same, AT_ONCE)):
+            for i, run in zip(rows, classify_together(checkpoint, [sequences[i] for i in rows]), strict=True):
+                label = task.classes.index(words[i]) if labelled else run.predicted
+                found[i] = ReadSequence(known[i].id, run.letters.text, label, run.predicted, run.spans, _received(run))
+            if progress:
+                progress(len(found) / len(known))
+    return SequenceSet(task.classes, task.alphabet.letters, tuple(found[i] for i in range(len(known))), labelled)
+
+
+def _read(checkpoint: Checkpoint, record: FastaRecord) -> Letters:
+    """The letters of a record; a refusal names it."""
+    if len(record.sequence) > MAX_SET_LETTERS:
+        raise InputError(f"{record.id} has over {MAX_SET_LETTERS} letters: cut the sequences of a set to that")
+    try:
+        return read(checkpoint, record.sequence)
+    except InputError as error:
+        raise InputError(f"{record.id}: {error}") from error
+
+
+def _received(run: Classification) -> dict[str, Float[np.ndarray, "head window"]]:
+    """What each window received from each head of each site."""
+    maps = {site: run.record[site] for site in run.record.sites}
+    return {site: np.array([received(one, head) for head in range(one.n_heads)]) for site, one in maps.items()}

@@ -14,7 +14,7 @@ from transformer.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.errors import InputError
 from transformer.tokens.fasta import FastaRecord, fasta_of
 from ui import cached
-from ui.texts import t
+from ui.texts import error_text, t
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 50_000
@@ -61,7 +61,7 @@ class Job:
         if self.cancelled:
             return t("sequences.file_cancelled", count=len(self.found), total=self.total)
         if self.broken:
-            return t("sequences.file_broken", reason=self.broken)
+            return t("sequences.file_broken", reason=error_text(self.broken))
         if self.longer:
             return t("sequences.file_most", count=self.total)
         return t("sequences.file_all", count=self.total) if self.total else t("sequences.file_empty")
@@ -120,7 +120,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
 
 def _table(found: Sequence[Verdict], task: SequenceTask) -> pd.DataFrame:
     rows = [
-        {"id": one.id, "predicted": "", "problem": one.problem}
+        {"id": one.id, "predicted": "", "problem": error_text(one.problem)}
         if one.probabilities is None
         else {"id": one.id, "predicted": task.classes[int(one.probabilities.argmax())]}
         | dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))

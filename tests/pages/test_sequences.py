@@ -199,6 +199,24 @@ def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
     assert not at.get("plotly_chart")
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (">only a header", "序列是空的"),
+        ("ACG", "最宽的窗口需要 5 个"),
+        ("MKVLAAGEFPW", "这看起来是蛋白质"),
+        ("ACGT!", "第 5 个字母是 '!'，不是 DNA 代码"),
+        ("A" * 5_000, "最多运行 4,096 个"),
+        ("A" * 200_000, "粘贴了 200,000 个字符"),
+    ],
+)
+def test_what_cannot_be_read_is_explained_in_chinese(text: str, says: str) -> None:
+    at = page(lang="zh")
+    at.text_area(key="sequence").set_value(text)
+    at.button(key="FormSubmitter:sequence-form-运行").click().run()
+    assert says in at.warning[0].value
+
+
 def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
     at = fine(page(read="file"))
     assert "Choose a FASTA file" in at.info[0].value
