@@ -33,6 +33,9 @@ REFUSED_KEYS = {
 }
 """What a JSON file of the folder must not hold, and why."""
 
+REPEATED, MOST_REPEATED = ("block", "depth", "expert", "stack", "group"), 10_000
+"""Words in a config that may stand for parts built one by one, and how many are; sizes of a table are far below."""
+
 REMEDY = "save the model in full precision, of an architecture that transformers knows itself, with save_pretrained"
 
 
@@ -147,15 +150,17 @@ def _settings(file: Path) -> dict[str, Any]:
 
 def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
     """Refuse numbers beyond reason, before anything is built after them."""
-    for key, value in _numbers(config):
+    for key, value in config.items():
+        if isinstance(value, dict):
+            _check_sizes(value, name, n_tensors)
+        if type(value) is not int:
+            continue
         if abs(value) >= 2**31:
             raise refusal(name, f"it gives {key} as {value:,}")
-        if "layer" in key and "layers" in key and value > n_tensors:
+        if "layer" in key and value > n_tensors:
             raise refusal(name, f"it describes {value:,} layers ({key}), the weights hold {n_tensors:,} tensors")
-
-
-def _numbers(config: dict[str, Any]) -> list[tuple[str, int]]:
-    return [(key, value) for key, value in config.items() if type(value) is int]
+        if any(part in key for part in REPEATED) and value > MOST_REPEATED:
+            raise refusal(name, f"it asks for {value:,} parts of one kind ({key}), at most {MOST_REPEATED:,} are built")
 
 
 def unreadable(source: str, error: Exception) -> CheckpointError:

@@ -40,6 +40,9 @@ CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM"
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
 
+UNMATCHED = "of a head that attention does not depend on, or read under another name"
+"""Why a weight may stand in the file and not, so called, in the model."""
+
 USUAL_LENGTH = 512
 """How many positions are read where nothing says."""
 
@@ -58,7 +61,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     settings = _settings(path, contents)
     kind = _kind(contents, settings)
     tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
-    _check_size(contents, kind, settings)
+    _described(contents, kind, settings)
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
     assumptions = [model.note] if model.note else []
@@ -89,15 +92,19 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     Raises:
         CheckpointError: as `load_hugging_face`, as far as that can be told without the weights.
     """
-    contents = checked_contents(path.resolve(), limits)
-    kind = _kind(contents, _settings(path.resolve(), contents))
+    path = path.resolve()
+    contents = checked_contents(path, limits)
+    settings = _settings(path, contents)
+    kind = _kind(contents, settings)
+    matched = _matched(contents, _described(contents, kind, settings))
     return Report(
         source=path.name,
         layout="hugging-face",
         title=f"a Hugging Face folder: {contents.family}, {TITLES[kind]}",
-        confidence=1.0,
+        confidence=len(matched) / len(contents.shapes),
         reasons=(f"config.json names the model type {contents.family}",),
-        matched=tuple(contents.shapes),
+        matched=matched,
+        ignored={name: UNMATCHED for name in contents.shapes if name not in matched},
         config=contents.config,
         format="safetensors",
     )
@@ -224,6 +231,7 @@ def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Modu
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,  # they are told below, by name
                 output_loading_info=True,
             )
     except Exception as error:
@@ -245,11 +253,11 @@ def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Modu
     return net.eval(), sorted(found["unexpected_keys"])
 
 
-def _check_size(contents: FolderContents, kind: Kind, settings: Any) -> None:
-    """Refuse a config whose model would take far more memory than its weights.
+def _described(contents: FolderContents, kind: Kind, settings: Any) -> Any:
+    """The model that the config describes, without memory for its weights.
 
     Raises:
-        CheckpointError: it does, or describes no model.
+        CheckpointError: it describes none, or one that would take far more memory than the weights hold.
     """
     maker = getattr(library(), CLASSES[kind])
     try:
@@ -261,6 +269,14 @@ def _check_size(contents: FolderContents, kind: Kind, settings: Any) -> None:
     held = sum(math.prod(shape) for shape in contents.shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
         raise refusal(f"{contents.name}/config.json", f"it describes {described:,} numbers, the weights hold {held:,}")
+    return net
+
+
+def _matched(contents: FolderContents, net: Any) -> tuple[str, ...]:
+    """The weights that stand in the model under the same name, up to its prefix, and in the same shape."""
+    prefix = f"{net.base_model_prefix}."
+    needed = {name.removeprefix(prefix): tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    return tuple(name for name, shape in contents.shapes.items() if needed.get(name.removeprefix(prefix)) == shape)
 
 
 def _languages(tokenizer: HuggingFaceTokenizer | None) -> tuple[str, str]:
