@@ -11,6 +11,7 @@ st.navigation(
         t("translate.section"): [
             st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
             st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
+            st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
         ],
         t("checkpoints.section"): [
             st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),

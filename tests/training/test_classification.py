@@ -14,7 +14,7 @@ from transformer.models.kmer import KmerClassifier
 from transformer.tokens.fasta import read_fasta
 from transformer.training import classification, presets
 from transformer.training.baselines import PositionLogistic, SmallCnn
-from transformer.training.classification import CNN, KMER, LOGISTIC, Outcome, Plan, Recipe, train_all
+from transformer.training.classification import CNN, KMER, LOGISTIC, Aim, Outcome, Plan, Recipe, train_all
 from transformer.training.classification_export import export, made_up
 from transformer.training.presets import CORE_PROMOTERS, SPLICE_JUNCTIONS
 from transformer.training.sequence_data import Substitution
@@ -86,6 +86,15 @@ def test_the_folder_says_what_the_training_said(data: Path) -> None:
     card = (folder / "CARD.md").read_text()
     for part in ("the command", "CC BY 4.0", "two-layer CNN", "Matthews correlation", "temperature of", "± "):
         assert part in card
+
+
+@pytest.mark.parametrize(("value", "says"), [(0.0, "files reach it"), (1.01, "files **do not reach** it")])
+def test_the_card_says_plainly_whether_the_aim_was_reached(data: Path, value: float, says: str) -> None:
+    outcome = replace(outcome_of(data), plan=replace(SMALL, aim=Aim("mcc", value, "an example")))
+    export(outcome, data / "small", "the command")
+    card = (data / "small" / "CARD.md").read_text()
+    assert f"Matthews correlation of at least {value:g} (an example)" in card
+    assert says in card
 
 
 def test_data_that_may_not_be_passed_on_is_not(data: Path) -> None:

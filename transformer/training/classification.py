@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -63,6 +64,15 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Aim:
+    """What a plan sets out to reach on the validation rows, and what that is held against."""
+
+    measure: Literal["accuracy", "mcc"]
+    value: float
+    because: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that decides a shipped classifier; `may_pass_on` says whether rows of the data may be examples."""
 
@@ -74,6 +84,7 @@ class Plan:
     provenance: str
     limits: str
     may_pass_on: bool
+    aim: Aim | None = None
     hold_out: float = 0.1
     family_width: int = 24
 

@@ -29,7 +29,7 @@ def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -
     minutes = sum(one.seconds for one in outcome.trained) / 60
     meanings = "\n".join(f"- **{name}**: {meaning}" for name, meaning in task.meanings.items())
     examples = (
-        "`examples.json` and `examples.fa` hold validation rows."
+        "`examples.json` and `examples.fa` hold validation rows as they are, under the licence of the data."
         if plan.may_pass_on
         else "`examples.json` and `examples.fa` hold no data: they are made up, letter by letter, to be like it."
     )
@@ -51,7 +51,7 @@ accuracy {scores.accuracy:.4f}, Matthews correlation {scores.mcc:.4f}.
 All seeds ({seeds}), mean ± standard deviation, beside baselines that the same command trained on the same rows:
 
 {_comparison(outcome)}
-
+{_aim(outcome, shipped)}
 ## Are its probabilities to be believed?
 
 Logits are divided by a temperature of {task.temperature:.3f}, fitted on the validation rows. The expected calibration
@@ -79,6 +79,20 @@ rows was judged by the temperature of the other half.
 
 {plan.limits}
 """
+
+
+def _aim(outcome: Outcome, shipped: Trained) -> str:
+    """Whether the aim was reached, by the shipped files and by the seeds on average; a line, or an empty one."""
+    aim = outcome.plan.aim
+    if aim is None:
+        return ""
+    name = {"accuracy": "accuracy", "mcc": "Matthews correlation"}[aim.measure]
+    reached = getattr(outcome.scores(shipped), aim.measure) >= aim.value
+    mean = statistics.mean(getattr(outcome.scores(one), aim.measure) for one in outcome.of(KMER))
+    return (
+        f"\nThe aim was a validation {name} of at least {aim.value:g} ({aim.because}). The shipped files "
+        f"{'reach' if reached else '**do not reach**'} it; the mean of the seeds is {mean:.4f}.\n"
+    )
 
 
 def _comparison(outcome: Outcome) -> str:

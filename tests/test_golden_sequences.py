@@ -1,0 +1,66 @@
+"""The shipped sequence classifiers say today what they said when they were shipped, and look where biology does.
+
+Each table was made by `python -m transformer classify checkpoints/NAME checkpoints/NAME/examples.fa >
+tests/golden/NAME.tsv`; it is made anew whenever the checkpoint is replaced.
+"""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transformer import load
+from transformer.classify import verdicts
+from transformer.motifs import FLANK
+from transformer.sequence_sets import SequenceSet, read_set
+from transformer.tokens.fasta import fasta_of
+
+HERE = Path(__file__).parent
+CHECKPOINTS = HERE.parent / "checkpoints"
+TABLES = sorted((HERE / "golden").glob("*.tsv"))
+
+
+def test_every_sequence_classifier_has_its_table() -> None:
+    assert [table.stem for table in TABLES] == sorted(path.parent.name for path in CHECKPOINTS.glob("*/examples.fa"))
+    assert TABLES
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
+def test_classes_and_probabilities_are_the_golden_ones(table: Path) -> None:
+    name = table.stem
+    with table.open(encoding="utf-8", newline="") as file:
+        expected = list(csv.DictReader(file, delimiter="\t"))
+    checkpoint = load(CHECKPOINTS / name)
+    assert checkpoint.task is not None
+    classes = checkpoint.task.classes
+    found = list(verdicts(checkpoint, fasta_of((CHECKPOINTS / name / "examples.fa").read_bytes())))
+    assert [one.id for one in found] == [row["id"] for row in expected]
+    for one, row in zip(found, expected, strict=True):
+        assert one.probabilities is not None
+        assert classes[int(one.probabilities.argmax())] == row["predicted"]
+        np.testing.assert_allclose(one.probabilities, [float(row[c]) for c in classes], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def splice() -> SequenceSet:
+    """The example set of the shipped splice classifier, read by it."""
+    folder = CHECKPOINTS / "splice-junctions"
+    return read_set(load(folder), fasta_of((folder / "examples.fa").read_bytes()))
+
+
+@pytest.mark.parametrize(("name", "letters", "start"), [("EI", "GT", 30), ("IE", "AG", 28)])
+def test_the_clearest_motif_shows_the_known_letters_where_they_belong(
+    splice: SequenceSet, name: str, letters: str, start: int
+) -> None:
+    """Donors show GT and acceptors AG: clear in the logo, at the junction, and enriched against the other classes."""
+    assert splice.labelled
+    label = splice.classes.index(name)
+    width = max(splice.widths)
+    motif = splice.motif(label, *splice.clearest(label, width), width)
+    assert letters in motif.enrichment.pattern
+    place = motif.enrichment.pattern.index(letters)
+    assert (motif.information[place : place + 2] > 1).all()
+    at = [site.start - FLANK + place for site in motif.sites]  # a logo begins before its window
+    assert np.mean([one == start for one in at]) > 0.8
+    assert motif.enrichment.p_value < 1e-6
