@@ -48,7 +48,7 @@ def revision(name: str) -> int:
     if shelves.holds(name):
         return shelves.revision(name)
     try:
-        return _weights(name).stat().st_mtime_ns
+        return weights_path(name).stat().st_mtime_ns
     except OSError as error:
         raise CheckpointError(f"checkpoint {name!r} is not here: choose one from the list") from error
 
@@ -91,7 +91,8 @@ def seen(name: str, text: str, options: DecodingOptions, forced: str | None) -> 
     return _look(name, revision(name), text, options, forced)
 
 
-def _weights(name: str) -> Path:
+def weights_path(name: str) -> Path:
+    """Where the weights of a shipped checkpoint, or of a moment of its training, lie."""
     folder, _, moment = name.partition(MOMENT)
     return CHECKPOINTS / folder / (f"{FOLDER}/{moment}.safetensors" if moment else WEIGHTS)
 
@@ -111,7 +112,7 @@ def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part 
 
 @st.cache_resource(max_entries=12, show_spinner="Loading a moment of the training …")
 def _snapshot(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
-    return load_snapshot(checkpoint(name.partition(MOMENT)[0]), _weights(name))
+    return load_snapshot(checkpoint(name.partition(MOMENT)[0]), weights_path(name))
 
 
 @kept(max_entries=128, show_spinner="Translating …")

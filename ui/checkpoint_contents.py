@@ -52,8 +52,10 @@ def contents(name: str) -> Contents:
     found = shelves.bundle_of(name) if shelves.holds(name) else None
     if found is not None:
         return found.contents
-    path = shelves.path_of(name) if shelves.holds(name) else None
-    return _contents(str(path or cached.CHECKPOINTS / name), cached.revision(name))
+    if shelves.holds(name):
+        return _contents(str(shelves.path_of(name)), cached.revision(name))
+    path = cached.weights_path(name) if cached.MOMENT in name else cached.CHECKPOINTS / name
+    return _contents(str(path), cached.revision(name))
 
 
 @kept(max_entries=32, show_spinner="Looking through the tensors …")

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.contents import shape_text
+from transformer.checkpoint.limits import MEGABYTE
 from transformer.checkpoint.recognition import Recognition
 from transformer.checkpoint.report import Report
 from transformer.errors import AttentionAtlasError
@@ -29,7 +30,7 @@ def bring_panel() -> None:
         type=list(uploads.ENDINGS),
         accept_multiple_files=True,
         key=f"upload-{round_}",
-        max_upload_size=limits.file_bytes // 2**20,
+        max_upload_size=max(1, limits.file_bytes // MEGABYTE),
         help=t("checkpoints.bring_help"),
     )
     st.caption(t("checkpoints.bring_note"))
@@ -107,9 +108,11 @@ def _names(title: str, rows: list[tuple[str, str, str]]) -> None:
 
 
 def _take(files: Sequence[uploads.File]) -> None:
-    chosen = st.session_state.get(CHOSEN)
+    before = st.session_state.get(CHOSEN)
     try:
-        st.session_state[CHOSEN] = uploads.take(files, chosen)
+        name = uploads.take(files, before)
+        st.session_state[CHOSEN] = name
+        shelves.choose(name)
     except AttentionAtlasError as error:
         st.session_state[PROBLEM] = str(error)
 
@@ -130,7 +133,8 @@ def screen(panels: list[str]) -> str:
 
 def others(name: str) -> list[str]:
     """What a checkpoint can be compared with: every other one, and snapshots of its own training."""
-    return [other for other in (*shelves.names(), *cached.shipped_names()) if other != name]
+    moments = [f"{name}{cached.MOMENT}{moment.name}" for moment in cached.snapshots(name)]
+    return [other for other in (*moments, *shelves.names(), *cached.shipped_names()) if other != name]
 
 
 def forget_answers(name: str) -> None:

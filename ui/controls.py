@@ -54,7 +54,9 @@ def checkpoint_choice(*architectures: str) -> str | None:
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))
         return None
     shelves.start_with(names, "model")
-    return st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
+    name: str = st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
+    shelves.choose(name)
+    return name
 
 
 def request(examples: Sequence[str], longest_input: int) -> Request:

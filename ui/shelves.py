@@ -31,7 +31,7 @@ T = TypeVar("T")
 Answers = tuple[tuple[str, Any], ...]
 """Answers as a key of caches: names and values, sorted."""
 
-KEPT, ANSWERS, CHOSEN = "kept", "answers", "chosen"
+KEPT, ANSWERS, CHOSEN, PLACE = "kept", "answers", "chosen", "chosen.place"
 KEPT_ENTRIES = 32
 """Results of one kind that a session keeps for its uploads."""
 
@@ -117,14 +117,20 @@ def answer(name: str, answers: Mapping[str, Any]) -> None:
 
 
 def start_with(names: Sequence[str], key: str) -> None:
-    """Let a list of checkpoints begin with the one that was chosen on the page Checkpoints, unless its address says."""
+    """Let a page's list of checkpoints begin with the one that was chosen last, on any page, unless its address says.
+
+    Comes before the list; Streamlit forgets a list's choice when the page changes.
+    """
+    place = f"{st.context.url} {key} {' '.join(names)}"
+    moved = st.session_state.get(PLACE) != place
+    st.session_state[PLACE] = place
     chosen = st.session_state.get(CHOSEN)
-    if chosen in names and key not in st.session_state and key not in st.query_params:
+    if moved and chosen in names and st.query_params.get(key, chosen) == chosen:
         st.session_state[key] = chosen
 
 
 def choose(name: str) -> None:
-    """Remember what was chosen on the page Checkpoints, for the other pages' lists."""
+    """Remember what was chosen, for the lists of other pages."""
     st.session_state[CHOSEN] = name
 
 

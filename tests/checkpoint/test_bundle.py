@@ -86,6 +86,7 @@ def test_one_vocabulary_serves_both_sides_of_one_size():
         ({"model.pt": ANNOTATED.read_bytes(), "vocab.pkl": b"\x80\x02N."}, "vocabularies are read from text only"),
         ({"model.pt": ANNOTATED.read_bytes(), "vocab.txt": b"a\na"}, "holds 'a' twice"),
         ({"model.pt": ANNOTATED.read_bytes(), "config.json": b"{"}, "cannot be read as JSON"),
+        ({"model.bin": b"", "config.json": b'{"model_type": "bert"}'}, "start the app with a folder"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(files, message):

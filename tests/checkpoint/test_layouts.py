@@ -27,10 +27,11 @@ SEED = st.integers(0, 999)
 few = settings(max_examples=8)
 
 
-def _ids(vocab: int, length: int, padded: int = 0) -> Tensor:
+def _ids(vocab: int, length: int, padded: int = 0, pad_id: int = 0) -> Tensor:
     ids = torch.randint(1, vocab, (2, length))
+    ids[ids == pad_id] = pad_id + 1
     if padded:
-        ids[1, length - padded :] = 0
+        ids[1, length - padded :] = pad_id
     return ids
 
 
@@ -61,18 +62,19 @@ def test_annotated(n, h, width, d_ff, source, target, seed):
 @few
 @given(
     n=DEPTH, h=HEADS, d_k=WIDTH, d_v=WIDTH, d_model=st.integers(3, 29), vocab=VOCAB, target=VOCAB,
-    shared=st.booleans(), projection=st.booleans(), scale=st.sampled_from(["emb", "prj", "none"]), seed=SEED,
+    shared=st.booleans(), projection=st.booleans(), scale=st.sampled_from(["emb", "prj", "none"]),
+    pads=st.tuples(st.sampled_from([0, 2]), st.sampled_from([0, 5])), seed=SEED,
 )  # fmt: skip
-def test_jadore(n, h, d_k, d_v, d_model, vocab, target, shared, projection, scale, seed):
+def test_jadore(n, h, d_k, d_v, d_model, vocab, target, shared, projection, scale, pads, seed):
     torch.manual_seed(seed)
     options = Namespace(
         d_model=d_model, d_inner_hid=31, n_layers=n, n_head=h, d_k=d_k, d_v=d_v, embs_share_weight=shared,
-        proj_share_weight=projection, scale_emb_or_prj=scale, src_pad_idx=0, trg_pad_idx=0, src_vocab_size=vocab,
-        trg_vocab_size=vocab if shared else target,
+        proj_share_weight=projection, scale_emb_or_prj=scale, src_pad_idx=pads[0], trg_pad_idx=pads[1],
+        src_vocab_size=vocab, trg_vocab_size=vocab if shared else target,
     )  # fmt: skip
     original = scramble(Transformer(options))
     saved = {"epoch": 3, "settings": options, "model": original.state_dict()}
-    inputs = (_ids(vocab, 11, 3), _ids(options.trg_vocab_size, 7, 2))
+    inputs = (_ids(vocab, 11, 3, pads[0]), _ids(options.trg_vocab_size, 7, 2, pads[1]))
     _check(saved, original, inputs, name="best.chkpt")
 
 

@@ -6,9 +6,11 @@ import torch
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import REFERENCE, model, reference_file, weights
+from transformer import attention_maps
 from transformer.checkpoint import load, report
 from transformer.checkpoint.questions import heads_question
 from transformer.errors import CheckpointError
+from transformer.lessons.leaks import leak_test
 
 
 def _names(path, **answers):
@@ -60,6 +62,7 @@ def test_other_words_for_heads_are_understood(name):
         ("annotated", {"d_model": 512}, "d_model=512 contradicts the file, which says 24"),
         ("annotated", {"pad_id": -2}, "pad_id=-2 does not fit: give a whole number of at least -1"),
         ("annotated", {"pad_id": 2.0}, "pad_id=2.0 does not fit"),
+        ("annotated", {"eos_id": 29}, "eos_id=29 is no token: the vocabulary has ids 0 to 28"),
         ("torch-prenorm", {"activation": "tanh"}, "'relu', 'gelu'"),
         ("torch-prenorm", {"norm_first": 1}, "False, True"),
         ("jadore-emb", {"n_heads": 2}, "contradicts the file, its settings say 3"),
@@ -105,3 +108,15 @@ def test_settings_that_do_not_divide_are_refused(tmp_path):
     torch.save({"settings": Namespace(n_head=7), "model": weights("jadore-emb")}, path)
     with pytest.raises(CheckpointError, match="n_heads=7 does not divide the 18 rows"):
         load(path)
+
+
+def test_source_and_target_may_be_padded_differently():
+    checkpoint = load(reference_file("annotated"), n_heads=3, pad_id=0, target_pad_id=7)
+    assert (checkpoint.model.config.pad_id, checkpoint.model.config.written_pad_id) == (0, 7)
+    assert (checkpoint.tokenizer.pad_id, checkpoint.writer.pad_id) == (0, 7)
+    source, target = [[5, 6, 0]], [[1, 7, 9]]
+    maps = attention_maps(checkpoint, source, target)
+    assert (maps["decoder.0.self"][..., 1] == 0).all()
+    assert (maps["decoder.0.self"][:, :, 2, 2] > 0).all()
+    assert (maps["encoder.0.self"][..., 2] == 0).all()
+    assert leak_test(checkpoint).padding <= 1e-9

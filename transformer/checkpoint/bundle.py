@@ -144,6 +144,11 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
             "weights, and the vocabulary together with them"
         )
     settings = _config(files[CONFIG], limits) if CONFIG in files else None
+    if settings is not None and "model_type" in settings and "architecture" not in settings:
+        raise CheckpointError(
+            f"{CONFIG} is one of the transformers library, whose folders are read from disk: start the app with a "
+            "folder that holds it (--checkpoints DIR), or give its path to load"
+        )
     contents = read_uploads(weights, limits)
     if settings is not None:
         contents = replace(contents, settings=settings)

@@ -156,7 +156,7 @@ def target_pad(answers: Answers, pad_id: int) -> int | None:
     return None if found == pad_id else found
 
 
-def seq2seq_marks(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int | None]:
+def seq2seq_marks(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, Any]:
     """The marks of an encoder-decoder, whose target may be padded with an id of its own."""
     marks = mark_questions(answers, pad_id, bos_id, eos_id)
     return {**marks, "target_pad_id": target_pad(answers, marks["pad_id"])}

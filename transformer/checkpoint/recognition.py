@@ -11,7 +11,7 @@ from transformer.checkpoint.folder import ARCHITECTURES
 from transformer.checkpoint.layouts import LAYOUTS, Fit, Layout, meta_shapes
 from transformer.checkpoint.questions import Answers
 from transformer.checkpoint.report import Report
-from transformer.errors import ConfigError
+from transformer.errors import CheckpointError, ConfigError
 
 WRAPPERS = frozenset({"module", "_orig_mod"})
 """What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""
@@ -52,7 +52,17 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
     if fit is not None and report.fits:
         asked.check_all_used(fit.config)
+        _check_marks(asked.given, fit.config)
     return Recognition(contents, report, fit)
+
+
+def _check_marks(given: Mapping[str, Any], config: Any) -> None:
+    """Refuse ids that were answered and that the vocabulary has not; a default that it has not is no mark at all."""
+    source = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
+    target = getattr(config, "target_vocab", source)
+    for name, size in {"pad_id": source, "target_pad_id": target, "bos_id": target, "eos_id": target}.items():
+        if name in given and given[name] >= size:
+            raise CheckpointError(f"{name}={given[name]} is no token: the vocabulary has ids 0 to {size - 1}")
 
 
 def _without_wrappers(contents: Contents) -> Contents:

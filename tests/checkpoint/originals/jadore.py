@@ -73,6 +73,7 @@ class Transformer(Original):
     def __init__(self, s: Namespace):
         super().__init__()
         self.encoder, self.decoder = Encoder(s), Decoder(s)
+        self.pads = getattr(s, "src_pad_idx", 0), getattr(s, "trg_pad_idx", 0)
         self.trg_word_prj = nn.Linear(s.d_model, s.trg_vocab_size, bias=False)
         self.scale_emb = s.proj_share_weight and s.scale_emb_or_prj == "emb"
         self.scale_prj = s.proj_share_weight and s.scale_emb_or_prj == "prj"
@@ -86,12 +87,12 @@ class Transformer(Original):
         layer: Any
         x = self._embed(self.encoder, self.encoder.src_word_emb, source)
         for i, layer in enumerate(self.encoder.layer_stack):
-            x, maps[f"encoder.{i}.self"] = layer.slf_attn(x, x, real(source))
+            x, maps[f"encoder.{i}.self"] = layer.slf_attn(x, x, real(source, self.pads[0]))
             x = layer.pos_ffn(x)
         memory, x = x, self._embed(self.decoder, self.decoder.trg_word_emb, target)
         for i, layer in enumerate(self.decoder.layer_stack):
-            x, maps[f"decoder.{i}.self"] = layer.slf_attn(x, x, past(target))
-            x, maps[f"decoder.{i}.cross"] = layer.enc_attn(x, memory, real(source))
+            x, maps[f"decoder.{i}.self"] = layer.slf_attn(x, x, past(target, self.pads[1]))
+            x, maps[f"decoder.{i}.cross"] = layer.enc_attn(x, memory, real(source, self.pads[0]))
             x = layer.pos_ffn(x)
         logits = self.trg_word_prj(x)
         return maps | {"log_probs": (logits * x.shape[-1] ** -0.5 if self.scale_prj else logits).log_softmax(-1)}

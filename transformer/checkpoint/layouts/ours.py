@@ -62,7 +62,7 @@ class Ours:
 
     def typical_names(self) -> Iterable[str]:
         """The names of an encoder-decoder with one layer."""
-        sizes = dict(d_model=2, n_heads=1, d_ff=2, n_encoder_layers=1, n_decoder_layers=1)
+        sizes: dict[str, Any] = dict(d_model=2, n_heads=1, d_ff=2, n_encoder_layers=1, n_decoder_layers=1)
         return meta_shapes(ARCHITECTURES["seq2seq"][0], Seq2SeqConfig(2, 2, **sizes))
 
 
@@ -132,6 +132,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         "tie_projection": "projection.weight" not in shapes,
     }
     known = {field.name for field in fields(RecurrentConfig)}
+    marks: dict[str, Any] = mark_questions(answers, 0, 2, 3)
     return RecurrentConfig(
         source_vocab=size(shapes, ("source_embedding.weight", 0)),
         target_vocab=size(shapes, ("projection.bias", 0), ("target_embedding.weight", 0)),
@@ -142,7 +143,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         deep_output="deepen.0.weight" in shapes,
         max_length=size(shapes, ("attention.where.weight", 0)) if location else 512,
         **{name: tied for name, tied in ties.items() if name in known},
-        **mark_questions(answers, 0, 2, 3),
+        **marks,
     )
 
 

@@ -1,0 +1,327 @@
+"""The page Checkpoints: files in, questions, attention and tensors out; refusals are sentences; sessions stay apart."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from tests.checkpoint.hostile import corpus, saved
+from tests.checkpoint.references import REFERENCE, reference_file
+from tests.pages.tiny import save_tiny
+from transformer import attention_maps, load
+from transformer.checkpoint.limits import MEGABYTE
+from transformer.errors import CheckpointError
+from ui import cached, own_folder, uploads
+
+APP = str(Path(__file__).parents[2] / "app.py")
+ANNOTATED = reference_file("annotated").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny checkpoint stands in for the shipped ones."""
+    folder = tmp_path / "checkpoints"
+    save_tiny(folder)
+    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    return folder
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(APP, default_timeout=120)
+    page.run()
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.switch_page("pages/checkpoints.py").run()
+    return fine(page)
+
+
+def fine(page: AppTest) -> AppTest:
+    assert not page.exception
+    return page
+
+
+def brought(page: AppTest, **files: bytes) -> AppTest:
+    """Upload files, all at once."""
+    page.file_uploader[0].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
+    return fine(page.run())
+
+
+def asked(page: AppTest, kind: str, question: str):
+    return next(widget for widget in page.get(kind) if widget.key.endswith(f".{question}") and "ask." in widget.key)
+
+
+def heatmap(page: AppTest) -> dict[str, Any]:
+    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
+    return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
+
+
+def title(page: AppTest) -> str:
+    return json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["title"]["text"]
+
+
+def open_panel(page: AppTest, panel: str) -> AppTest:
+    return fine(page.button_group(key="show").set_value(panel).run())
+
+
+def test_first_paint_shows_a_shipped_checkpoint():
+    page = opened()
+    assert page.selectbox(key="model").options == ["tiny"]
+    assert not page.warning
+    assert not page.error
+
+
+def test_an_upload_is_recognised_asked_about_and_shown():
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    assert page.selectbox(key="model").value == "upload/model"
+    assert "The Annotated Transformer" in page.success[0].value
+    assert "100%" in page.success[0].value
+    heads = asked(page, "button_group", "n_heads")
+    assert heads.value == 8
+    heads.set_value(3)
+    fine(page.run())
+    page.text_input(key="look.upload/model.True").set_value("5 6 7")
+    page.text_input(key="forced.upload/model").set_value("4 9")
+    next(button for button in page.button if button.label == "Run").click()
+    fine(page.run())
+    page.button_group(key="kind").set_value("encoder.self")
+    fine(page.run())
+    page.button_group(key="head").set_value("1")
+    fine(page.run())
+    assert "encoder.0.self · head 1" in title(page)
+    expected = attention_maps(load(reference_file("annotated"), n_heads=3), [[5, 6, 7, 2]], [[1, 4, 9]])
+    drawn = torch.tensor(heatmap_values(page))
+    assert torch.allclose(drawn, torch.tensor(expected["encoder.0.self"][0, 1]).float(), atol=1e-5)
+    assert len(page.button_group(key="head").options) == 4  # three heads and their mean
+
+
+def heatmap_values(page: AppTest) -> list[list[float]]:
+    import base64
+
+    import numpy as np
+
+    z = heatmap(page)["z"]
+    if isinstance(z, list):
+        return z
+    shape = [int(n) for n in z["shape"].split(",")]
+    return np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(shape).astype("f4").tolist()
+
+
+def test_answers_are_kept_for_the_file_and_can_be_taken_back():
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    asked(page, "button_group", "n_heads").set_value(3)
+    fine(page.run())
+    asked(page, "number_input", "bos_id").set_value(7)
+    fine(page.run())
+    page.button(key="remove").click()
+    fine(page.run())
+    assert "upload/model" not in page.selectbox(key="model").options
+    page = brought(page, **{"again.pt": ANNOTATED})
+    assert page.selectbox(key="model").value == "upload/again"
+    assert asked(page, "button_group", "n_heads").value == 3
+    assert asked(page, "number_input", "bos_id").value == 7
+    page.button(key="forget-answers").click()
+    fine(page.run())
+    assert asked(page, "button_group", "n_heads").value == 8
+
+
+def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    page.toggle(key="preview-heads").set_value(True)
+    fine(page.run())
+    assert {"preview-3", "preview-8"} <= {part.key for part in page.get("bidi_component")}
+    asked(page, "text_input", "norm_eps").set_value("0.001")
+    fine(page.run())
+    assert not page.warning
+    asked(page, "text_input", "norm_eps").set_value("many")
+    assert asked(fine(page.run()), "text_input", "norm_eps").value == "1e-06"
+
+
+def test_an_impossible_answer_is_a_sentence_and_not_the_end():
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    asked(page, "number_input", "eos_id").set_value(4_000)
+    fine(page.run())
+    assert "Eos_id=4000 is no token: the vocabulary has ids 0 to 28" in page.warning[0].value
+    page.button(key="forget-answers").click()
+    assert not fine(page.run()).warning
+
+
+def test_a_file_that_does_not_fit_gets_a_report():
+    weights = dict(torch.load(io.BytesIO(ANNOTATED), weights_only=True))
+    weights["generator.proj.weight"] = torch.zeros(3, 7)
+    del weights["decoder.norm.a_2"]
+    weights["extra.weight"] = torch.ones(2, 2)
+    page = brought(opened(), **{"odd.pt": saved(weights)})
+    assert "The Annotated Transformer" in page.error[0].value
+    tables = " ".join(frame.value.to_string() for frame in page.dataframe)
+    assert all(name in tables for name in ("decoder.norm.a_2", "generator.proj.weight", "extra.weight", "3 x 7"))
+    assert any("take out the 1 unexpected" in text.value for text in page.text)
+    assert page.button_group(key="show").options == ["Tensors", "Compare"]
+
+
+def test_what_no_layout_explains_is_still_inspected():
+    page = brought(
+        opened(), **{"net.pt": saved({"conv1.weight": torch.ones(2, 3), "bn.weight": torch.full((4,), torch.nan)})}
+    )
+    assert "no known layout" in page.error[0].value
+    assert any("bn.weight" in error.value for error in page.error[1:])
+
+
+def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
+    page = opened()
+    for trick, data, reason in list(corpus(str(tmp_path / "marker")))[::9]:
+        page = brought(page, **{"model.pt": data})
+        assert reason in page.warning[0].value, trick
+        assert page.selectbox(key="model").options == ["tiny"]
+    assert not (tmp_path / "marker").exists()
+    assert "The Annotated Transformer" in brought(page, **{"model.pt": ANNOTATED}).success[0].value
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"file_bytes": 1000}, "at most 0.0 MB are taken here"),
+        ({"session_bytes": 1000}, "remove a checkpoint first"),
+        ({"server_bytes": 1000}, "server holds"),
+        ({"checkpoints": 0}, "which is all it may"),
+    ],
+)
+def test_more_than_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch, limits, message):
+    narrow = uploads.UploadLimits(**limits)
+    monkeypatch.setattr(uploads.UploadLimits, "of", classmethod(lambda cls, environment: narrow))
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    assert message in page.warning[0].value
+    assert page.selectbox(key="model").options == ["tiny"]
+
+
+def test_what_all_sessions_hold_is_counted_and_struck_off():
+    import gc
+
+    gc.collect()
+    before = uploads.LEDGER.held
+    page = brought(opened(), **{"model.pt": ANNOTATED})
+    assert uploads.LEDGER.held == before + len(ANNOTATED)
+    page.button(key="remove").click()
+    fine(page.run())
+    page = fine(page.run())
+    gc.collect()
+    assert uploads.LEDGER.held == before
+
+
+def test_another_session_sees_nothing_of_an_upload():
+    mine = brought(opened(), **{"secret.pt": ANNOTATED})
+    assert mine.selectbox(key="model").value == "upload/secret"
+    theirs = opened(model="upload/secret")
+    assert theirs.selectbox(key="model").options == ["tiny"]
+    assert theirs.selectbox(key="model").value == "tiny"
+    theirs.session_state["chosen"] = "upload/secret"
+    assert theirs.run().selectbox(key="model").options == ["tiny"]
+    elsewhere = AppTest.from_file(APP, default_timeout=120)
+    elsewhere.query_params["model"] = "upload/secret"
+    assert fine(elsewhere.run()).selectbox(key="model").options == ["tiny"]
+
+
+def test_an_upload_can_be_chosen_on_translate():
+    page = brought(opened(), **{"model.chkpt": (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()})
+    page.switch_page("pages/translate.py").run()
+    fine(page)
+    assert page.selectbox(key="model").options == ["tiny", "upload/model"]
+    assert page.selectbox(key="model").value == "upload/model"
+    page.text_area(key="text").set_value("5 6 7")
+    next(button for button in page.button if button.label == "Run").click()
+    fine(page.run())
+    assert not page.warning
+
+
+def test_a_pair_with_a_vocabulary_each():
+    folder = REFERENCE / "rnn-tutorial-2"
+    files = {name: (folder / name).read_bytes() for name in ("encoder.pt", "decoder.pt")}
+    page = brought(opened(), **files)
+    config = load(folder).model.config
+    assert page.selectbox(key="model").value == "upload/decoder-encoder"
+    words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
+    page = brought(page, **{"source.txt": words})
+    page.text_input(key="look.upload/decoder-encoder.False").set_value("w3 w4")
+    next(button for button in page.button if button.label == "Run").click()
+    fine(page.run())
+    assert not page.warning
+
+
+def test_tensors_circuits_and_comparison():
+    page = brought(opened(), **{"one.pt": ANNOTATED})
+    weights = dict(torch.load(io.BytesIO(ANNOTATED), weights_only=True))
+    weights["generator.proj.bias"] = weights["generator.proj.bias"] + 1
+    page = brought(page, **{"two.pt": saved(weights)})
+    page = open_panel(page, "tensors")
+    table = page.dataframe[0].value
+    assert set(table["tensor"]) == set(weights)
+    row = table[table["tensor"] == "generator.proj.bias"].iloc[0]
+    assert row["norm"] == pytest.approx(float(weights["generator.proj.bias"].norm()), rel=1e-5)
+    page = open_panel(page, "circuits")
+    assert len(page.get("plotly_chart")) == 2
+    page.text_input(key="token").set_value("9")
+    fine(page.run())
+    assert len(page.dataframe[0].value) == 10
+    page.text_input(key="token").set_value("nonsense")
+    assert "no such token" in fine(page.run()).warning[0].value
+    page = open_panel(page, "compare")
+    page.selectbox(key="against").set_value("upload/one")
+    fine(page.run())
+    moved = page.dataframe[0].value
+    assert list(moved["tensor"]) == ["generator.proj.bias"]
+    assert moved["largest change"].iloc[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_shipped_checkpoints_are_inspected_too():
+    page = open_panel(opened(), "tensors")
+    assert "source_embedding.weight" in set(page.dataframe[0].value["tensor"])
+    assert len(page.get("plotly_chart")) == 1
+    page = open_panel(page, "compare")
+    assert "nothing to compare" in page.info[0].value
+
+
+def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "mine"
+    (folder / "paper").mkdir(parents=True)
+    (folder / "paper" / "model.pt").write_bytes(ANNOTATED)
+    (folder / "broken.pt").write_bytes(b"nothing")
+    save_tiny(folder)
+    outside = tmp_path / "outside.pt"
+    outside.write_bytes(ANNOTATED)
+    (folder / "link.pt").symlink_to(outside)
+    monkeypatch.setattr(own_folder, "own_folder", lambda: folder)
+    page = opened(model="mine/paper")
+    assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
+    assert page.selectbox(key="model").value == "mine/paper"
+    assert "link that leads out" in page.warning[0].value
+    assert "The Annotated Transformer" in page.success[0].value
+    page.selectbox(key="model").set_value("mine/broken.pt")
+    fine(page.run())
+    assert any("neither safetensors nor" in warning.value for warning in page.warning)
+    page.switch_page("pages/translate.py").run()
+    assert fine(page).selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]
+
+
+def test_limits_come_from_the_environment():
+    limits = uploads.UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
+    assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
+    with pytest.raises(CheckpointError, match="no number of megabytes"):
+        uploads.UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
+
+
+@pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
+def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    own_folder.own_folder.cache_clear()
+    monkeypatch.setattr("sys.argv", ["app.py", *argv])
+    monkeypatch.setenv(own_folder.VARIABLE, str(tmp_path / "other"))
+    assert own_folder.own_folder() == tmp_path / "there"
+    own_folder.own_folder.cache_clear()
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    assert own_folder.own_folder() == tmp_path / "other"
+    own_folder.own_folder.cache_clear()
+    monkeypatch.delenv(own_folder.VARIABLE)
+    assert own_folder.own_folder() is None
