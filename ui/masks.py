@@ -15,7 +15,7 @@ from transformer.lessons.breaking import BREAKS, Break, Damage, broken, damage
 from transformer.lessons.conventions import CONVENTIONS, VISIBLE, conversion, converted, first_of
 from transformer.lessons.leaks import LeakReport, leak_test
 from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, batch_run, mask_view
-from transformer.lessons.matrices import Board, Matrix
+from transformer.lessons.matrices import Board, Matrix, numbered
 from transformer.lessons.operations import Given
 from transformer.lessons.sentences import source_sentence, target_sentence, translator
 from transformer.lessons.toy import toy_batch, toy_transformer
@@ -189,9 +189,11 @@ def conventions_panel(shown: Example) -> None:
     sentence = row(shown.batch)
     view = views[sentence]
     boards = {name: converted(visible, name) for name in CONVENTIONS}
+    shown_as = {name: first_of(made, sentence, name, len(view.queries)) for name, made in boards.items()}
+    rows, columns = numbered(len(view.queries)), numbered(len(view.keys))
     board = Board.of(
-        _matrix(name, "M", first_of(made, sentence, name, len(view.queries)), view.queries, view.keys, ~view.visible)
-        for name, made in boards.items()
+        _matrix(name, "M", values, rows, columns, values == 1 if name == "key_padding" else ~view.visible)
+        for name, values in shown_as.items()
     )
     titles = {name: f"{CONVENTIONS[name].api} · {made.dtype} {made.shape}" for name, made in boards.items()}
     _draw(board, view, titles)

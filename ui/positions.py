@@ -180,7 +180,6 @@ def variants_panel(d_model: int, length: int, base: float) -> None:
     figure = table_grid(
         {names[variant]: table for variant, table in tables.items()},
         {names[variant]: table for variant, table in differences.items()},
-        (t("positions.value"), t("positions.difference")),
         (t("positions.position"), t("positions.dimension")),
         dark=_dark(),
     )

@@ -33,16 +33,19 @@ def number_map(
 def table_grid(
     tables: Mapping[str, Float[np.ndarray, "row column"]],
     differences: Mapping[str, Float[np.ndarray, "row column"]],
-    titles: tuple[str, str],
     axes: tuple[str, str],
     *,
     dark: bool = False,
 ) -> go.Figure:
-    """Tables below each other on one scale, beside each its difference on another; `axes` names rows and columns."""
-    colours = theme(dark)
+    """Tables below each other on one scale; beside each, on another, its difference from the first.
+
+    `axes` names rows and columns.
+    """
+    colours, first = theme(dark), safe(next(iter(tables)))
+    titles = [(safe(name), f"{safe(name)} minus {first}" if name in differences else "") for name in tables]
     figure = make_subplots(
-        len(tables), 2, shared_xaxes=True, shared_yaxes=True, column_titles=list(titles),
-        horizontal_spacing=0.04, vertical_spacing=0.06, row_titles=[safe(name) for name in tables],
+        len(tables), 2, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.05, vertical_spacing=0.07,
+        subplot_titles=[title for pair in titles for title in pair],
     )  # fmt: skip
     scales = {}
     for column, group in enumerate((tables, differences), 1):
@@ -62,6 +65,7 @@ def table_grid(
         template=template(dark), height=height, margin=dict(l=40, r=30, t=30, b=90), showlegend=False, **scales
     )
     figure.update_yaxes(autorange="reversed")
+    figure.update_annotations(font=dict(size=12))
     return ink(figure, colours)
 
 
