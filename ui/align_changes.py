@@ -29,7 +29,7 @@ def changes_panel(shown: Pair) -> None:
     with counted:
         st.markdown(f"**{t('align.counted')}**")
         lines = [
-            Line(side.label, PLOTTED, [cost.multiply_adds(n) for n in PLOTTED])
+            Line(side.label, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])
             for side, cost in zip(shown.sides, costs, strict=True)
         ]
         figure = growth(

@@ -10,7 +10,7 @@ from transformer.axes import Axis
 from transformer.figures import labels
 from transformer.figures.theme import ink, template, theme
 
-_COLUMN = 34
+_COLUMN = 34.0
 """Pixels for each word."""
 
 
@@ -52,7 +52,7 @@ def agreement_bars(
     figure.update_layout(
         template=template(dark),
         height=300,
-        width=max(320, 90 + _COLUMN * len(queries)),
+        width=max(320, round(90 + _COLUMN * len(queries))),
         margin=dict(l=60, r=24, t=24, b=100 if upright else 50),
         bargap=0.25,
         showlegend=False,

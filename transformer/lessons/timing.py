@@ -70,7 +70,7 @@ class _Reader:
     def longest(self) -> float:
         """The most tokens that it can read."""
         positions = self.model.source_positions if isinstance(self.model, Seq2Seq) else None
-        return len(positions.table) if isinstance(positions, TablePositions) else float("inf")
+        return float(len(positions.table)) if isinstance(positions, TablePositions) else float("inf")
 
     def source(self, tokens: int, seed: int) -> Tensor:
         """One sentence of random tokens; none of them is padding."""
