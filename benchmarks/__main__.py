@@ -16,7 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import forward, generation, pictures, reading, reruns, sessions
+from benchmarks import forward, generation, pictures, reading, reruns, sequences, sessions
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -25,6 +25,7 @@ MARKS = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "reading": reading.measure,
+    "sequences": sequences.measure,
     "generation": generation.measure,
     "sessions": sessions.measure,
     "pictures": pictures.measure,

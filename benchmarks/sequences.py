@@ -1,0 +1,60 @@
+"""What a long sequence costs: 4,096 letters through the shipped splice-junction classifier, and looks at its record.
+
+Its attention is over more than 8,000 windows, of which no complete map is ever held.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks.measuring import Result, median_seconds, peak_growth
+from transformer.checkpoint import load
+from transformer.classify import MAX_LETTERS, Classification, classify
+from transformer.figures.windows import window_picture
+from transformer.folding import received
+from transformer.record import AttentionMap
+
+SECTION = f"A sequence of {MAX_LETTERS:,} letters (the shipped splice-junction classifier)"
+CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"
+SECONDS = 1.0
+"""What a person waits without losing the thread; each look is computed once a sequence."""
+
+
+def random_letters(length: int) -> str:
+    """The same letters every time."""
+    chosen = torch.randint(4, (length,), generator=torch.Generator().manual_seed(0))
+    return "".join("ACGT"[i] for i in chosen.tolist())
+
+
+def measure() -> list[Result]:
+    """Classifying with everything recorded, and the looks that the page takes; time, and memory at its highest."""
+    checkpoint = load(CHECKPOINT)
+    run = partial(classify, checkpoint, random_letters(MAX_LETTERS))
+    seen = run()
+    weights = sum(4 * attention.n_heads * attention.shape[0] * attention.shape[1] for attention in _maps(seen))
+    looks: dict[str, Callable[[], object]] = {
+        f"classified, everything recorded ({len(seen.spans):,} windows)": run,
+        "what its windows receive from one head": partial(received, _maps(seen)[0], 1),
+        "the heatmap of one head, in blocks": partial(window_picture, _maps(seen)[0], 1),
+    }
+    results = []
+    for what, look in looks.items():
+        peak = peak_growth(look)
+        seconds = median_seconds(look, 5)
+        results.append(Result(SECTION, what, f"{seconds:.2f} s", f"under {SECONDS:.0f} s", seconds < SECONDS))
+        results.append(
+            Result(
+                SECTION,
+                f"{what}: extra memory",
+                f"{peak / 1e6:.0f} MB (all weights: {weights / 1e6:,.0f} MB)",
+                "under 100 MB",
+                peak < 100e6,
+            )
+        )
+    return results
+
+
+def _maps(run: Classification) -> list[AttentionMap]:
+    return [run.record[site] for site in run.record.sites]
