@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any
 
 from transformer.errors import CheckpointError
@@ -40,18 +41,22 @@ def library() -> Any:
     return found
 
 
+_quiet = RLock()
+"""What is turned off is turned off for the whole process, so it must be turned on again in order."""
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the library's progress bars and advice, which speak to the author of a script."""
+    """Without the library's progress bars and advice, which speak to the author of a script. One caller at a time."""
     logging = library().utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
             yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+        finally:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()

@@ -134,7 +134,7 @@ class HuggingFaceTokenizer:
         return list(self._call(text, add_special_tokens=marks)["input_ids"])
 
     def _call(self, text: str, **options: Any) -> Any:
-        with _turn, quiet():
+        with _turn:
             return self.library(text_target=text, **options) if self.target else self.library(text, **options)
 
     def _face_side(self) -> None:
