@@ -323,10 +323,10 @@ def _variant(key: str, options: Any, default: str) -> Variant:
 def _formula(variant: Variant) -> None:
     st.latex(
         {
-            "paper": r"t_{p,2i} = \sin\frac{p}{\mathrm{base}^{2i/d}}, \qquad "
-            r"t_{p,2i+1} = \cos\frac{p}{\mathrm{base}^{2i/d}}",
-            "doubled": r"t_{p,j} = \sin\frac{p}{\mathrm{base}^{2j/d}} \;(j \text{ even}), \qquad "
-            r"\cos\frac{p}{\mathrm{base}^{2j/d}} \;(j \text{ odd})",
+            "paper": r"\begin{aligned} t_{p,2i} &= \sin\frac{p}{\mathrm{base}^{2i/d}} \\ "
+            r"t_{p,2i+1} &= \cos\frac{p}{\mathrm{base}^{2i/d}} \end{aligned}",
+            "doubled": r"\begin{aligned} t_{p,j} &= \sin\frac{p}{\mathrm{base}^{2j/d}} \quad (j \text{ even}) \\ "
+            r"t_{p,j} &= \cos\frac{p}{\mathrm{base}^{2j/d}} \quad (j \text{ odd}) \end{aligned}",
             "halves": r"t_p = [\,\sin p\,\omega_0, \sin p\,\omega_1, \ldots, "
             r"\cos p\,\omega_0, \cos p\,\omega_1, \ldots\,]",
             "learned": r"t_p \in \mathbb{R}^d \text{ free}",

@@ -90,7 +90,7 @@ def curves(
     if log_x:
         figure.update_xaxes(type="log", dtick="D2")
     if mark is not None:
-        figure.add_vline(mark, line=dict(color=palette[1], dash="dash"))
+        figure.add_vline(mark, line=dict(color=theme(dark).ink, dash="dash"))
     return ink(figure, theme(dark))
 
 
