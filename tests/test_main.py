@@ -255,6 +255,7 @@ def test_train_goes_on_from_a_checkpoint(run: Run, tmp_path: Path) -> None:
     card = (second / "CARD.md").read_text(encoding="utf-8")
     told = (first / "CARD.md").read_text(encoding="utf-8")
     assert "--start path/to/first" in card
+    assert "The tokenizer is that of `first`;" in card
     assert "## The training that this one went on from\n\n### How it was made" in card
     assert told.partition("## Curve\n")[2].partition("\n## ")[0].strip() in card
 

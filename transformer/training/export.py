@@ -16,6 +16,7 @@ from transformer.errors import CheckpointError
 from transformer.training.architectures import Translator, described, folder_name, limits, new_model
 from transformer.training.card import Facts, Scored, card
 from transformer.training.corpora import Corpus, language_names
+from transformer.training.options import TrainingOptions
 from transformer.training.store import is_snapshot
 from transformer.training.translation import GREEDY, Run
 
@@ -49,7 +50,7 @@ def export(run: Run, folder: Path, command: str, corpus: Corpus) -> Facts:
         snapshots=snapshots,
         curve=curve,
         scores=_scores(run, folder),
-        tokenizer=run.options.tokenizer.resolve().parent.name if run.options.tokenizer else None,
+        tokenizer=_tokenizer_of(run.options),
         limits=limits(model),
         before=before,
     )
@@ -108,6 +109,12 @@ def before_start(start: Path | None) -> str:
         ) from error
     told = [section.strip() for section in sections if section.startswith(("How it was made", "Curve"))]
     return "\n\n".join(f"### {section}" for section in told)
+
+
+def _tokenizer_of(options: TrainingOptions) -> str | None:
+    """The checkpoint whose tokenizer the run took over, if any."""
+    folder = options.tokenizer.resolve().parent if options.tokenizer else options.start
+    return None if folder is None else folder.name
 
 
 def _size(model: Translator, folder: Path) -> str:
