@@ -97,3 +97,8 @@ class Axis:
         member = np.zeros((len(index), len(self)))
         member[[index[word] for word in self.words], np.arange(len(self))] = 1.0
         return member
+
+
+def questions(count: int) -> Axis:
+    """The queries of an attention that pools all positions for a decision: one for each question that it asks."""
+    return Axis.of_tokens("pooling", ["decision"] if count == 1 else [f"question {i + 1}" for i in range(count)])

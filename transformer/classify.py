@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.axes import Axis
+from transformer.axes import Axis, questions
 from transformer.capture import recording
 from transformer.checkpoint.folder import Checkpoint
 from transformer.checkpoint.task import SequenceTask
@@ -112,13 +112,13 @@ def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> l
     """
     model, task = classifier(checkpoint)
     spans = tuple(windows(len(sequences[0]), model.config.widths))
-    decision = Axis.of_tokens("pooling", ["decision"])
     with guarded(), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
+    asking = questions(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
     found = []
     for row, letters in enumerate(sequences):
         axis = Axis.of_tokens("window", [window_name(letters.text, span) for span in spans])
-        maps = {site: seen.map(site, decision if site == "pooling" else axis, axis, row) for site in seen.sites}
+        maps = {site: seen.map(site, asking if site == "pooling" else axis, axis, row) for site in seen.sites}
         found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
     return found
 

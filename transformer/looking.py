@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transformer.axes import Axis
+from transformer.axes import Axis, questions
 from transformer.capture import recording
 from transformer.checkpoint.folder import Checkpoint
 from transformer.decoding import Decodable, DecodingOptions
@@ -53,8 +53,10 @@ def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = No
     with guarded(), recording() as seen:
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
-    decision = Axis.of_tokens("pooling", ["decision"])
-    maps = {site: seen.map(site, axis if site.endswith(".self") else decision, axis) for site in seen.sites}
+    maps = {
+        site: seen.map(site, axis if site.endswith(".self") else questions(seen.source(site).n_queries), axis)
+        for site in seen.sites
+    }
     return Look(
         checkpoint.name, text, Record(maps), outputs={name: value[0].numpy() for name, value in outputs.items()}
     )

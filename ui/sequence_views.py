@@ -123,7 +123,7 @@ def head_view_panel(run: Classification, place: Place) -> None:
         st.info(t("sequences.too_many_lines", count=len(chosen), most=MOST_LINES))
         return
     keys = slice(chosen[0], chosen[-1] + 1)
-    queries = slice(0, 1) if place.site == POOLING else keys
+    queries = slice(0, len(attention.queries)) if place.site == POOLING else keys
     weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
     threshold = st.slider(t("sequences.threshold"), 0.0, 0.5, 0.02, 0.01, key="view-threshold", bind="query-params")
     head_view(

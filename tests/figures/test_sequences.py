@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from transformer.axes import Axis
+from transformer.axes import Axis, questions
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
 from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
@@ -119,6 +119,15 @@ def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
     figure = window_heatmap(picture, [3] * 7 + [5] * 6, 13)
     assert {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1} == {6.5}
     assert {shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1} == {6.5}
+
+
+def test_questions_of_a_pooling_have_no_widths_to_divide():
+    keys = Axis.of_tokens("window", [f"w{i}" for i in range(13)])
+    source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 13, 4), Mask(), 1.0)
+    picture = window_picture(AttentionMap("pooling", questions(5), keys, source), 0)
+    shapes = window_heatmap(picture, [3] * 7 + [5] * 6, 13).layout.shapes
+    assert {shape.x0 for shape in shapes} == {6.5}
+    assert picture.queries.texts == ("question 1", "question 2", "question 3", "question 4", "question 5")
 
 
 def test_many_windows_are_drawn_in_blocks_that_say_so():

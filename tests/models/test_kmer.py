@@ -55,6 +55,19 @@ def test_padding_changes_nothing(pooling, position_place, norm_first):
     torch.testing.assert_close(together, torch.cat([model(long), model(short)]))
 
 
+def test_each_question_of_a_head_pools_by_its_own_weights():
+    model = watch(_model(pooling="attention", n_questions=5, norm_first=True))
+    letters = torch.randint(1, 5, (2, 23))
+    with recording() as seen:
+        logits = model(letters)
+    weights = torch.as_tensor(seen.map("pooling", batch=1).all_weights(), dtype=torch.float64)
+    assert weights.shape[1] == 5
+    assert logits.shape == (2, model.config.n_classes)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-6)
+    assert (weights[:, 0] - weights[:, 1]).abs().max() > 1e-3
+    assert model.hidden.in_features == 5 * model.config.d_model
+
+
 def test_windows_that_touch_padding_are_hidden():
     real = torch.tensor([[True, True, True, False]])
     assert whole_windows(real, (2, 3)).tolist() == [[True, True, False, True, False]]

@@ -41,7 +41,7 @@ def window_heatmap(
     """The heatmap with a line where one width ends and the next begins; `widths[i]` is the width of window i."""
     figure = heatmap(picture, relative=relative, dark=dark)
     for side, axis in (("x", picture.keys), ("y", picture.queries)):
-        if len(axis) == 1:
+        if axis.name != "window":  # the questions of a pooling
             continue
         block = block_length(n_windows, len(axis)) if len(axis) < n_windows else 1
         for edge in np.flatnonzero(np.diff(widths)) + 1:

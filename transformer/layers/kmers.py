@@ -66,17 +66,17 @@ class MeanPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """A weighted average over windows: each head asks all of them one learned question (its weights sum to 1)."""
+    """Weighted averages over windows: each head asks all of them its learned questions (weights of each sum to 1)."""
 
-    def __init__(self, d_model: int, n_heads: int) -> None:
+    def __init__(self, d_model: int, n_heads: int, n_questions: int = 1) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.question = nn.Parameter(torch.empty(n_heads, 1, d_model // n_heads))
+        self.question = nn.Parameter(torch.empty(n_heads, n_questions, d_model // n_heads))
         nn.init.normal_(self.question)
         self.key = nn.Linear(d_model, d_model)
         self.core = DotProductAttention(d_model // n_heads)
 
-    def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
-        """One vector a sequence: each head's share of the features, averaged by that head."""
+    def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch pooled"]:
+        """One vector a sequence: each head's share of the features, averaged by each of that head's questions."""
         keys, values = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (self.key(x), x))
         return self.core(self.question.expand(len(x), -1, -1, -1), keys, values, mask).flatten(1)

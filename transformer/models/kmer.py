@@ -27,6 +27,7 @@ class KmerConfig:
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
+    `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
     `positions`: `doubled` is the table of the published code, whose exponent is doubled by a slip, `sinusoidal` the
     paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
     """
@@ -49,11 +50,12 @@ class KmerConfig:
     max_length: int = 200
     scale_embedding: bool = True
     pooling: str = "mean"
+    n_questions: int = 1
     pad_id: int = -1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
-        at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length")
+        at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
             raise ConfigError(f"widths={self.widths}: choose one or more window widths of at least 1")
         one_of(self, "activation", ("relu", "gelu"))
@@ -97,8 +99,10 @@ class KmerClassifier(nn.Module):
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()
-        self.pooling = AttentionPooling(d_model, config.n_heads) if config.pooling == "attention" else MeanPooling()
-        self.hidden = nn.Linear(d_model, d_model)
+        asks = config.pooling == "attention"
+        questions = config.n_questions if asks else 1
+        self.pooling = AttentionPooling(d_model, config.n_heads, questions) if asks else MeanPooling()
+        self.hidden = nn.Linear(questions * d_model, d_model)
         self.classifier = nn.Linear(d_model, config.n_classes)
 
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
@@ -132,7 +136,7 @@ class KmerClassifier(nn.Module):
     def attention_sites(self) -> dict[str, DotProductAttention]:
         """Every attention core by its public name, in the order they run; positions are windows.
 
-        `pooling`, where attention pools, has one query: the decision.
+        `pooling`, where attention pools, has one query for each question that the decision asks.
         """
         sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
         return sites | ({"pooling": self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
