@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
+from transformer.lessons.attention import attention_board
+from transformer.lessons.toy import toy_sentences, toy_transformer
+
 pytestmark = pytest.mark.browser
 
 PAGES = Path(__file__).parents[2] / "pages"
@@ -56,12 +59,41 @@ def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(b
     assert "cell=S0%3A2%2C3" in page.url
 
 
+RELATIONS = dict(
+    sources="sources", targets="targets", further_sources="furtherSources", further_targets="furtherTargets"
+)
+
+
+def test_every_stage_of_a_second_head_lights_up_and_is_worked_out(board):
+    """Input to norm, with a causal mask: what the page lights and writes is what the library says of that cell."""
+    opened = board("screen=board&attention=decoder&at_head=1")
+    page = opened.page
+    known = attention_board(toy_transformer(4, 2, seed=1), *toy_sentences(4), "decoder.0.self")
+    shown = [name for name, one in known.items() if one.head in {None, 1}]
+    assert page.locator(".matrices canvas").count() == len(shown)
+    cells = [
+        ("E", 1, 0), ("X", 2, 3), ("W_Q1", 0, 1), ("K1", 1, 1), ("V1", 0, 0), ("S1", 3, 2), ("D1", 2, 1), ("M1", 2, 2),
+        ("M1", 1, 3), ("A1", 3, 0), ("Z1", 1, 1), ("Z", 2, 3), ("W_O", 3, 1), ("O", 1, 2), ("R", 3, 3), ("Y", 0, 1),
+    ]  # fmt: skip
+    for name, row, column in cells:
+        click(opened, name, row, column)
+        expect(matrix(page, name)).to_have_attribute("data-picked", f"{row}-{column}")
+        light = known.highlight(name, row, column)
+        lit = page.locator(".matrices canvas").evaluate_all("all => all.map(one => ({ ...one.dataset }))")
+        for drawn in lit:
+            for relation, attribute in RELATIONS.items():
+                cells_lit = getattr(light, relation).get(drawn["matrix"])
+                assert int(drawn[attribute]) == (0 if cells_lit is None else cells_lit.sum()), (name, drawn["matrix"])
+        latex = known.equation(name, row, column).latex
+        expect(page.locator("annotation").first).to_have_text(latex)
+
+
 def test_a_second_click_takes_the_mark_away(board):
     opened = board("screen=board&cell=S0:2,3")
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "1-2")
     click(opened, "S0", 1, 2)
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "")
-    assert "cell=" not in opened.page.url
+    assert "cell=none" in opened.page.url
 
 
 def test_the_keyboard_moves_and_picks(board):
