@@ -27,11 +27,17 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
     if not report.questions:
         return
     given = dict(shelves.given(name))
-    with st.expander(t("checkpoints.questions", count=len(report.questions)), expanded=True, icon=":material/quiz:"):
+    usual = [question for question in report.questions if not question.rare]
+    rare = [question for question in report.questions if question.rare]
+    with st.expander(t("checkpoints.questions", count=len(usual)), expanded=True, icon=":material/quiz:"):
         st.caption(t("checkpoints.questions_note"))
         with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-            for question in report.questions:
+            for question in usual:
                 _ask(name, found, question, given)
+            if rare:
+                with st.popover(t("checkpoints.rare"), icon=":material/tune:"):
+                    for question in rare:
+                        _ask(name, found, question, given)
         if report.unexpected or "ignore" in given:
             key = _key(found.fingerprint, "ignore")
             st.session_state.setdefault(key, given.get("ignore", ""))

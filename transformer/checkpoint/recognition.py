@@ -58,8 +58,8 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
 
 def _check_marks(given: Mapping[str, Any], config: Any) -> None:
     """Refuse ids that were answered and that the vocabulary has not; a default that it has not is no mark at all."""
-    source = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
-    target = getattr(config, "target_vocab", source)
+    source = int(getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0))
+    target = int(getattr(config, "target_vocab", source))
     for name, size in {"pad_id": source, "target_pad_id": target, "bos_id": target, "eos_id": target}.items():
         if name in given and given[name] >= size:
             raise CheckpointError(f"{name}={given[name]} is no token: the vocabulary has ids 0 to {size - 1}")
