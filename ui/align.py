@@ -13,6 +13,7 @@ from transformer.record import Picture, Record
 from transformer.tokens.text import TextTokenizer
 from ui import cached, controls
 from ui.address import choice
+from ui.shelves import kept
 from ui.texts import t
 
 AUTO = "auto"
@@ -73,7 +74,15 @@ def models() -> list[str]:
 
 
 def vocabulary(name: str) -> int | None:
-    """The same number for checkpoints that share a tokenizer, so that their tokens line up; None without one."""
+    """The same number for checkpoints that share a tokenizer, so that their tokens line up.
+
+    None for one without a tokenizer, and for one that cannot be loaded: the page Checkpoints says why.
+    """
+    return _vocabulary(name, cached.revision(name))
+
+
+@kept(max_entries=64)
+def _vocabulary(name: str, revision: int) -> int | None:  # noqa: ARG001  (part of the cache key)
     try:
         checkpoint = cached.checkpoint(name)
     except AttentionAtlasError:
@@ -82,10 +91,10 @@ def vocabulary(name: str) -> int | None:
     for tokenizer in (checkpoint.tokenizer, checkpoint.writer):
         if tokenizer is None:
             return None
-        known = (
-            tokenizer.model if isinstance(tokenizer, TextTokenizer) else tuple(tokenizer.labels(range(len(tokenizer))))
-        )
-        keys.append(known)
+        if isinstance(tokenizer, TextTokenizer):
+            keys.append(hash(tokenizer.model))
+        else:
+            keys.append(hash(tuple(tokenizer.labels(range(len(tokenizer))))))
     return hash(tuple(keys))
 
 

@@ -66,7 +66,9 @@ def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
     key = tuple((side.name, cached.revision(side.name)) for side in shown.sides)
     kept: dict[object, list[EncoderTime]] = st.session_state.setdefault(TIMES, {})
     place = st.empty()
-    if st.button(t("align.measure"), icon=":material/timer:", help=t("align.measure_help", repeats=REPEATS)):
+    if st.button(
+        t("align.measure"), key="measure", icon=":material/timer:", help=t("align.measure_help", repeats=REPEATS)
+    ):
         kept[key] = _measured(shown)
     found = kept.get(key)
     if found is None:
