@@ -6,7 +6,7 @@ import streamlit as st
 
 from transformer import Translation
 from transformer.alignment import Head, alignment, strongest
-from transformer.errors import CheckpointError
+from transformer.errors import InputError
 from transformer.record import Picture
 from ui import cached, controls
 from ui.address import choice
@@ -87,7 +87,7 @@ def _stages(name: str, request: controls.Request) -> list[Stage]:
     final = cached.translation(name, request.text, greedy(request), None)
     target = request.forced or final.text
     if not target.strip():
-        raise CheckpointError(f"{name} wrote nothing for this sentence: type a target under Decoding")
+        raise InputError(t("align.model_wrote_nothing", model=name))
     options = greedy(request)
     at = [f"{name}{cached.MOMENT}{moment.name}" for moment in moments]
     done: set[object] = st.session_state.setdefault(DONE, set())
