@@ -1,0 +1,115 @@
+"""The Align page as a student meets it: point at a word, and its source words are marked in both maps."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+PAGE = Path(__file__).parents[2] / "pages" / "align.py"
+ASKED = "text=Two+dogs+run.&longest=15&beam=2&second=multi30k-en-de@001600"
+
+
+@pytest.fixture
+def align(serve, visit):
+    """`align("screen=training", dark=True ...)` opens the page once its maps are drawn."""
+
+    def go(query="", **window):
+        opened = visit(f"{serve(PAGE)}/?{ASKED}&{query}", **window)
+        opened.drawn(opened.page.locator(".alignments"))
+        return opened
+
+    return go
+
+
+def panel(page, place: int) -> Locator:
+    return page.locator(f'.alignments canvas[data-panel="{place}"]')
+
+
+def point(canvas: Locator, row: int) -> dict[str, float]:
+    """The middle of a row's first cell, in pixels of its canvas."""
+    left, top, width, height = (
+        float(canvas.get_attribute(f"data-{name}") or "nan") for name in ("left", "top", "cell-width", "cell-height")
+    )
+    return {"x": left + width / 2, "y": top + (row + 0.5) * height}
+
+
+def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_server(align):
+    opened = align()
+    first, second = panel(opened.page, 0), panel(opened.page, 1)
+    first.scroll_into_view_if_needed()
+    expect(first).to_have_attribute("data-row", "")
+    sent, runs = opened.sent, opened.finished
+    first.hover(position=point(first, 1))
+    for canvas in (first, second):
+        expect(canvas).to_have_attribute("data-row", "1")
+        assert int(canvas.get_attribute("data-marked") or -1) >= 0
+    reading = opened.page.locator(".alignments .reading")
+    expect(reading).to_contain_text("looks at multi30k-en-de:")
+    expect(reading).to_contain_text("update 1,600")
+    opened.page.keyboard.press("Escape")
+    assert (opened.sent, opened.finished) == (sent, runs)
+    lefts = {canvas.get_attribute("data-left") for canvas in (first, second)}
+    widths = {canvas.get_attribute("data-cell-width") for canvas in (first, second)}
+    assert len(lefts) == len(widths) == 1
+
+
+def test_a_click_keeps_the_mark_in_the_address(align):
+    opened = align()
+    second = panel(opened.page, 1)
+    second.scroll_into_view_if_needed()
+    with opened.run():
+        second.click(position=point(second, 0))
+    assert "mark=1-0" in opened.page.url
+    opened.page.mouse.move(5, 5)
+    expect(panel(opened.page, 0)).to_have_attribute("data-row", "0")
+    again = align("mark=1-0")
+    expect(panel(again.page, 0)).to_have_attribute("data-row", "0")
+
+
+def test_the_keyboard_reaches_every_word(align):
+    opened = align()
+    first = panel(opened.page, 0)
+    first.focus()
+    for _ in range(3):
+        opened.page.keyboard.press("ArrowDown")
+    expect(first).to_have_attribute("data-row", "2")
+    opened.page.keyboard.press("Home")
+    expect(first).to_have_attribute("data-row", "0")
+
+
+def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
+    opened = align("screen=training&moment=6")
+    page = opened.page
+    moment = page.locator(".alignments .moment")
+    expect(moment).to_contain_text("update 3,200")
+    sent = opened.sent
+    page.get_by_role("slider", name="Moment of the training").evaluate(
+        "slider => { slider.value = '2'; slider.dispatchEvent(new Event('input')); }"
+    )
+    expect(moment).to_contain_text("update 200")
+    assert opened.sent == sent
+    page.get_by_role("slider", name="Moment of the training").evaluate(
+        "slider => { slider.value = '7'; slider.dispatchEvent(new Event('input')); }"
+    )
+    with opened.run():
+        page.get_by_role("button", name="Play").click()
+    expect(moment).to_contain_text("finished")
+    assert "moment=8" in page.url
+
+
+def test_the_maps_leave_as_a_picture(align):
+    opened = align()
+    with opened.page.expect_download() as saved:
+        opened.page.get_by_role("button", name="Save PNG").click()
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
+    opened = align(width=400, dark=dark)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    first, second = (panel(opened.page, place).bounding_box() for place in range(2))
+    assert second["y"] > first["y"] + first["height"]
+    assert first["x"] == second["x"]
