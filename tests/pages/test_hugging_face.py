@@ -1,0 +1,110 @@
+"""Hugging Face folders among the reader's own checkpoints: listed where they fit, translated, looked at, explained."""
+
+import base64
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import TextArea, TextInput
+
+from tests.huggingface.families import write_folder
+from tests.pages.tiny import save_tiny
+from transformer import DecodingOptions, translate
+from transformer.huggingface import library as extra
+from transformer.looking import look
+from ui import cached, own_folder
+
+APP = str(Path(__file__).parents[2] / "app.py")
+TEXT = "the dog runs."
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("mine")
+    for family in ("marian", "bert", "gpt2"):
+        write_folder(place / family, family)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_tiny(tmp_path / "checkpoints")
+    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.setattr(own_folder, "own_folder", lambda: folders)
+
+
+def opened(script: str, model: str) -> AppTest:
+    """A page with a checkpoint chosen."""
+    page = AppTest.from_file(APP, default_timeout=170)
+    page.run()
+    page.switch_page(f"pages/{script}.py").run()
+    page.selectbox(key="model").set_value(model)
+    return fine(page.run())
+
+
+def fine(page: AppTest) -> AppTest:
+    assert not page.exception
+    return page
+
+
+def asked(page: AppTest, box: TextInput | TextArea) -> AppTest:
+    """The sentence run, one head of one layer shown, token by token."""
+    box.set_value(TEXT)
+    next(button for button in page.button if button.label == "Run").click()
+    fine(page.run())
+    page.button_group(key="layer").set_value(1)
+    page.button_group(key="head").set_value("2")
+    page.toggle(key="words").set_value(False)
+    return fine(page.run())
+
+
+def drawn(page: AppTest) -> np.ndarray:
+    """The numbers of the heatmap on the page."""
+    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
+    z = next(trace for trace in spec["data"] if trace["type"] == "heatmap")["z"]
+    if isinstance(z, list):
+        return np.array(z, dtype=float)
+    shape = [int(n) for n in z["shape"].split(",")]
+    return np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(shape)
+
+
+def test_translate_lists_those_that_translate_and_runs_one() -> None:
+    page = opened("translate", "mine/marian")
+    assert page.selectbox(key="model").options == ["tiny", "mine/marian"]
+    page.slider(key="longest").set_value(5)
+    page = asked(page, page.text_area(key="text"))
+    assert [warning.value for warning in page.warning] == []
+    record = translate(cached.checkpoint("mine/marian"), TEXT, DecodingOptions(beam=5, max_length=5)).record
+    np.testing.assert_allclose(drawn(page), record["decoder.1.cross"].weights(2), atol=1e-6)
+
+
+def test_a_model_of_one_stack_is_looked_at() -> None:
+    page = opened("checkpoints", "mine/bert")
+    assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
+    page = asked(page, next(box for box in page.text_input if box.key.startswith("look.mine/bert")))
+    assert [warning.value for warning in page.warning] == []
+    record = look(cached.checkpoint("mine/bert"), TEXT).record
+    np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)
+
+
+def test_every_panel_opens() -> None:
+    page = opened("checkpoints", "mine/gpt2")
+    for panel in ("tensors", "circuits", "compare"):
+        page = page.button_group(key="show").set_value(panel).run()
+        assert not page.exception
+
+
+def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    extra.library.cache_clear()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    page = opened("checkpoints", "mine/bert")
+    assert "pip install -r requirements-hf.txt" in page.warning[0].value
+    assert opened("translate", "tiny").selectbox(key="model").options == ["tiny"]
+    st.cache_data.clear()
+    extra.library.cache_clear()
