@@ -134,3 +134,9 @@ def test_a_folder_without_a_tokenizer_reads_ids(tmp_path: Path) -> None:
     checkpoint = load(write_folder(tmp_path / "bare", "bert", tokenizer=False))
     assert look(checkpoint, "5 7 9").record["encoder.0.self"].keys.texts == ("5", "7", "9")
     assert "the folder brings no tokenizer: type ids" in checkpoint.assumptions
+    assert checkpoint.examples == ()
+
+
+def test_the_example_of_a_folder_can_be_read(checkpoints: dict[str, Checkpoint]) -> None:
+    for checkpoint in checkpoints.values():
+        assert look(checkpoint, checkpoint.examples[0], DecodingOptions(beam=1, max_length=3)).record.sites

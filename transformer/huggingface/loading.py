@@ -43,6 +43,9 @@ POOLER = "pooler."
 UNMATCHED = "of a head that attention does not depend on, or read under another name"
 """Why a weight may stand in the file and not, so called, in the model."""
 
+EXAMPLE = "A man is riding a bicycle."
+"""What is read at first, since such folders bring no examples."""
+
 USUAL_LENGTH = 512
 """How many positions are read where nothing says."""
 
@@ -66,7 +69,8 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     model, spare = _watchable(path, config, settings)
     assumptions = [model.note] if model.note else []
     if spare:
-        assumptions.append(f"not used, since attention does not depend on it: {', '.join(spare[:3])}")
+        more = f" and {len(spare) - 3} more" if len(spare) > 3 else ""
+        assumptions.append(f"not used, since attention does not depend on it: {', '.join(spare[:3])}{more}")
     reader: Tokenizer | None = tokenizer
     writer: Tokenizer | None = None
     if tokenizer is None:
@@ -81,6 +85,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
         tokenizer=reader,
         target_tokenizer=writer,
         languages=_languages(tokenizer),
+        examples=(EXAMPLE,) if tokenizer else (),
         folder=path,
         assumptions=tuple(assumptions),
     )
