@@ -11,8 +11,8 @@ from ui import cached
 from ui.align import Pair
 from ui.texts import t
 
-PLOTTED = tuple(sorted({round(2 ** (power / 4)) for power in range(4, 41)}))
-"""Lengths of the curves: 2 to 1,024 tokens."""
+PLOTTED = tuple(sorted({round(2 ** (power / 4)) for power in range(4, 49)}))
+"""Lengths of the curves: 2 to 4,096 tokens."""
 
 TIMES = "align.times"
 """Where the session keeps what it measured, by the two models and their revisions."""
@@ -23,7 +23,9 @@ def changes_panel(shown: Pair) -> None:
     tokens = len(shown.first.own.source_ids)
     costs = [costs_of(cached.checkpoint(side.name).model.config, side.label) for side in shown.sides]
     st.caption(t("align.look_changes", tokens=tokens))
-    st.dataframe(_table(shown, costs, tokens), width="content", key="costs")
+    table = _table(shown, costs, tokens)
+    wide = {name: st.column_config.TextColumn(width=270) for name in table.columns}
+    st.dataframe(table, width="content", column_config=wide, key="costs")
     counted, measured = st.columns(2, gap="large")
     dark = st.context.theme.type == "dark"
     with counted:
@@ -53,13 +55,20 @@ def _table(shown: Pair, costs: list[EncoderCosts], tokens: int) -> pd.DataFrame:
         t("align.path_length"): [f"{cost.path_length(tokens):,}" for cost in costs],
         t("align.path_growth"): ["n-1" if cost.recurrent else "1" for cost in costs],
         t("align.sequential"): [f"{cost.sequential_steps(tokens):,}" for cost in costs],
-        t("align.sequential_growth"): [f"{cost.layers}n" if cost.recurrent else str(cost.layers) for cost in costs],
+        t("align.sequential_growth"): [_waiting(cost) for cost in costs],
         t("align.multiply_adds"): [f"{cost.multiply_adds(tokens):,}" for cost in costs],
         t("align.formula"): [cost.formula for cost in costs],
         t("align.layers"): [str(cost.layers) for cost in costs],
     }
     names = [f"{i}. {side.label}" for i, side in enumerate(shown.sides, 1)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=names)
+
+
+def _waiting(cost: EncoderCosts) -> str:
+    """Steps that wait for each other, for n tokens."""
+    if not cost.recurrent:
+        return str(cost.layers)
+    return "n" if cost.layers == 1 else f"{cost.layers}n"
 
 
 def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:

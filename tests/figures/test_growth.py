@@ -19,7 +19,10 @@ def test_lines_hold_their_values_and_a_sentence_is_marked(dark: bool) -> None:
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     mark = figure.layout.shapes[0]
     assert mark.x0 == mark.x1 == 7
-    assert figure.layout.annotations[0].text == "your sentence: 7"
+    note = figure.layout.annotations[0]
+    assert (note.text, note.x) == ("your sentence: 7", pytest.approx(np.log10(7)))
+    low, high = figure.layout.xaxis.range
+    assert low < np.log10(2) < note.x < np.log10(8) < high < 1
     assert figure.data[0].line.color != figure.data[1].line.color
 
 

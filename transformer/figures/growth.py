@@ -1,5 +1,6 @@
 """How costs grow with the length of a sentence: one line for each of several models, one mark for a sentence."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,20 +41,28 @@ def growth(
             )
         )
     if length is not None:
-        figure.add_vline(
-            x=length,
-            line=dict(color=colours.chosen, width=1.5, dash="dot"),
-            annotation=dict(text=labels.safe(length_name), font=dict(color=colours.chosen), yanchor="bottom"),
-            annotation_position="top",
+        figure.add_vline(x=length, line=dict(color=colours.chosen, width=1.5, dash="dot"))
+        figure.add_annotation(
+            x=math.log10(length),  # on a logarithmic axis Plotly wants exponents for annotations, values for lines
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            text=labels.safe(length_name),
+            showarrow=False,
+            font=dict(color=colours.chosen),
         )
-    ticks = [2**power for power in range(1, 13)]
+    lengths = [n for line in lines for n in line.lengths] + ([] if length is None else [length])
+    ticks = [2**power for power in range(1, 13) if power % 2 == 0 or max(lengths) <= 512]
+    ends = [math.log10(min(lengths) / 1.15), math.log10(max(lengths) * 1.15)]
     figure.update_layout(
         template=template(dark),
         height=340,
-        margin=dict(l=64, r=16, t=36, b=86),
+        margin=dict(l=64, r=16, t=36, b=96),
         hovermode="x",
-        legend=legend(y=-0.24, yanchor="top"),
-        xaxis=dict(type="log", title=axis, tickvals=ticks, ticktext=[str(tick) for tick in ticks]),
+        legend=legend(y=-0.3, yanchor="top"),
+        xaxis=dict(
+            type="log", range=ends, tickangle=0, title=axis, tickvals=ticks, ticktext=[str(tick) for tick in ticks]
+        ),
         yaxis=dict(type="log", title=quantity, exponentformat="SI", dtick=1),
     )
     return ink(figure, colours)
