@@ -1,0 +1,133 @@
+"""What a person does on the Sequences page: paste, run, pick a head, reload, upload, take tracks and motifs away."""
+
+import gzip
+import io
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from transformer import load
+from transformer.classify import Classification, classify
+from transformer.tokens.fasta import parse_fasta
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+SPLICE = ROOT / "checkpoints" / "splice-junctions"
+ADDRESS = "sequences?model=splice-junctions"
+
+
+@pytest.fixture(scope="module")
+def example() -> str:
+    """The second example: another class than that of first paint."""
+    return load(SPLICE).examples[1]
+
+
+@pytest.fixture(scope="module")
+def expected(example: str) -> Classification:
+    """The same run, without the page."""
+    return classify(load(SPLICE), next(parse_fasta(example.split("\n"))).sequence)
+
+
+@pytest.fixture
+def opened(serve, visit):
+    """`opened(address)` opens the app there."""
+    return lambda address=ADDRESS, **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+
+
+def run_text(here, text: str) -> None:
+    here.page.get_by_role("textbox", name="Sequence").fill(text)
+    with here.run():
+        here.page.get_by_role("button", name="Run", exact=True).click()
+
+
+def verdict(run: Classification) -> str:
+    return f"{run.classes[run.predicted]}, probability {run.probabilities[run.predicted]:.3f}"
+
+
+def saved(page: Page, name: str) -> bytes:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name).click()
+    return Path(download.value.path()).read_bytes()
+
+
+def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
+    here = opened()
+    page = here.page
+    run_text(here, example)
+    expect(page.get_by_role("heading", name=verdict(expected))).to_be_visible()
+    here.drawn(page.locator(".all-heads"))
+    with here.run():
+        page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
+    expect(page).to_have_url(re.compile("layer=1&head=2"))
+    expect(page.get_by_text("encoder.1.self, head 2")).to_be_visible()
+
+    again = opened(page.url.split("/", 3)[3]).page
+    expect(again.get_by_role("heading", name=verdict(expected))).to_be_visible()
+    expect(again.get_by_text("encoder.1.self, head 2")).to_be_visible()
+    expect(again.locator(".st-key-tracks .js-plotly-plot")).to_be_visible()
+
+    table = pd.read_csv(io.BytesIO(saved(again, "Tracks (CSV)")))
+    assert "".join(table["letter"]) == expected.letters.text
+    shares = [column for column in table if column.startswith("attention share")]
+    assert table[shares].to_numpy().sum() == pytest.approx(1, abs=1e-4)
+    assert b"track type=bedGraph" in saved(again, "Tracks (bedGraph)")
+
+
+def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, expected) -> None:
+    here = opened(f"{ADDRESS}&read=file")
+    content = gzip.compress(f"{example}\n>short\nACG\n".encode())
+    here.page.locator('input[type="file"]').set_input_files(
+        {"name": "some.fa.gz", "mimeType": "application/gzip", "buffer": content}
+    )
+    expect(here.page.get_by_text("All 2 records were read.")).to_be_visible()
+    expect(here.page.get_by_text("1 of them could not be read")).to_be_visible()
+    table = pd.read_csv(io.BytesIO(saved(here.page, "Table (CSV)")))
+    assert table["predicted"][0] == expected.classes[expected.predicted]
+    assert table.loc[0, list(expected.classes)].to_numpy(float) == pytest.approx(expected.probabilities, abs=1e-5)
+    assert "widest window" in table["problem"][1]
+
+
+def test_a_motif_leaves_as_svg_and_as_meme_text(opened) -> None:
+    here = opened(f"{ADDRESS}&read=motifs&class=EI")
+    page = here.page
+    plot = page.locator(".st-key-logo .js-plotly-plot")
+    expect(plot).to_be_visible()
+    plot.hover()
+    with page.expect_download() as download:
+        page.locator('.st-key-logo .modebar-btn[data-title^="Download plot"]').click()
+    assert Path(download.value.path()).read_bytes().startswith(b"<svg")
+    meme = saved(page, "Motif (MEME text)").decode()
+    assert meme.startswith("MEME version 4")
+    assert "alength= 4" in meme
+
+
+def test_a_million_letters_get_a_sentence_and_stay_out_of_the_address(opened) -> None:
+    here = opened()
+    run_text(here, "ACGT" * 250_000)
+    expect(here.page.get_by_text("1,000,000 characters were pasted, at most 4,096 letters are run")).to_be_visible()
+    assert len(here.page.url) < 1_000
+
+
+def test_4096_letters_are_shown_and_looked_at(opened) -> None:
+    here = opened()
+    run_text(here, "ACGTTGCA" * 512)
+    expect(here.page.get_by_text("4,096 letters, ")).to_be_visible()
+    expect(here.page.get_by_text("Effects of letters are computed for at most 512 letters")).to_be_visible()
+    with here.run():
+        here.page.get_by_role("radio", name="Windows", exact=True).click()
+    expect(here.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
+    again = opened(here.page.url.split("/", 3)[3])
+    expect(again.page.get_by_text("4,096 letters, ")).to_be_visible()
+    expect(again.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("view", ["letters", "windows", "heads"])
+def test_at_400_pixels_nothing_is_wider_than_the_screen(opened, view, dark) -> None:
+    here = opened(f"{ADDRESS}&view={view}", width=400, dark=dark)
+    here.drawn(here.page.locator(".all-heads"))
+    assert here.page.evaluate("document.documentElement.scrollWidth") <= 400
