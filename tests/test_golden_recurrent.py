@@ -1,0 +1,76 @@
+"""The shipped recurrent translators say today what they said when they were shipped, and are what their cards say.
+
+Made by `python -m transformer translate checkpoints/NAME < tests/golden/sentences.txt > tests/golden/NAME.txt`; made
+anew whenever a checkpoint is replaced.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transformer import Checkpoint, load, translate
+from transformer.checkpoint.folder import WEIGHTS
+from transformer.models.recurrent import Recurrent
+from transformer.run import PAST_SOURCE
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+SHIPPED = HERE.parent / "checkpoints"
+KINDS = {"multi30k-en-de-rnn": "additive", "multi30k-en-de-rnn-location": "location"}
+MOST_BYTES = 15_000_000
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def checkpoint(request: pytest.FixtureRequest) -> Checkpoint:
+    return load(SHIPPED / str(request.param))
+
+
+def test_translations_are_the_golden_ones(checkpoint: Checkpoint) -> None:
+    sentences = (GOLDEN / "sentences.txt").read_text("utf-8").splitlines()
+    expected = (GOLDEN / f"{checkpoint.name}.txt").read_text("utf-8").splitlines()
+    assert [translate(checkpoint, sentence).text for sentence in sentences] == expected
+
+
+def test_one_head_looks_at_the_source(checkpoint: Checkpoint) -> None:
+    assert isinstance(checkpoint.model, Recurrent)
+    kind = checkpoint.model.config.attention
+    assert kind == KINDS[checkpoint.name]
+    run = translate(checkpoint, checkpoint.examples[0])
+    assert run.record.sites == ("decoder.cross",)
+    attention = run.record["decoder.cross"]
+    assert attention.n_heads == 1
+    np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
+    assert (attention.keys.texts[-1] == PAST_SOURCE) is (kind == "location")
+
+
+def test_the_additive_one_follows_the_words() -> None:
+    """“Hunde” is written while it looks at “dogs” more than at all else together."""
+    run = translate(load(SHIPPED / "multi30k-en-de-rnn"), "Three dogs are running through the snow.")
+    picture = run.record["decoder.cross"].picture(0, words=True)
+    assert picture.values[picture.queries.texts.index("Hunde"), picture.keys.texts.index("dogs")] > 0.5
+
+
+def test_its_pieces_are_those_of_the_transformer(checkpoint: Checkpoint) -> None:
+    assert checkpoint.folder is not None
+    own, other = (folder / "tokenizer.model" for folder in (checkpoint.folder, SHIPPED / "multi30k-en-de"))
+    assert own.read_bytes() == other.read_bytes()
+
+
+def test_it_is_small_and_its_card_gives_its_size_and_best_score(checkpoint: Checkpoint) -> None:
+    assert checkpoint.folder is not None
+    assert sum(file.stat().st_size for file in checkpoint.folder.rglob("*") if file.is_file()) < MOST_BYTES
+    card = (checkpoint.folder / "CARD.md").read_text("utf-8")
+    megabytes = (checkpoint.folder / WEIGHTS).stat().st_size / 1e6
+    assert f"{KINDS[checkpoint.name]} attention" in card
+    assert f"{checkpoint.n_parameters:,} parameters, {megabytes:.1f} MB" in card
+    headline = re.search(r"\*\*(\d+\.\d) BLEU\*\* .*\(beam 5, length penalty 1\)", card)
+    row = re.search(r"^\| beam 5, length penalty 1 \| (\d+\.\d\d) \|$", card, re.MULTILINE)
+    assert headline
+    assert row
+    assert headline[1] == f"{float(row[1]):.1f}"
+    if KINDS[checkpoint.name] == "additive":
+        assert float(row[1]) >= 30
+    assert json.loads((checkpoint.folder / "config.json").read_text("utf-8"))["architecture"] == "recurrent"
