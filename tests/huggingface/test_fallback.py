@@ -10,8 +10,10 @@ import transformers
 
 from tests.huggingface.families import random_model, write_folder
 from transformer import Checkpoint, load, recording
+from transformer.errors import CheckpointError
 from transformer.huggingface import attention
 from transformer.huggingface.library import quiet
+from transformer.huggingface.probing import check_heads
 from transformer.looking import look
 from transformer.sources import QueriesKeys, Weights
 
@@ -98,3 +100,9 @@ def test_a_sliding_window_is_drawn_as_masked(tmp_path: Path) -> None:
     np.testing.assert_allclose(attention_map.all_weights(), originals(checkpoint.folder, checkpoint)[1][0], atol=1e-6)
     whole = attention_map.weights(2)
     np.testing.assert_allclose(attention_map.tile(2, slice(2, 6), slice(1, 5)), whole[2:6, 1:5], atol=1e-6)
+
+
+def test_layers_of_unlike_heads_are_refused_by_name() -> None:
+    check_heads({"encoder.0.self": 4, "encoder.1.self": 4, "decoder.0.self": 2, "decoder.0.cross": 3}, "even")
+    with pytest.raises(CheckpointError, match="openelm has layers with 2 and 4 heads"):
+        check_heads({"decoder.0.self": 4, "decoder.1.self": 2}, "openelm")

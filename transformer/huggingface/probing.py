@@ -1,6 +1,7 @@
 """A few tokens run both ways: which modules attend, under which public name, and whether what is kept is exact."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[str, ...], st
     reason = _difference(seen, modules, expected)
     if reason:
         return (), reason
+    check_heads({site: seen.source(name).n_heads for site, name in modules.items()}, config.family)
     for site, name in modules.items():
         setattr(net.get_submodule(name), SITE, site)
     return tuple(modules), ""
@@ -61,12 +63,31 @@ def eager_sites(model: HuggingFaceModel) -> tuple[tuple[str, ...], bool]:
             f"{model.config.family} returns no attention of queries to keys, so there is nothing to show: choose a "
             "model whose layers attend"
         )
+    check_heads({site: seen.source(site).n_heads for site in seen.sites}, model.config.family)
     sums = [
         kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys)).sum(-1)
         for kept in maps
         for head in range(kept.n_heads)
     ]
     return seen.sites, bool(((torch.cat(sums) - 1).abs() < TOLERANCE).all())
+
+
+def check_heads(heads: Mapping[str, int], family: str) -> None:
+    """Refuse layers of one kind that differ in their number of heads, given by site.
+
+    Raises:
+        CheckpointError: they do; no view here draws such a stack.
+    """
+    counts: dict[tuple[str, str], set[int]] = {}
+    for site, count in heads.items():
+        stack, _, attention = site.split(".")
+        counts.setdefault((stack, attention), set()).add(count)
+    uneven = next((sorted(found) for found in counts.values() if len(found) > 1), None)
+    if uneven is not None:
+        raise CheckpointError(
+            f"{family} has layers with {' and '.join(map(str, uneven))} heads, and views here compare equal layers: "
+            "choose a model whose layers have as many heads each"
+        )
 
 
 def _inputs(config: HuggingFaceConfig) -> dict[str, Any]:
