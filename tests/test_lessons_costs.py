@@ -8,7 +8,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.errors import CheckpointError
-from transformer.lessons import timing
 from transformer.lessons.costs import EncoderCosts, costs_of, crossing, encoder_costs
 from transformer.lessons.timing import encoder_times
 from transformer.models.encoder import Encoder
@@ -102,7 +101,7 @@ def test_times_come_one_by_one_for_every_length_and_model() -> None:
 
 def test_the_fastest_run_counts_and_the_first_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 10.0, 17.0, 20.0, 25.0, 30.0, 36.0])
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("transformer.lessons.timing.time.perf_counter", lambda: next(clock))
     found = list(encoder_times([Recurrent(recurrent_config()).eval()], lengths=(3,), repeats=3))
     assert [time.seconds for time in found] == [5.0]
 

@@ -182,9 +182,9 @@ def conventions_panel(shown: Example) -> None:
     kind = _kind()
     views = [mask_view(shown.batch, kind, i) for i in range(len(shown.batch))]
     visible = np.stack([view.visible for view in views])
-    columns = ("api", "visible", "hidden", "dtype", "shape")
-    table = [[getattr(convention, column) for column in columns] for convention in CONVENTIONS.values()]
-    names = [t(f"masks.convention_{column}") for column in columns]
+    facts = ("api", "visible", "hidden", "dtype", "shape")
+    table = [[getattr(convention, fact) for fact in facts] for convention in CONVENTIONS.values()]
+    names = [t(f"masks.convention_{fact}") for fact in facts]
     st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content")
     sentence = row(shown.batch)
     view = views[sentence]

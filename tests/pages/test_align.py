@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def opened(**address: str) -> AppTest:
     return page
 
 
-def shown(page: AppTest, key: str = "alignments") -> tuple[dict, dict[str, np.ndarray]]:
+def shown(page: AppTest, key: str = "alignments") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the component was sent."""
     sent = next(part.proto for part in page.get("bidi_component") if part.key == key)
     return unpack(sent.bytes)

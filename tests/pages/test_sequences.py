@@ -205,7 +205,7 @@ def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
         (">only a header", "序列是空的"),
         ("ACG", "最宽的窗口需要 5 个"),
         ("MKVLAAGEFPW", "这看起来是蛋白质"),
-        ("ACGT!", "第 5 个字母是 '!'，不是 DNA 代码"),
+        ("ACGT!", "第 5 个字母是 '!'，不是 DNA 代码"),  # noqa: RUF001
         ("A" * 5_000, "最多运行 4,096 个"),
         ("A" * 200_000, "粘贴了 200,000 个字符"),
     ],
