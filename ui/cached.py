@@ -26,9 +26,14 @@ MOMENT = "@"
 """Parts a shipped checkpoint's name from the moment of its training that is meant: `multi30k-en-de@000400`."""
 
 
+FIRST = ("multi30k-en-de", "splice-junctions")
+"""What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""
+
+
 def shipped_names() -> list[str]:
-    """Every shipped checkpoint by name."""
-    return sorted(path.name for path in CHECKPOINTS.iterdir() if is_folder(path)) if CHECKPOINTS.is_dir() else []
+    """Every shipped checkpoint: those of `FIRST`, then by name."""
+    names = [path.name for path in CHECKPOINTS.iterdir() if is_folder(path)] if CHECKPOINTS.is_dir() else []
+    return sorted(names, key=lambda name: (name not in FIRST, name))
 
 
 def checkpoint_names(*architectures: str) -> list[str]:
