@@ -1,6 +1,7 @@
 """What changed from one model to the other: distances, waiting and multiplications, counted and measured."""
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from transformer.figures.export import plot_config
@@ -34,14 +35,7 @@ def changes_panel(shown: Pair) -> None:
             Line(side.label, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])
             for side, cost in zip(shown.sides, costs, strict=True)
         ]
-        figure = growth(
-            lines,
-            t("align.multiply_adds"),
-            length=tokens,
-            length_name=t("align.your_sentence", tokens=tokens),
-            axis=t("align.tokens"),
-            dark=dark,
-        )
+        figure = _over_tokens(lines, t("align.multiply_adds"), tokens, dark)
         st.plotly_chart(figure, key="counted", config=plot_config("multiply-adds"))
         where = crossing(*costs)
         st.caption(t("align.crossing", tokens=where) if where else t("align.no_crossing"))
@@ -62,6 +56,12 @@ def _table(shown: Pair, costs: list[EncoderCosts], tokens: int) -> pd.DataFrame:
     }
     names = [f"{i}. {side.label}" for i, side in enumerate(shown.sides, 1)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=names)
+
+
+def _over_tokens(lines: list[Line], value: str, tokens: int, dark: bool, dots: bool = False) -> go.Figure:
+    """How something grows with the length, the reader's sentence marked."""
+    marked = t("align.your_sentence", tokens=tokens)
+    return growth(lines, value, length=tokens, length_name=marked, axis=t("align.tokens"), dots=dots, dark=dark)
 
 
 def _waiting(cost: EncoderCosts) -> str:
@@ -87,15 +87,7 @@ def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
     for number, side in enumerate(shown.sides):
         mine = [time for time in found if time.model == number]
         lines.append(Line(side.label, [time.tokens for time in mine], [time.seconds for time in mine]))
-    figure = growth(
-        lines,
-        t("align.seconds"),
-        length=tokens,
-        length_name=t("align.your_sentence", tokens=tokens),
-        axis=t("align.tokens"),
-        dots=True,
-        dark=dark,
-    )
+    figure = _over_tokens(lines, t("align.seconds"), tokens, dark, dots=True)
     place.plotly_chart(figure, key="measured", config=plot_config("encoder-times"))
     table = pd.DataFrame(
         [[found_time.tokens, shown.sides[found_time.model].label, found_time.seconds] for found_time in found],

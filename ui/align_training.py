@@ -19,7 +19,7 @@ MOMENT = "moment"
 """The query parameter of the moment that is shown, from 0."""
 
 DONE = "align.done"
-"""What this session has seen every moment of: its runs are remembered, so there is no progress to show."""
+"""What the reader's session has seen every moment of: its runs are remembered, so there is no progress to show."""
 
 
 @dataclass(frozen=True, eq=False)

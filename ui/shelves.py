@@ -1,4 +1,4 @@
-"""Checkpoints that did not ship with the app: the reader's own folder, and this session's uploads.
+"""Checkpoints that did not ship with the app: the reader's own folder, and the reader's uploads.
 
 Those of the folder are shared by all sessions, as the shipped ones are; what belongs to an upload is kept in its
 session alone. Answers about a file are kept in the session, by the file's fingerprint.
@@ -61,7 +61,7 @@ def architecture(name: str) -> str | None:
 
 
 def checkpoint(name: str) -> Checkpoint:
-    """A checkpoint of this name, ready to run, with the answers that this session gave.
+    """A checkpoint of this name, ready to run, with the answers that the reader gave.
 
     Raises:
         CheckpointError: there is none, or it cannot be loaded; the message is the report.
@@ -107,12 +107,12 @@ def revision(name: str) -> int:
 
 
 def given(name: str) -> Answers:
-    """What this session answered about a file."""
+    """What the reader answered about a file."""
     return tuple(sorted(st.session_state.get(ANSWERS, {}).get(_fingerprint_of(name), {}).items()))
 
 
 def answer(name: str, answers: Mapping[str, Any]) -> None:
-    """Remember answers about a file, wherever it is brought again in this session."""
+    """Remember answers about a file, wherever it is brought again in the reader's session."""
     st.session_state.setdefault(ANSWERS, {})[_fingerprint_of(name)] = dict(answers)
 
 
@@ -135,7 +135,7 @@ def choose(name: str) -> None:
 
 
 def in_session(what: str, key: Hashable, compute: Callable[[], T]) -> T:
-    """A result that only this session may keep; the latest of each kind are kept."""
+    """A result that only the reader's session may keep; the latest of each kind are kept."""
     store: OrderedDict[Hashable, T] = st.session_state.setdefault(KEPT, {}).setdefault(what, OrderedDict())
     if key not in store:
         store[key] = compute()
@@ -146,7 +146,7 @@ def in_session(what: str, key: Hashable, compute: Callable[[], T]) -> T:
 
 
 def forget_results() -> None:
-    """Drop all that this session computed from its uploads."""
+    """Drop all that was computed from the reader's uploads."""
     st.session_state.pop(KEPT, None)
 
 

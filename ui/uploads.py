@@ -106,7 +106,7 @@ LEDGER = Ledger()
 
 @dataclass(eq=False)
 class Upload:
-    """One checkpoint of this session. `token` stands in cache keys: nobody else can guess it."""
+    """One checkpoint of the reader's session. `token` stands in cache keys: nobody else can guess it."""
 
     bundle: Bundle
     token: int = field(default_factory=lambda: secrets.randbits(62))
@@ -117,21 +117,21 @@ class Upload:
 
 
 def uploads() -> dict[str, Upload]:
-    """This session's uploads by name."""
+    """The reader's uploads by name."""
     held: dict[str, Upload] = st.session_state.setdefault(STATE, {})
     return held
 
 
 def is_upload(name: str) -> bool:
-    """Whether this name is one of an upload (of this session or another)."""
+    """Whether this name is one of an upload (of the reader or another)."""
     return name.startswith(PREFIX)
 
 
 def upload(name: str) -> Upload:
-    """An upload of this session.
+    """An upload of the reader's.
 
     Raises:
-        CheckpointError: this session has none of this name.
+        CheckpointError: the reader has none of this name.
     """
     if name not in uploads():
         raise CheckpointError(f"{name} is not here: uploads live in one session only, so bring the file again")
@@ -183,17 +183,17 @@ def forget(name: str) -> None:
 def _check_room(n_bytes: int, limits: UploadLimits) -> None:
     held = uploads()
     if len(held) >= limits.checkpoints:
-        raise CheckpointError(f"this session holds {len(held)} checkpoints, which is all it may: remove one first")
+        raise CheckpointError(f"your list holds {len(held)} checkpoints, which is all it may: remove one first")
     together = n_bytes + sum(one.bundle.n_bytes for one in held.values())
     if together > limits.session_bytes:
         raise CheckpointError(
-            f"this session would hold {_megabytes(together)}, at most {_megabytes(limits.session_bytes)} are kept: "
+            f"the uploads would take {_megabytes(together)}, at most {_megabytes(limits.session_bytes)} are kept: "
             "remove a checkpoint first"
         )
 
 
 def _name(stem: str) -> str:
-    """A name that this session has not used, of plain characters, so that it can stand in an address."""
+    """A name that no upload of the reader's has, of plain characters, so that it can stand in an address."""
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
     name, count = f"{PREFIX}{plain}", 2
     while name in uploads():
