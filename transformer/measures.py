@@ -173,8 +173,8 @@ class StrongestHead(NamedTuple):
 def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead:
     """The head to look at first: of all layers of a kind, the one with the highest `confidence` on real tokens.
 
-    `kind` is a site name without its layer: `encoder.self`, `decoder.self`, `decoder.cross` or `pooling`. Of equals, or where no
-    query has a choice, the first.
+    `kind` is a site name without its layer: `encoder.self`, `decoder.self`, `decoder.cross` or `pooling`. Of equals, or
+    where no query has a choice, the first.
 
     Raises:
         RecordError: the record has no site of this kind.
