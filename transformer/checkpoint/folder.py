@@ -4,6 +4,7 @@
 Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
 """
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -231,11 +232,17 @@ def save_folder(
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -> None:
-    """Tensors by name as safetensors."""
+    """Tensors by name as safetensors.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}, path
-    )
+    stored = {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}
+    try:
+        save_file(stored, path)
+    except SafetensorError as error:  # its own name for what the system refused
+        raise OSError(errno.EIO, str(error), str(path)) from error
 
 
 def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
