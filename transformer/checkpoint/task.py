@@ -92,7 +92,10 @@ def _alphabet(described: Any) -> Alphabet:
     for key in ("aliases", "complement"):
         if not readable.issuperset(tables[key].values()):
             raise _wrong(f"{where}.{key}", tables[key], "letters or codes of the alphabet")
-    return Alphabet(**texts, **tables)
+    return Alphabet(
+        texts["name"], texts["letters"], texts["unknown"],
+        tables["ambiguous"], tables["aliases"], tables["complement"],
+    )  # fmt: skip
 
 
 def _landmark(described: Any) -> Landmark:

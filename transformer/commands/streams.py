@@ -57,8 +57,8 @@ def replace_closed_streams() -> None:
 
 def forget_output() -> None:
     """What could not be written is not tried again at the end."""
-    if sys.stdout is sys.__stdout__:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
 def _unbuffered(name: str) -> io.BufferedWriter:
