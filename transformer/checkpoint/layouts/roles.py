@@ -15,7 +15,7 @@ alone never decides.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from transformer.checkpoint.contents import Shape
@@ -33,6 +33,8 @@ _EMBEDDING = re.compile(r"emb\w*|tok\w*|words?|lut|wte|lookup")
 _TOKEN = re.compile(r"tok|token|tokens|words?|wte|vocab\w*")
 _SECOND_EMBEDDING = re.compile(r"seg\w*|types?|lang\w*|speaker\w*|tags?|rel|relative|ids?")
 _POSITION = re.compile(r"pos|pos(?:i|e[mn]|tab)\w*|w?pe")
+_VAGUE = re.compile(r"outs?|output\w*|post|after|last")
+_OF_ANYTHING = re.compile(r"\w*norm\w*|ln|bn|proj\w*|conv\w*|embed\w*")
 _LINEAR = frozenset({"linear", "lin", "fc", "dense"})
 
 UNTOLD = "nothing tells whether it acts before the last attention, which would then be wrong"
@@ -77,9 +79,15 @@ def says_before(said: Iterable[str]) -> bool:
     return any(map(_BEFORE.fullmatch, said))
 
 
-def says_after(said: Iterable[str]) -> bool:
-    """Whether words place a module after the layers; `ln_f` is what language models call their last norm."""
-    return any(map(_AFTER.fullmatch, said)) or {"ln", "f"} <= set(said)
+def says_after(said: Collection[str]) -> bool:
+    """Whether words place a module after the layers.
+
+    `ln_f` is what language models call their last norm; `out_norm` and `proj_out` may follow an embedding as well.
+    """
+    telling = {word for word in said if _AFTER.fullmatch(word)}
+    if any(map(_OF_ANYTHING.fullmatch, said)):
+        telling = {word for word in telling if not _VAGUE.fullmatch(word)}
+    return bool(telling) or {"ln", "f"} <= set(said)
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,8 @@ def places(free: Mapping[str, Shape], names: Iterable[str], path: str, d_model: 
     widths: set[int] = set()
     for module, tensors in sorted(modules.items(), key=lambda entry: min(order[name] for name in entry[1])):
         said = set(words(_own_part(module, path)))
+        if all(len(shape) < 2 for shape in tensors.values()):  # whatever it is called
+            said.add("norm")
         late = says_after(said) and module not in tensors  # a lone parameter's name says what it is, not where it acts
         soon = says_before(said - {"pre", "first"} if late else said)
         declared_after = min(order[name] for name in tensors) > last
