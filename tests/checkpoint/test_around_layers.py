@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,7 @@ def test_a_norm_in_a_module_of_ones_own_is_asked(norm, tmp_path):
     _refused(path, "norm.weight", norm_after_stack=False)
 
 
-AFTER = {
+AFTER: dict[str, Callable[[], dict[str, nn.Module]]] = {
     "head": lambda: {"head": nn.Linear(D, 5)},
     "classifier": lambda: {"classifier": nn.Linear(D, 5, bias=False)},
     "fc": lambda: {"fc": nn.Linear(D, 5, bias=False)},
@@ -172,7 +173,7 @@ def test_what_provably_stands_after_the_layers_still_loads(name, place, position
     table = {"pos": nn.Embedding(ROWS, D)} if positions == "learned" else {}
     parts: Parts = {"token": nn.Embedding(VOCAB, D), **table, "encoder": _encoder()}
     extra = AFTER[name]()
-    parts = extra | parts if place == "first" else parts | extra
+    parts = {**extra, **parts} if place == "first" else {**parts, **extra}
     before = [] if positions == "formula" else ["pos"]
     original = Around(parts, before, scaled=True, positions=positions == "formula")
     path = _saved(original, tmp_path)
