@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
-from transformer.checkpoint.folder import CONFIG, HUGGING_FACE, WEIGHTS, is_folder, load_snapshot
+from transformer.checkpoint.folder import HUGGING_FACE, WEIGHTS, described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.history import FOLDER, Snapshot
 from transformer.checkpoint.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
@@ -38,10 +38,27 @@ def shipped_names() -> list[str]:
 
 def checkpoint_names(*architectures: str) -> list[str]:
     """Every checkpoint of these architectures by name: shipped ones, then the reader's own."""
-    marks = [f'"architecture": "{architecture}"' for architecture in architectures]
-    configs = {name: (CHECKPOINTS / name / CONFIG).read_text("utf-8") for name in shipped_names()}
-    shipped = [name for name, config in configs.items() if any(mark in config for mark in marks)]
+    shipped = [name for name in shipped_names() if _described(name) in architectures]
     return [*shipped, *shelves.names_of(*architectures)]
+
+
+def unreadable() -> list[CheckpointError]:
+    """Why shipped folders are in no list: their config cannot be read."""
+    return [found for name in shipped_names() if isinstance(found := _described(name), CheckpointError)]
+
+
+def is_known(name: str) -> bool:
+    """Whether a name from an address is empty, or that of a checkpoint that is here and can be listed."""
+    folder = name.partition(MOMENT)[0]
+    return not folder or name in shelves.names() or (folder in shipped_names() and isinstance(_described(folder), str))
+
+
+def _described(name: str) -> str | CheckpointError:
+    """The architecture that a shipped folder names, or why none can be read: one broken folder spoils no page."""
+    try:
+        return described_architecture(CHECKPOINTS / name)
+    except CheckpointError as error:
+        return error
 
 
 def revision(name: str) -> int:

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import streamlit as st
+import torch
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.checkpoint.contents import shape_text
 from transformer.checkpoint.folder import HUGGING_FACE
 from transformer.checkpoint.samples import sample_ids
+from transformer.checkpoint.task import SequenceTask
+from transformer.classify import calibrated
 from transformer.decoding import Decodable
 from transformer.errors import CheckpointError
 from transformer.looking import Look
@@ -81,9 +84,18 @@ def _result(shown: Look, checkpoint: Checkpoint) -> None:
     translate_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
-            odds = np.exp(values - values.max())
-            st.markdown(f"**{t('checkpoints.classes')}**")
-            columns = [str(i) for i in range(len(values))]
-            st.dataframe(pd.DataFrame([odds / odds.sum()], columns=columns), hide_index=True, key="classes")
+            _class_probabilities(values, checkpoint.task)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _class_probabilities(logits: np.ndarray, task: SequenceTask | None) -> None:
+    """Calibrated, under the classes' names, where the checkpoint says what it decides: as everywhere else."""
+    if task is None or len(task.classes) != len(logits):
+        label, columns = t("checkpoints.classes"), [str(i) for i in range(len(logits))]
+        odds = torch.from_numpy(logits).double().softmax(-1)
+    else:
+        label, columns = t("checkpoints.classes_calibrated", temperature=task.temperature), list(task.classes)
+        odds = calibrated(torch.from_numpy(logits)[None], task)[0]
+    st.markdown(f"**{label}**")
+    st.dataframe(pd.DataFrame([odds.numpy()], columns=columns), hide_index=True, key="classes")

@@ -87,6 +87,8 @@ def report_panel(report: Report) -> None:
         _names(t("checkpoints.missing"), [(n, shape_text(s), "") for n, s in report.missing.items()])
         _names(t("checkpoints.wrong"), [(n, shape_text(a), shape_text(b)) for n, (a, b) in report.wrong_shape.items()])
         _names(t("checkpoints.unexpected"), [(n, "", shape_text(s)) for n, s in report.unexpected.items()])
+        for doubt in dict.fromkeys(report.doubts.values()):
+            st.text(f"· {doubt}")
         if report.ignored:
             st.markdown(f"**{t('checkpoints.ignored')}**")
             columns = [t("checkpoints.tensor"), t("checkpoints.reason")]

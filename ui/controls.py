@@ -49,6 +49,10 @@ class Selection:
 def checkpoint_choice(*architectures: str) -> str | None:
     """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
     names = cached.checkpoint_names(*architectures)
+    for problem in cached.unreadable():
+        explain(problem)
+    if not cached.is_known(st.query_params.get("model", "")):
+        st.warning(t("translate.no_such_checkpoint"), icon=":material/info:")
     if not names:
         kinds = t("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))

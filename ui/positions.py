@@ -133,7 +133,7 @@ def rotation_panel(d_model: int, length: int, base: float) -> None:
         r"\begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega \end{pmatrix}"
         r"\begin{pmatrix} \sin p\omega \\ \cos p\omega \end{pmatrix}"
     )
-    k = whole(t("positions.steps"), 0, length - 1, 3, key="steps")
+    k = whole(t("positions.steps"), 0, length - 1, min(3, length - 1), key="steps")
     start = whole(t("positions.start"), 0, length - 1 - k, 0, key="p")
     table = position_table("paper", length, d_model, base)
     errors = rotation_errors(table, k, base)
