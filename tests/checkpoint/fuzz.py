@@ -132,7 +132,7 @@ def _others(mutant: Mutant, contents: Contents) -> dict[str, Tensor] | None:
 
 
 def _raw(tensor: Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return tensor.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def outcomes(first: int, count: int) -> Iterator[Outcome]:

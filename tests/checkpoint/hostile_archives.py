@@ -112,9 +112,3 @@ def headers() -> Iterator[tuple[str, bytes, str]]:
     yield "300,000 lists", safetensors(b'{"a":[' + b"[]," * 300_000 + b"[]]}"), "more than 250,000 tables and lists"
     yield "no UTF-8", safetensors(b'{"\xff":{}}'), "no JSON"
     yield "a shape that is none", safetensors({"a": entry((2**39, 2**39, 0), stop=0)}), "no sensible shape"
-
-
-def corpus() -> Iterator[tuple[str, bytes, str]]:
-    """Name of the trick, the file, and what its refusal says."""
-    yield from archives()
-    yield from headers()

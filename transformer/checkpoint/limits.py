@@ -30,7 +30,7 @@ class ReadLimits:
     depth: int = 64
     name_characters: int = 1_000
     name_parts: int = 64
-    all_parts: int = 250_000
+    modules: int = 50_000
     repeats: int = 4
     spare_numbers: int = 1_000_000
     seconds: float = 30.0

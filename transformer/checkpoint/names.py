@@ -14,21 +14,22 @@ def check_names(names: Collection[str], source: str, limits: ReadLimits) -> None
     """
     if len(names) > limits.tensors:
         raise refusal(source, f"it holds {len(names):,} tensors, at most {limits.tensors:,} are read", SAVE_WEIGHTS)
-    parts = 0
+    modules: dict[tuple[int, str], int] = {}  # the number of the module that holds it, its own name -> its number
     for name in names:
         if len(name) > limits.name_characters:
             reason = f"it names a tensor with {len(name):,} characters, at most {limits.name_characters:,} are read"
             raise refusal(source, reason, SAVE_WEIGHTS)
-        own = name.count(".") + 1
-        if own > limits.name_parts:
-            reason = f"the name {shown(name)} has {own:,} parts, at most {limits.name_parts} are read"
+        parts = name.count(".") + 1
+        if parts > limits.name_parts:
+            reason = f"the name {shown(name)} has {parts:,} parts, at most {limits.name_parts} are read"
             raise refusal(source, reason, SAVE_WEIGHTS)
         if not is_text(name):
             raise refusal(source, f"the name {shown(name)} holds half a character", SAVE_WEIGHTS)
-        parts += own
-    if parts > limits.all_parts:
-        reason = f"its names have {parts:,} parts together, at most {limits.all_parts:,} are read"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        holder = 0
+        for part in name.split(".")[:-1]:
+            holder = modules.setdefault((holder, part), len(modules) + 1)
+        if len(modules) > limits.modules:
+            raise refusal(source, f"its names are those of more than {limits.modules:,} modules", SAVE_WEIGHTS)
 
 
 def is_text(text: str) -> bool:

@@ -179,9 +179,13 @@ class _Machine:
         if not isinstance(target, dict) or len(values) % 2:
             raise TypeError(f"sets {len(values)} keys and values of a {type(target).__name__}")
         self.file.count(len(values) // 2)
+        longest = self.file.limits.name_characters
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
                 raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
+            if isinstance(key, str) and len(key) > longest:
+                reason = f"a key has {len(key):,} characters, at most {longest:,} are read"
+                raise refusal(self.file.source, reason, SAVE_WEIGHTS)
             target[key] = value
 
     def set_item(self, _: None) -> None:
@@ -200,10 +204,12 @@ class _Machine:
     def build(self, _: None) -> None:
         """Fill an object with its state."""
         state, target = self.stack.pop(), self.stack[-1]
-        if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+        if not isinstance(state, dict):
             raise TypeError(f"fills a {type(target).__name__} from a {type(state).__name__}")
+        self.file.count(len(state))  # each time: one table can fill many objects
+        if not all(isinstance(key, str) for key in state):
+            raise TypeError(f"fills a {type(target).__name__} under names that are no texts")
         if isinstance(target, Options):
-            self.file.count(len(state))
             target.values.update(state)
         elif not isinstance(target, dict):  # an OrderedDict carries `_metadata`, which says nothing of the weights
             raise TypeError(f"fills a {type(target).__name__}")
@@ -222,11 +228,14 @@ class _Machine:
             return arguments[0]
         if function == allowed.ORDERED_DICT and not arguments:
             return {}
-        if function == allowed.SIZE and len(arguments) == 1 and _are_sizes(arguments[0]):
+        if function == allowed.SIZE and len(arguments) == 1 and self._are_sizes(arguments[0]):
             return Plain(function)
-        if function == allowed.DEVICE and all(isinstance(part, str | int) for part in arguments):
+        if function == allowed.DEVICE and len(arguments) <= 2 and all(isinstance(one, str | int) for one in arguments):
             return Plain(function)
         raise TypeError(f"calls {function} in a way that torch.save does not")
+
+    def _are_sizes(self, value: Any) -> bool:
+        return type(value) is tuple and len(value) <= self.file.limits.dimensions and all(map(is_count, value))
 
     def storage(self, _: None) -> None:
         """A reference to a block of numbers, which stands elsewhere in the file."""
@@ -239,10 +248,6 @@ class _Machine:
 def _is_empty(value: Any, kind: type) -> bool:
     """Whether `value` is of this kind and holds nothing; asked so, its insides are never compared."""
     return type(value) is kind and not value
-
-
-def _are_sizes(value: Any) -> bool:
-    return type(value) is tuple and all(map(is_count, value))
 
 
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
