@@ -63,8 +63,9 @@ def archives() -> Iterator[tuple[str, bytes, str]]:
         ("archive/byteorder", b"middle", "neither little nor big"),
         ("archive/byteorder", b"x" * 5000, "has 5,000 bytes"),
     ):
-        changed = named | {name: Part(name, data)}
-        yield f"{name} is {data[:9]!r}", zipped(changed.values()), reason
+        yield f"{name} is {data[:9]!r}", zipped((named | {name: Part(name, data)}).values()), reason
+    behind = zipped([*whole[:-1], replace(whole[-1], gap=b"PK\x03\x04")])
+    yield "bytes behind the archive's last entry", behind, "a gap before the table of contents"
     yield "bytes before the archive's second entry", zipped(whole, before=b"PK\x03\x04" + bytes(60)), "a gap before"
     end = zipped(whole)
     for at, what in ((-4, "start"), (-8, "length"), (-12, "count"), (-18, "disk"), (-42 + 8, "place of the large end")):

@@ -123,8 +123,12 @@ def budgets() -> Iterator[tuple[str, bytes, str]]:
     yield "a name of 500 parts", _with(SIX[1], name=".".join("a" * 500)), "has 500 parts, at most 64"
     yield "half a character in a name", half_a_character(), "half a character"
     yield "a block's name without end", _with(tensor("0" * 5000, 6, (6,), (1,))), "damaged"
-    key = b"X" + (10**7).to_bytes(4, "little") + b"k" * 10**7
-    yield "a key that is long to compare", archive(PROTOCOL + b"}(" + key + b"Nu" + STOP), "a key has 10,000,000 char"
+    long_key = b"X" + (10**7).to_bytes(4, "little") + b"k" * 10**7
+    yield (
+        "a key that is long to compare",
+        archive(PROTOCOL + b"}(" + long_key + b"Nu" + STOP),
+        "a key has 10,000,000 char",
+    )
     many = PROTOCOL + b"}(" + b"".join(text(str(i)) + b"N" for i in range(9_000)) + b"uq\x00]q\x01"
     yield (
         "one table fills many",

@@ -1,5 +1,8 @@
 """Looking into files without running them: the tree, the numbers, ties, circuits, neighbours and differences."""
 
+import hashlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,7 @@ from torch import nn
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, REFERENCE, model, reference_file
-from transformer.checkpoint import statistics, ties
+from transformer.checkpoint import statistics
 from transformer.checkpoint.circuits import head_circuits, neighbours
 from transformer.checkpoint.comparing import compare
 from transformer.checkpoint.contents import Contents
@@ -172,14 +175,14 @@ def test_the_tree_is_that_of_the_names_in_their_order():
     sizes = {name: size for size, name in enumerate(names, 2)}
     tree = inspect_contents(Contents("x", {name: torch.ones(size) for name, size in sizes.items()}), 7).tree
 
-    def brute(prefix: str) -> tuple[object, ...]:
+    def brute(prefix: str) -> tuple[int, list[str], dict[str, Any]]:
         inside = [name for name in names if name.startswith(prefix)]
         parts = [name[len(prefix) :].split(".") for name in inside]
         modules = dict.fromkeys(part[0] for part in parts if len(part) > 1)
         own = [name for name, part in zip(inside, parts, strict=True) if len(part) == 1]
         return sum(sizes[name] for name in inside), own, {m: brute(f"{prefix}{m}.") for m in modules}
 
-    def seen(node: ModuleNode) -> tuple[object, ...]:
+    def seen(node: ModuleNode) -> tuple[int, list[str], dict[str, Any]]:
         return node.n_parameters, [t.name for t in node.tensors], {m.name: seen(m) for m in node.modules}
 
     assert seen(tree) == brute("")
@@ -187,7 +190,7 @@ def test_the_tree_is_that_of_the_names_in_their_order():
 
 
 def test_one_memory_is_tied_without_a_look_at_its_numbers(monkeypatch):
-    monkeypatch.setattr(ties.hashlib, "sha256", None)
+    monkeypatch.setattr(hashlib, "sha256", None)
     base = torch.arange(77.0)
     tensors = {"a": base, "part": base[3:], "b": base.view(77), "turned": base.view(7, 11), "part again": base[3:]}
     assert tied_groups(tensors) == (("a", "b"), ("part", "part again"))

@@ -74,7 +74,7 @@ def _block(handle: BufferedIOBase, storage: StorageInfo, place: Place, source: s
     data = torch.zeros(storage.n_bytes, dtype=torch.uint8)
     if not storage.n_bytes:
         return data.view(_DTYPES[storage.dtype])
-    room = memoryview(data.numpy())
+    room = data.numpy().data
     handle.seek(place.start)
     checksum = filled = 0
     while filled < storage.n_bytes:

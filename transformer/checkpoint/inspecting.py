@@ -14,6 +14,17 @@ from transformer.checkpoint.places import find_files
 from transformer.checkpoint.statistics import TensorSummary, go_on, summary
 from transformer.checkpoint.ties import tied_groups
 
+__all__ = [
+    "Inspection",
+    "ModuleNode",
+    "TensorSummary",
+    "inspect",
+    "inspect_contents",
+    "summaries",
+    "summary",
+    "tied_groups",
+]
+
 
 @dataclass(frozen=True, eq=False)
 class ModuleNode:

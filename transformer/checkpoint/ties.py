@@ -42,5 +42,5 @@ def _content(tensor: Tensor, between: Callable[[], None]) -> tuple[Shape, torch.
     digest = hashlib.sha256()
     for numbers in slices(tensor):
         between()
-        digest.update(memoryview(numbers.contiguous().view(torch.uint8).numpy()))
+        digest.update(numbers.contiguous().view(torch.uint8).numpy().data)
     return tuple(tensor.shape), tensor.dtype, digest.hexdigest()
