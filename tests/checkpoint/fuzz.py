@@ -35,6 +35,10 @@ MEMORY_BYTES = 4 * 1024**3
 SECONDS = 20
 NAME = "mutated.pt"
 
+REPORTED = 1000
+"""Files after which the counts so far are written."""
+
+BAD = "bad"
 REFUSED, READ, ONLY_OURS = "refused", "read as others read it", "read, but refused by the other reader"
 _GOOD = {10: REFUSED, 11: READ, 12: ONLY_OURS}
 _BAD = 20
@@ -149,18 +153,19 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     counts: Counter[tuple[str, str]] = Counter()
-    bad = 0
     start = time.monotonic()
-    for index, outcome in enumerate(outcomes(given.first, given.files), given.first):
-        end = outcome.end if outcome.is_good else "BAD"
-        counts[outcome.mutant.file_format, end] += 1
+    for done, outcome in enumerate(outcomes(given.first, given.files), 1):
+        counts[outcome.mutant.file_format, outcome.end if outcome.is_good else BAD] += 1
         if not outcome.is_good:
-            bad += 1
-            sys.stdout.write(f"{index} ({outcome.mutant.file_format}, {outcome.mutant.change}): {outcome.end}\n")
-    for (file_format, end), count in sorted(counts.items()):
-        sys.stdout.write(f"{file_format:18} {count:7,}  {end}\n")
-    sys.stdout.write(f"{given.files:,} files, {bad} bad, {time.monotonic() - start:.0f} s\n")
-    return 1 if bad else 0
+            mutant = outcome.mutant
+            sys.stdout.write(f"{given.first + done - 1} ({mutant.file_format}, {mutant.change}): {outcome.end}\n")
+        if done % REPORTED == 0 or done == given.files:
+            ends = (f"{count:,} {end} ({file_format})" for (file_format, end), count in sorted(counts.items()))
+            sys.stdout.write("\n".join(["", *ends]))
+            bad = sum(count for (_, end), count in counts.items() if end == BAD)
+            sys.stdout.write(f"\n{done:,} files, {bad} bad, {time.monotonic() - start:.0f} s\n")
+            sys.stdout.flush()
+    return 1 if any(end == BAD for _, end in counts) else 0
 
 
 if __name__ == "__main__":
