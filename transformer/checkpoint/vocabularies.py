@@ -114,5 +114,5 @@ def _refuse_pickles(data: bytes, name: str, limits: ReadLimits) -> None:
         try:
             Structure(name, limits).read(io.BytesIO(program))
         except CheckpointError as error:
-            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}.") from error
+            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}") from error
         raise refusal(name, "it is a pickle, and vocabularies are read from text only", AS_TEXT)
