@@ -195,7 +195,7 @@ def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[Ten
 
 
 def _summary(
-    name: str, contents: Contents, floats: Float[np.ndarray, " number"], counts: Int[np.ndarray, " number"]
+    name: str, contents: Contents, floats: Float[np.ndarray, " value"], counts: Int[np.ndarray, " count"]
 ) -> TensorSummary:
     tensor = contents.tensors[name]
     norm, mean, deviation, smallest, largest = (float(number) for number in floats[:5])
