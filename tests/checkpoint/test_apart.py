@@ -20,7 +20,7 @@ from transformer.checkpoint.bundle import bundle
 from transformer.checkpoint.frames import GarbledError
 from transformer.checkpoint.inspecting import inspect_contents
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.loading import read
+from transformer.checkpoint.loading import load, read
 from transformer.checkpoint.places import find_files
 from transformer.errors import CheckpointError
 from transformer.tokens.text import train_tokenizer
@@ -223,6 +223,10 @@ def test_a_folder_of_ours_is_tried_once_and_loaded(tmp_path: Path) -> None:
     folder = next(path for path in tmp_path.iterdir() if path.is_dir())
     assert apart.folder_architecture(folder) == "seq2seq"
     assert apart.load_folder(folder).architecture == "seq2seq"
+    other = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
+    (folder / "tokenizer.model").write_bytes(other.model)
+    with pytest.raises(CheckpointError, match=r"tiny/tokenizer\.model has 40 tokens, the checkpoint's embedding has"):
+        load(folder)
     (folder / "tokenizer.model").write_bytes(b"no model")
     with pytest.raises(CheckpointError, match="not a SentencePiece model"):
         apart.load_folder(folder)

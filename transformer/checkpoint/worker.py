@@ -24,7 +24,7 @@ from typing import Any
 from transformer.checkpoint import frames
 from transformer.checkpoint.frames import Block, GarbledError
 from transformer.checkpoint.limits import MEGABYTE
-from transformer.checkpoint.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.refusal import SAVE_AGAIN, refusal
 from transformer.errors import CheckpointError
 
 COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker_main")
@@ -45,6 +45,9 @@ TICK_SECONDS = 0.2
 
 MESSAGE_BYTES = 5
 """What the template hears and says: a letter and the id of a process."""
+
+LESS = "bring less at once; `transformer.load` in a program of your own sets no such bound"
+"""What helps against a bound that is too tight."""
 
 MOST_SENTENCE = 20_000
 SETTINGS = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
@@ -244,7 +247,7 @@ def _told(source: str, header: Mapping[str, Any], budget: Budget) -> CheckpointE
     if header.get("kind") == "failed" and isinstance(sentence, str):
         _log.warning("reading %r failed:\n%s", source, sentence[:MOST_SENTENCE])
         last = sentence.strip().rpartition("\n")[2]
-        return refusal(source, f"reading it failed in a way that was not foreseen ({last[:200]})", SAVE_WEIGHTS)
+        return refusal(source, f"reading it failed in a way that was not foreseen ({last[:200]})", SAVE_AGAIN)
     return _not_understood(source, "an answer of no known kind")
 
 
@@ -255,19 +258,19 @@ def _ended(source: str, status: int, budget: Budget) -> CheckpointError:
         return _too_long(source, budget)
     how = f"signal {signal.Signals(number).name}" if number in set(signal.Signals) else f"status {status}"
     reason = f"the process that read it, which may take {_megabytes(budget)} of memory, ended with {how}"
-    return refusal(source, reason, SAVE_WEIGHTS)
+    return refusal(source, reason, SAVE_AGAIN)
 
 
 def _too_long(source: str, budget: Budget) -> CheckpointError:
-    return refusal(source, f"reading it took more than {budget.seconds} s of work", SAVE_WEIGHTS)
+    return refusal(source, f"reading it took more than {budget.seconds} s of work", LESS)
 
 
 def _too_much(source: str, budget: Budget) -> CheckpointError:
-    return refusal(source, f"reading it took more than {_megabytes(budget)} of memory", SAVE_WEIGHTS)
+    return refusal(source, f"reading it took more than {_megabytes(budget)} of memory", LESS)
 
 
 def _not_understood(source: str, what: str) -> CheckpointError:
-    return refusal(source, f"the process that read it answered what is not understood ({what})", SAVE_WEIGHTS)
+    return refusal(source, f"the process that read it answered what is not understood ({what})", SAVE_AGAIN)
 
 
 def _megabytes(budget: Budget) -> str:

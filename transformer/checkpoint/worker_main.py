@@ -10,7 +10,9 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +36,8 @@ PARENT_DEATH_SIGNAL = 1
 def main(line: int) -> None:
     """Fork and end workers as the server says, until it is gone."""
     torch.set_num_threads(1)
+    with suppress(FileNotFoundError):
+        tempfile.gettempdir()  # found by writing to it, which a worker cannot; libraries ask where it is
     gc.freeze()  # so that workers share what is loaded
     server, alive = socket.socket(fileno=line), set[int]()
     while True:
