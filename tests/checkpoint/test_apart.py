@@ -89,20 +89,24 @@ def test_every_kind_and_shape_comes_back(kinds: list[str], shape: list[int], see
 GOOD: list[Any] = ["w", "float32", [2, 3], [3, 1], 0, 0]
 
 
+WRONG: dict[int, list[Any]] = {
+    0: [7, None, [], "x" * 1001],
+    1: ["float33", "complex64", None, [], {}, 7],
+    2: [[2, 4], [3, 3], [-2, 3], [2.0, 3], [True, 3], [2], None, [2**62, 3], ["2", 3], [1] * 9, [0, 2**62]],
+    3: [[4, 1], [3, 2], [-3, 1], [2**62, 1], [3], None, [3, None], [1.0, 1]],
+    4: [1, -1, 2**70, None, "0", True, 0.0],
+    5: [1, 4, -4, 2**63, None, "0", 24],
+}
+"""What no place of a description may hold."""
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         None, 7, "text", {}, [7], [[]], [GOOD[:5]], [[*GOOD, 1]], [GOOD, GOOD],
         *(
             [[*GOOD[:place], value, *GOOD[place + 1 :]]]
-            for place, values in {
-                0: [7, None, [], "x" * 1001],
-                1: ["float33", "complex64", None, [], {}, 7],
-                2: [[2, 4], [3, 3], [-2, 3], [2.0, 3], [True, 3], [2], None, [2**62, 3], ["2", 3], [1] * 9, [0, 2**62]],
-                3: [[4, 1], [3, 2], [-3, 1], [2**62, 1], [3], None, [3, None], [1.0, 1]],
-                4: [1, -1, 2**70, None, "0", True, 0.0],
-                5: [1, 4, -4, 2**63, None, "0", 24],
-            }.items()
+            for place, values in WRONG.items()
             for value in values
         ),
         [["e", "float32", [0, 2**39, 2**39], [1, 1, 1], -1, 0]],
@@ -187,9 +191,14 @@ def test_a_sound_vocabulary_is_let_through(name: str, data: bytes) -> None:
 
 
 def test_a_vocabulary_is_parsed_once_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
+    parsed: list[str] = []
     original = vocabularies.read_tokens
-    monkeypatch.setattr(vocabularies, "read_tokens", lambda *args: parsed.append(args[1]) or original(*args))
+
+    def counted(data: bytes, name: str, limits: ReadLimits) -> list[str]:
+        parsed.append(name)
+        return original(data, name, limits)
+
+    monkeypatch.setattr(vocabularies, "read_tokens", counted)
     weights = (REFERENCE / "annotated" / "model.pt").read_bytes()
     words = "\n".join(["<pad>", "<unk>", "</s>", "<s>", *(f"w{i}" for i in range(27))]).encode()
     brought = bundle({"model.pt": io.BytesIO(weights), "src.txt": io.BytesIO(words)})

@@ -28,6 +28,8 @@ from transformer.checkpoint.places import find_files
 from transformer.checkpoint.refusal import refusal
 from transformer.checkpoint.worker import POSSIBLE, WORKERS, Answer, Budget
 from transformer.errors import CheckpointError
+from transformer.huggingface.folder import is_hugging_face
+from transformer.huggingface.library import check_installed
 
 Tick = Callable[[], None]
 """Called several times a second while a worker works; what it raises ends the worker."""
@@ -121,13 +123,17 @@ def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
     Raises:
         CheckpointError: it cannot be loaded, or that takes too much memory or time.
     """
+    other_library = is_hugging_face(path)
+    if other_library:
+        check_installed()
     files = [file for file in sorted(path.iterdir()) if file.is_file()]
     key = (str(path), limits, *((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
     known = _TRIED.get(key)
     if known is None:
         budget = Budget.of(sum(file.stat().st_size for file in files), FOLDER_MEMORY, FOLDER_SECONDS)
         request = {"path": str(path.resolve()), "limits": asdict(limits)}
-        known = _only(_answers("folder", path.name, request, budget=budget), path.name).header.get("architecture")
+        answers = _answers("folder", path.name, request, budget=budget, other_library=other_library)
+        known = _only(answers, path.name).header.get("architecture")
         if known not in KNOWN_ARCHITECTURES:
             raise _garbled(path.name, GarbledError("no known architecture"))
         _TRIED.put(key, known)
@@ -242,12 +248,14 @@ def _answers(
     budget: Budget,
     most_bytes: int = 0,
     on_tick: Tick = lambda: None,
+    other_library: bool = False,
 ) -> Generator[Answer, None, None]:
     """The parts of a job's answer, from a worker where the system has them, else worked out here."""
     if POSSIBLE:
         yield from WORKERS.answers(
-            job, source, request, blocks or (), budget=budget, most_bytes=most_bytes, on_tick=on_tick
-        )
+            job, source, request, blocks or (),
+            budget=budget, most_bytes=most_bytes, on_tick=on_tick, other_library=other_library,
+        )  # fmt: skip
         return
     held = [bytearray(b"".join(frames.chunks(block))) for block in blocks or ()]
     for header, found in jobs.JOBS[job](request, held):

@@ -97,15 +97,17 @@ class Workers:
         budget: Budget,
         most_bytes: int = 0,
         on_tick: Callable[[], None] = lambda: None,
+        other_library: bool = False,
     ) -> Generator[Answer, None, None]:
         """What a worker says of a job about the file `source`, part by part; `most_bytes` bounds all blocks together.
 
         `on_tick` is called several times a second and may raise, which ends the worker; so does leaving the loop.
+        `other_library` lets the template import the transformers library first, once for all workers.
 
         Raises:
             CheckpointError: the file is refused; or the worker took too much, failed, or was not understood.
         """
-        with self._place(source, on_tick), self._forked() as (channel, end):
+        with self._place(source, on_tick), self._forked(other_library) as (channel, end):
             clock = _Clock(2 * budget.seconds, on_tick)
             try:
                 frames.send(channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
@@ -147,25 +149,26 @@ class Workers:
             self._places.release()
 
     @contextmanager
-    def _forked(self) -> Iterator[tuple[socket.socket, Callable[[], int]]]:
+    def _forked(self, other_library: bool) -> Iterator[tuple[socket.socket, Callable[[], int]]]:
         """A worker that waits for its job, and what ends it and says how; it is gone afterwards, whatever it did."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                pid = self._fork(theirs)
+                pid = self._fork(theirs, other_library)
             end = cache(lambda: self._end(pid))  # once: afterwards the id may be another's
             try:
                 yield ours, end
             finally:
                 end()
 
-    def _fork(self, channel: socket.socket) -> int:
+    def _fork(self, channel: socket.socket, other_library: bool) -> int:
         """The process id of a new worker at the other end of `channel`."""
         with self._lock:
             for _ in range(2):  # a template that was ended by someone is started once more
                 if self._line is None:
                     self._start()
-                pid = self._ask(b"F" + bytes(MESSAGE_BYTES - 1), channel, START_SECONDS)
+                wish = b"H" if other_library else b"F"
+                pid = self._ask(wish + bytes(MESSAGE_BYTES - 1), channel, START_SECONDS)
                 if pid is not None:
                     return pid
                 self._close()

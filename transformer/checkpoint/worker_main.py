@@ -1,7 +1,8 @@
 """The template process and its workers: `python -m transformer.checkpoint.worker_main LINE`.
 
-The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" and "end this
-worker". It has one thread and runs nothing of a file; a worker does one job and is gone.
+The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" (F; H with the
+transformers library) and "end this worker" (E). It has one thread and runs nothing of a file; a worker does one job and
+is gone.
 """
 
 import ctypes
@@ -22,7 +23,8 @@ from transformer.checkpoint import frames
 from transformer.checkpoint.jobs import JOBS
 from transformer.checkpoint.limits import MEGABYTE
 from transformer.checkpoint.worker import MESSAGE_BYTES
-from transformer.errors import AttentionAtlasError
+from transformer.errors import AttentionAtlasError, CheckpointError
+from transformer.huggingface.library import library
 
 OPEN_FILES = 64
 """What a worker may have open: its channel, a few files of weights, and what libraries need."""
@@ -44,7 +46,10 @@ def main(line: int) -> None:
         message, channels, _, _ = socket.recv_fds(server, MESSAGE_BYTES, 1)
         if len(message) < MESSAGE_BYTES:
             break
-        if message[:1] == b"F":
+        if message[:1] == b"H":
+            with suppress(CheckpointError):  # the worker says what is missing
+                library()
+        if message[:1] in {b"F", b"H"}:
             pid = os.fork()
             if not pid:
                 server.close()
