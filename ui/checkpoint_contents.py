@@ -1,10 +1,14 @@
-"""What lies in a checkpoint's files, worked out once: for all sessions, or for the one that uploaded it."""
+"""What lies in a checkpoint's files, worked out once: for all sessions, or for the one that uploaded it.
+
+Files that did not ship with the app are read and looked through in worker processes, and the latter only when asked.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
+from transformer.checkpoint import apart
 from transformer.checkpoint.circuits import HeadCircuits
 from transformer.checkpoint.comparing import Comparison, compare_contents
 from transformer.checkpoint.contents import Contents
@@ -17,13 +21,27 @@ from ui.shelves import kept
 from ui.uploads import is_upload, upload
 
 
-def inspection(name: str) -> Inspection:
-    """Every tensor in numbers.
+def inspection(name: str) -> Inspection | None:
+    """Every tensor in numbers; None for a stranger's file that was not looked through in this session.
 
     Raises:
         CheckpointError: the weights cannot be read.
     """
-    return _inspection(name, cached.revision(name))
+    if not shelves.holds(name):
+        return _inspection(name, cached.revision(name))
+    try:
+        return shelves.in_session("inspection", _key(name), _not_yet)
+    except _NotYetError:
+        return None
+
+
+def look_through(name: str, on_progress: Callable[[float], None]) -> None:
+    """Look through a stranger's file in a worker process; `on_progress` hears how far it is, and may raise to stop it.
+
+    Raises:
+        CheckpointError: it cannot be read, or takes too much memory or time.
+    """
+    shelves.in_session("inspection", _key(name), lambda: apart.inspect(contents(name), _file_bytes(name), on_progress))
 
 
 def comparison(first: str, second: str) -> Comparison:
@@ -53,9 +71,21 @@ def contents(name: str) -> Contents:
     if found is not None:
         return found.contents
     if shelves.holds(name):
-        return _contents(str(shelves.path_of(name)), cached.revision(name))
+        return _own_contents(str(shelves.path_of(name)), cached.revision(name))
     path = cached.weights_path(name) if cached.MOMENT in name else cached.CHECKPOINTS / name
     return _contents(str(path), cached.revision(name))
+
+
+class _NotYetError(Exception):
+    """A file was not looked through."""
+
+
+def _not_yet() -> Inspection:
+    raise _NotYetError
+
+
+def _key(name: str) -> tuple[str, int]:
+    return name, cached.revision(name)
 
 
 @kept(max_entries=32, show_spinner="Looking through the tensors …")
@@ -71,6 +101,11 @@ def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa
 @st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
 def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
     return read(Path(path), DEFAULT_LIMITS)
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+def _own_contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
+    return apart.read_path(Path(path))
 
 
 def _file_bytes(name: str) -> int:

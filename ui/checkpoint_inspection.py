@@ -5,6 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
 from transformer.checkpoint.circuits import head_circuits, neighbours
@@ -25,6 +26,9 @@ ROWS = 60
 
 NEIGHBOURS = 10
 
+ASKED_FOR = "looked-through"
+"""The file whose numbers the reader asked for, until they are looked through."""
+
 
 def tensors_panel(name: str) -> None:
     """The tree of modules, every tensor in numbers, one tensor's histogram.
@@ -33,6 +37,9 @@ def tensors_panel(name: str) -> None:
         CheckpointError: the weights cannot be read.
     """
     found = checkpoint_contents.inspection(name)
+    if found is None:
+        _outline(name)
+        return
     counted = t("checkpoints.counted", tensors=len(found.tensors), numbers=found.n_parameters)
     st.markdown(f"**{found.format}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
     flagged = [tensor for tensor in found.tensors if tensor.flags]
@@ -67,6 +74,44 @@ def tensors_panel(name: str) -> None:
     st.download_button(
         t("checkpoints.tensors_csv"), lambda: table.to_csv(index=False), "tensors.csv", "text/csv", on_click="ignore"
     )
+
+
+def _outline(name: str) -> None:
+    """What a stranger's file says of its tensors; their numbers are looked through when that is asked for.
+
+    Raises:
+        CheckpointError: the weights cannot be read, or looking through them takes too much.
+    """
+    tensors = checkpoint_contents.contents(name).tensors
+    label, icon = t("checkpoints.look_through"), ":material/query_stats:"
+    st.button(label, icon=icon, type="primary", key="look-through", on_click=_ask_for, args=(name,))
+    if st.session_state.pop(ASKED_FOR, None) == name:  # taken off at once: any other run ends this one
+        bar = st.progress(0.0, t("checkpoints.looking"))
+        st.button(t("checkpoints.stop"), icon=":material/stop_circle:", key="stop-looking")
+        checkpoint_contents.look_through(name, lambda done: _move(bar, done))
+        st.rerun()
+    st.caption(t("checkpoints.look_through_note"))
+    rows = [
+        (one, shape_text(tuple(tensor.shape)), str(tensor.dtype).removeprefix("torch."), tensor.numel(), tensor.nbytes)
+        for one, tensor in tensors.items()
+    ]
+    columns = [t(f"checkpoints.{column}") for column in ("tensor", "shape", "dtype", "numel", "bytes")]
+    st.dataframe(
+        pd.DataFrame(rows, columns=columns),
+        hide_index=True,
+        key="outline",
+        height=360,
+        column_config={column: st.column_config.NumberColumn(format="compact") for column in columns[3:]},
+    )
+
+
+def _ask_for(name: str) -> None:
+    st.session_state[ASKED_FOR] = name
+
+
+def _move(bar: DeltaGenerator, done: float) -> None:
+    """Show how far it is. The framework ends the run here when the reader has left or pressed something."""
+    bar.progress(min(1.0, done), t("checkpoints.looking"))
 
 
 def circuits_panel(name: str, checkpoint: Checkpoint) -> None:

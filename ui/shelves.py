@@ -14,7 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from transformer import Checkpoint, load
+from transformer import Checkpoint
+from transformer.checkpoint import apart
 from transformer.checkpoint.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.fingerprints import fingerprint_of
 from transformer.checkpoint.folder import CONFIG
@@ -55,7 +56,7 @@ def architecture(name: str) -> str | None:
     """The architecture of a checkpoint; None for one that cannot be loaded as it stands."""
     if is_upload(name):
         key = (name, upload(name).token, given(name))
-        return in_session("architecture", key, lambda: _architecture_of(lambda: checkpoint(name)))
+        return in_session("architecture", key, lambda: _architecture_of(lambda: checkpoint(name).architecture))
     path = _path(name)
     return _architecture(name, str(path), _stamp(path), given(name))
 
@@ -203,7 +204,7 @@ def _of_bundle(found: Bundle, name: str, answers: Answers) -> Checkpoint:
 
 @st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
 def _loaded(name: str, path: str, stamp: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
-    return replace(load(Path(path)), name=name)
+    return replace(apart.load_folder(Path(path)), name=name)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
@@ -215,13 +216,13 @@ def _answered(name: str, path: str, stamp: int, answers: Answers) -> Checkpoint:
 def _architecture(name: str, path: str, stamp: int, answers: Answers) -> str | None:
     """Kept apart from the model, so that a list of many checkpoints does not hold them all."""
     if _says_all(Path(path)):
-        return _architecture_of(lambda: _loaded(name, path, stamp))
-    return _architecture_of(lambda: _answered(name, path, stamp, answers))
+        return _architecture_of(lambda: apart.folder_architecture(Path(path)))
+    return _architecture_of(lambda: _answered(name, path, stamp, answers).architecture)
 
 
-def _architecture_of(loaded: Callable[[], Checkpoint]) -> str | None:
+def _architecture_of(found: Callable[[], str]) -> str | None:
     try:
-        return loaded().architecture
+        return found()
     except AttentionAtlasError:
         return None
 

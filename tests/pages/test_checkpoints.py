@@ -13,9 +13,11 @@ from tests.checkpoint.hostile import corpus, saved
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
+from transformer.checkpoint import apart
+from transformer.checkpoint.contents import shape_text
 from transformer.checkpoint.limits import MEGABYTE
 from transformer.errors import CheckpointError
-from ui import cached, own_folder, uploads
+from ui import cached, checkpoint_contents, own_folder, uploads
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -167,6 +169,8 @@ def test_what_no_layout_explains_is_still_inspected():
         opened(), **{"net.pt": saved({"conv1.weight": torch.ones(2, 3), "bn.weight": torch.full((4,), torch.nan)})}
     )
     assert "no known layout" in page.error[0].value
+    page.button(key="look-through").click()
+    fine(page.run())
     assert any("bn.weight" in error.value for error in page.error[1:])
 
 
@@ -256,8 +260,15 @@ def test_tensors_circuits_and_comparison():
     weights["generator.proj.bias"] = weights["generator.proj.bias"] + 1
     page = brought(page, **{"two.pt": saved(weights)})
     page = open_panel(page, "tensors")
-    table = page.dataframe[0].value
+    outline = page.dataframe[0].value
+    assert dict(zip(outline["tensor"], outline["shape"], strict=True)) == {
+        name: shape_text(tuple(tensor.shape)) for name, tensor in weights.items()
+    }
+    assert not page.get("plotly_chart")  # nothing is looked through before it is asked for
+    page.button(key="look-through").click()
+    table = fine(page.run()).dataframe[0].value
     assert set(table["tensor"]) == set(weights)
+    assert len(page.get("plotly_chart")) == 1
     row = table[table["tensor"] == "generator.proj.bias"].iloc[0]
     assert row["norm"] == pytest.approx(float(weights["generator.proj.bias"].norm()), rel=1e-5)
     page = open_panel(page, "circuits")
@@ -273,6 +284,51 @@ def test_tensors_circuits_and_comparison():
     moved = page.dataframe[0].value
     assert list(moved["tensor"]) == ["generator.proj.bias"]
     assert moved["largest change"].iloc[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed(monkeypatch: pytest.MonkeyPatch):
+    page = brought(opened(), **{"one.pt": ANNOTATED})
+    page = open_panel(page, "tensors")
+    asked: list[str] = []
+
+    def refuse(contents: Any, file_bytes: int, on_progress: Any) -> None:
+        asked.append(contents.source)
+        on_progress(0.5)
+        raise CheckpointError("one.pt is refused: reading it took more than 30 s of work. Remedy: none.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apart, "inspect", refuse)
+        assert not fine(page.run()).warning
+        assert not asked
+        page.button(key="look-through").click()
+        assert "took more than 30 s" in fine(page.run()).warning[0].value
+        assert asked == ["one.pt"]
+    assert fine(page.run()).button(key="look-through")
+    page.button(key="look-through").click()
+    page = fine(page.run())
+    assert len(page.get("plotly_chart")) == 1
+    page = open_panel(open_panel(page, "compare"), "tensors")
+    assert len(page.get("plotly_chart")) == 1  # remembered
+
+
+def test_a_file_that_fits_nothing_is_not_looked_through_unasked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(apart, "inspect")
+    page = brought(opened(), **{"odd.pt": saved({"x.y": torch.ones(3, 5)})})
+    assert list(page.dataframe[-1].value["tensor"]) == ["x.y"]
+
+
+def test_an_own_folder_is_looked_through_in_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    save_tiny(folder)
+    monkeypatch.setattr(own_folder, "own_folder", lambda: folder)
+    page = opened()
+    page.selectbox(key="model").set_value("mine/tiny")
+    page = open_panel(fine(page.run()), "tensors")
+    monkeypatch.setattr(checkpoint_contents, "read", None)  # what shipped files are read with
+    page.button(key="look-through").click()
+    assert "source_embedding.weight" in set(fine(page.run()).dataframe[0].value["tensor"])
+    assert len(page.get("plotly_chart")) == 1
 
 
 def test_shipped_checkpoints_are_inspected_too():

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -108,3 +109,19 @@ def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest
     assert opened("translate", "tiny").selectbox(key="model").options == ["tiny"]
     st.cache_data.clear()
     extra.library.cache_clear()
+
+
+def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(folders / "gpt2", mine / "panics")
+    save_tiny(mine)
+    file = mine / "panics" / "tokenizer.json"
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": charsmap}))
+    monkeypatch.setattr(own_folder, "own_folder", lambda: mine)
+    page = opened("translate", "mine/tiny")
+    assert page.selectbox(key="model").options == ["tiny", "mine/tiny"]
+    page = opened("checkpoints", "mine/panics")
+    assert "panics's tokenizer is refused" in page.warning[0].value.lower()
