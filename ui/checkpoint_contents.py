@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import streamlit as st
-
 from transformer.checkpoint.circuits import HeadCircuits
 from transformer.checkpoint.comparing import Comparison, compare_contents
 from transformer.checkpoint.contents import Contents
@@ -13,7 +11,7 @@ from transformer.checkpoint.limits import DEFAULT_LIMITS
 from transformer.checkpoint.loading import read
 from transformer.checkpoint.places import find_files
 from ui import cached, shelves
-from ui.shelves import kept
+from ui.cache import in_session, kept
 from ui.uploads import is_upload, upload
 
 
@@ -32,15 +30,12 @@ def comparison(first: str, second: str) -> Comparison:
     Raises:
         CheckpointError: one of them cannot be read.
     """
-    if is_upload(second) and not is_upload(first):  # what an upload takes part in stays in its session
-        key = (first, second, cached.revision(first), cached.revision(second))
-        return shelves.in_session("comparison", key, lambda: compare_contents(contents(first), contents(second)))
     return _comparison(first, second, cached.revision(first), cached.revision(second))
 
 
 def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tuple[HeadCircuits, ...]:
     """Singular values of every head."""
-    return shelves.in_session("circuits", (name, cached.revision(name)), compute)
+    return in_session("circuits", (name, cached.revision(name)), compute)
 
 
 def contents(name: str) -> Contents:
@@ -68,7 +63,7 @@ def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa
     return compare_contents(contents(first), contents(second))
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+@kept(max_entries=2, show_spinner="Reading the weights …")
 def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
     return read(Path(path), DEFAULT_LIMITS)
 

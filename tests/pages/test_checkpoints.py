@@ -15,7 +15,8 @@ from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from transformer.checkpoint.limits import MEGABYTE
 from transformer.errors import CheckpointError
-from ui import cached, own_folder, uploads
+from ui import cached, own_folder
+from ui.ledger import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -190,8 +191,8 @@ def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
     ],
 )
 def test_more_than_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch, limits, message):
-    narrow = uploads.UploadLimits(**limits)
-    monkeypatch.setattr(uploads.UploadLimits, "of", classmethod(lambda cls, environment: narrow))
+    narrow = UploadLimits(**limits)
+    monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, environment: narrow))
     page = brought(opened(), **{"model.pt": ANNOTATED})
     assert message in page.warning[0].value
     assert page.selectbox(key="model").options == ["tiny"]
@@ -201,14 +202,14 @@ def test_what_all_sessions_hold_is_counted_and_struck_off():
     import gc
 
     gc.collect()
-    before = uploads.LEDGER.held
+    before = LEDGER.held
     page = brought(opened(), **{"model.pt": ANNOTATED})
-    assert uploads.LEDGER.held == before + len(ANNOTATED)
+    assert LEDGER.held == before + len(ANNOTATED)
     page.button(key="remove").click()
     fine(page.run())
     page = fine(page.run())
     gc.collect()
-    assert uploads.LEDGER.held == before
+    assert LEDGER.held == before
 
 
 def test_another_session_sees_nothing_of_an_upload():
@@ -306,10 +307,10 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
 
 
 def test_limits_come_from_the_environment():
-    limits = uploads.UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
+    limits = UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
     assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
     with pytest.raises(CheckpointError, match="no number of megabytes"):
-        uploads.UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
+        UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
 
 
 @pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
