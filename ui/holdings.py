@@ -1,11 +1,10 @@
 """What one session holds for itself alone: its uploads, and what was computed from them.
 
 Streamlit keeps the state of a session whose reader has left until somebody else comes and garbage is collected, which
-may be never on a quiet server. So what is large lies here, and is let go once its reader has been away for as long as
-he may come back.
+may be never on a quiet server. So what is large lies here, and a session that brought files is closed once its reader
+has been away for about as long as he may come back.
 """
 
-import gc
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,6 +17,8 @@ import streamlit as st
 from streamlit import config, runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from ui.memory import give_back
+
 PREFIX = "upload/"
 """What the names of uploads start with in lists and addresses."""
 
@@ -29,27 +30,27 @@ _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
 class Holdings:
-    """One session's uploads by name, and its results by kind; `on_leaving` frees what lies elsewhere."""
+    """One session's uploads by name, and its results by kind.
+
+    `on_leaving` frees what the session has elsewhere, and says whether there was anything.
+    """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.uploads: dict[str, Any] = {}
         self.results: dict[str, Any] = {}
-        self.on_leaving: Callable[[], None] | None = None
+        self.on_leaving: Callable[[], bool] | None = None
         self.seen = time.monotonic()
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to let go."""
-        return not (self.uploads or self.results or self.on_leaving)
-
-    def let_go(self) -> None:
-        """Free everything."""
+    def let_go(self) -> bool:
+        """Free everything; whether there was anything."""
+        held = bool(self.uploads or self.results)
         self.uploads.clear()
         self.results.clear()
         if self.on_leaving is not None:
-            self.on_leaving()
+            held |= self.on_leaving()
             self.on_leaving = None
+        return held
 
 
 def mine() -> Holdings:
@@ -103,10 +104,9 @@ class Housekeeper:
             elif now - held.seen > patience:
                 with self._lock:
                     self._held.discard(held)
-                gone += not held.empty
-                held.let_go()
+                gone += held.let_go()
         if gone:
-            gc.collect()  # models are cycles, and no run collects (runner.postScriptGC)
+            give_back()
         return gone
 
     def _work(self) -> None:
@@ -117,7 +117,9 @@ class Housekeeper:
             except RuntimeError:  # nothing is served, as in tests
                 here = None
             if here is not None:
-                self.look(here, float(config.get_option("server.disconnectedSessionTTL")), time.monotonic())
+                kept = float(config.get_option("server.disconnectedSessionTTL"))
+                # Streamlit still knows a session until then; later it can no more be closed.
+                self.look(here, max(kept / 2, kept - 2 * INTERVAL), time.monotonic())
             with self._lock:
                 if not self._held:
                     self._thread = None

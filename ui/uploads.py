@@ -5,7 +5,6 @@ sessions together. The app writes none of it to disk; while a file of more than 
 a temporary file without a name (see TMPDIR), which is gone as soon as it has arrived.
 """
 
-import gc
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from transformer.errors import CheckpointError
 from ui import arrivals, holdings
 from ui.holdings import PREFIX
 from ui.ledger import Counted, UploadLimits, megabytes
+from ui.memory import give_back
 
 ENDINGS = ("pt", "pth", "bin", "ckpt", "chkpt", "safetensors", "json", "model", "txt", "vocab", "pkl", "pickle")
 """What may be chosen; pickled vocabularies only to be told how to write them as text."""
@@ -89,14 +89,21 @@ def room(limits: UploadLimits) -> int:
 def take(files: Sequence[Any], chosen: str | None, limits: UploadLimits | None = None) -> str:
     """Read what was brought and keep it in the session; returns its name.
 
-    Vocabularies that come without weights go to the upload called `chosen`. The copies of the web server are let go,
-    whatever becomes of the files.
+    Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
+    closed, and the copies of the web server let go: both would stay in memory until the session ends.
 
     Raises:
         CheckpointError: something is refused, of no use, or more than a session or the server may hold.
     """
     arrivals.let_go(files)
-    limits = limits or UploadLimits.of(os.environ)
+    try:
+        return _taken(files, chosen, limits or UploadLimits.of(os.environ))
+    finally:
+        for file in files:
+            file.close()
+
+
+def _taken(files: Sequence[Any], chosen: str | None, limits: UploadLimits) -> str:
     for file in files:
         if file.size > limits.file_bytes:
             raise CheckpointError(
@@ -132,7 +139,7 @@ def forget(name: str) -> None:
     held = holdings.mine()
     held.uploads.pop(name, None)
     held.results.clear()
-    gc.collect()  # models are cycles, and no run collects (runner.postScriptGC)
+    give_back()
 
 
 def _check_room(n_bytes: int, limits: UploadLimits, extended: Upload | None) -> None:
