@@ -36,6 +36,9 @@ def bring_panel() -> None:
         help=t("checkpoints.bring_help"),
     )
     st.caption(t("checkpoints.bring_note"))
+    now = uploads.may_arrive(limits)
+    if now < limits.file_bytes:
+        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)

@@ -7,6 +7,8 @@ a temporary file without a name (see TMPDIR), which is gone as soon as it has ar
 
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 
 from transformer.checkpoint.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
 from transformer.errors import CheckpointError
-from ui import arrivals, holdings
+from ui import arrivals, holdings, ledger
 from ui.holdings import PREFIX
 from ui.ledger import Counted, UploadLimits, megabytes
 from ui.memory import give_back
@@ -84,6 +86,12 @@ def upload(name: str) -> Upload:
 def room(limits: UploadLimits) -> int:
     """Bytes that the session may still bring."""
     return max(0, limits.session_bytes - sum(one.n_bytes for one in uploads().values()))
+
+
+def may_arrive(limits: UploadLimits) -> int:
+    """Bytes of a file that may arrive at this moment; more would be refused by the web server, without a sentence."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
 
 
 def take(files: Sequence[Any], chosen: str | None, limits: UploadLimits | None = None) -> str:

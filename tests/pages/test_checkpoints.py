@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -326,3 +327,10 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pyt
     own_folder.own_folder.cache_clear()
     monkeypatch.delenv(own_folder.VARIABLE)
     assert own_folder.own_folder() is None
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
+def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
+    assert not opened(lang=lang).warning
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
+    assert said in opened(lang=lang).warning[0].value

@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,3 +224,15 @@ def test_limits_that_are_no_numbers_are_refused(value: str) -> None:
     environment: dict[str, Any] = dict(os.environ) | {"ATTENTION_ATLAS_SESSION_MB": value}
     with pytest.raises(CheckpointError, match="no number of megabytes"):
         UploadLimits.of(environment)
+
+
+def test_what_may_arrive_is_what_a_file_the_server_and_its_disk_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [10_000]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    assert uploads.may_arrive(UploadLimits(file_bytes=500)) == 500
+    assert uploads.may_arrive(UploadLimits(file_bytes=50_000)) == 10_000
+    counted = Counted(700, 1000)
+    assert uploads.may_arrive(UploadLimits(file_bytes=500, server_bytes=1000)) == 300
+    counted.strike()
+    free[0] = 0
+    assert uploads.may_arrive(UploadLimits(file_bytes=500)) == 0
