@@ -36,9 +36,6 @@ def bring_panel() -> None:
         help=t("checkpoints.bring_help"),
     )
     st.caption(t("checkpoints.bring_note"))
-    now = uploads.may_arrive(limits)
-    if now < limits.file_bytes:
-        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)
@@ -47,6 +44,9 @@ def bring_panel() -> None:
     problem = st.session_state.pop(PROBLEM, None)
     if problem:
         st.warning(controls.sentence(problem), icon=":material/block:")
+    now = uploads.may_arrive(limits)
+    if now < limits.file_bytes:
+        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     for sentence in own_folder.own_paths()[1]:
         st.warning(controls.sentence(sentence), icon=":material/block:")
 

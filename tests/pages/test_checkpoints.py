@@ -331,6 +331,11 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pyt
 
 @pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
 def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
-    assert not opened(lang=lang).warning
+    page = opened()
+    assert not page.warning
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
-    assert said in opened(lang=lang).warning[0].value
+    page = AppTest.from_file(APP, default_timeout=120)
+    page.query_params["lang"] = lang
+    page.run()
+    page.switch_page("pages/checkpoints.py").run()
+    assert said in fine(page).warning[0].value

@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
         assert context is not None
         files = st.file_uploader("files", accept_multiple_files=True)
         arrivals.let_go(files)
-        st.text(str(len(context.uploaded_file_mgr.file_storage.get(context.session_id, {}))))
+        st.text(str(len(vars(context.uploaded_file_mgr)["file_storage"].get(context.session_id, {}))))
         st.text(str([file.read() for file in files]))
 
     page = AppTest.from_function(script).run()
@@ -200,9 +201,14 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
 def test_what_a_reader_held_goes_when_he_has_been_away_long_enough() -> None:
     keeper, gone, here = Housekeeper(), list[str](), {"stays", "leaves"}
     everyone = {name: Holdings(name) for name in here}
+
+    def leave(name: str) -> bool:
+        gone.append(name)
+        return True
+
     for name, one in everyone.items():
         one.uploads["upload/x"] = Counted(1000, 10_000)
-        one.on_leaving = lambda name=name: bool(gone.append(name)) or True  # type: ignore[misc]
+        one.on_leaving = partial(leave, name)
         keeper._held.add(one)
     start = everyone["leaves"].seen
     for now, present, let_go in [
