@@ -13,7 +13,7 @@ from transformer.record import Picture, Record
 from transformer.tokens.text import TextTokenizer
 from ui import cached, controls
 from ui.address import choice
-from ui.shelves import kept
+from ui.cache import kept
 from ui.texts import t
 
 AUTO = "auto"

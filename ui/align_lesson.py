@@ -9,7 +9,7 @@ from transformer.lessons.pairs import REFERENCES, TrainingBatch, training_batch
 from ui import cached, controls
 from ui.address import choice
 from ui.align import Pair, greedy
-from ui.shelves import kept
+from ui.cache import kept
 from ui.texts import t
 
 

@@ -5,8 +5,6 @@ Keys are plain values (checkpoint name, revision, text, options); values are sha
 
 from pathlib import Path
 
-import streamlit as st
-
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
 from transformer.checkpoint.folder import HUGGING_FACE, WEIGHTS, described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.history import FOLDER, Snapshot
@@ -14,7 +12,7 @@ from transformer.checkpoint.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
 from transformer.looking import Look, look
 from ui import shelves
-from ui.shelves import kept
+from ui.cache import kept
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
 """Where the shipped checkpoints lie."""
@@ -127,12 +125,12 @@ def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOpti
     return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
 
 
-@st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
+@kept(max_entries=8, show_spinner="Loading the checkpoint …")
 def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load(CHECKPOINTS / name)
 
 
-@st.cache_resource(max_entries=12, show_spinner="Loading a moment of the training …")
+@kept(max_entries=12, show_spinner="Loading a moment of the training …")
 def _snapshot(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load_snapshot(checkpoint(name.partition(MOMENT)[0]), weights_path(name))
 

@@ -6,8 +6,6 @@ Files that did not ship with the app are read and looked through in worker proce
 from collections.abc import Callable
 from pathlib import Path
 
-import streamlit as st
-
 from transformer.checkpoint import apart
 from transformer.checkpoint.circuits import HeadCircuits
 from transformer.checkpoint.comparing import Comparison, compare_contents
@@ -17,7 +15,7 @@ from transformer.checkpoint.limits import DEFAULT_LIMITS
 from transformer.checkpoint.loading import read
 from transformer.checkpoint.places import find_files
 from ui import cached, shelves
-from ui.shelves import kept
+from ui.cache import in_session, kept
 from ui.uploads import is_upload, upload
 
 
@@ -30,7 +28,7 @@ def inspection(name: str) -> Inspection | None:
     if not shelves.holds(name):
         return _inspection(name, cached.revision(name))
     try:
-        return shelves.in_session("inspection", _key(name), _not_yet)
+        return in_session("inspection", _key(name), _not_yet)
     except _NotYetError:
         return None
 
@@ -41,7 +39,7 @@ def look_through(name: str, on_progress: Callable[[float], None]) -> None:
     Raises:
         CheckpointError: it cannot be read, or takes too much memory or time.
     """
-    shelves.in_session("inspection", _key(name), lambda: apart.inspect(contents(name), _file_bytes(name), on_progress))
+    in_session("inspection", _key(name), lambda: apart.inspect(contents(name), _file_bytes(name), on_progress))
 
 
 def comparison(first: str, second: str) -> Comparison:
@@ -50,15 +48,12 @@ def comparison(first: str, second: str) -> Comparison:
     Raises:
         CheckpointError: one of them cannot be read.
     """
-    if is_upload(second) and not is_upload(first):  # what an upload takes part in stays in its session
-        key = (first, second, cached.revision(first), cached.revision(second))
-        return shelves.in_session("comparison", key, lambda: compare_contents(contents(first), contents(second)))
     return _comparison(first, second, cached.revision(first), cached.revision(second))
 
 
 def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tuple[HeadCircuits, ...]:
     """Singular values of every head."""
-    return shelves.in_session("circuits", (name, cached.revision(name)), compute)
+    return in_session("circuits", (name, cached.revision(name)), compute)
 
 
 def contents(name: str) -> Contents:
@@ -98,12 +93,12 @@ def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa
     return compare_contents(contents(first), contents(second))
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+@kept(max_entries=2, show_spinner="Reading the weights …")
 def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
     return read(Path(path), DEFAULT_LIMITS)
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+@kept(max_entries=2, show_spinner="Reading the weights …")
 def _own_contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
     return apart.read_path(Path(path))
 

@@ -13,6 +13,7 @@ from transformer.checkpoint.recognition import Recognition
 from transformer.checkpoint.samples import sample_ids
 from transformer.measures import entropy
 from ui import shelves
+from ui.cache import in_session
 from ui.components import Picked, all_heads
 from ui.texts import catalogue, t
 
@@ -80,7 +81,7 @@ def _made(found: Bundle, heads: Question, given: dict[str, Any], ids: Sequence[i
     counts = plausible_heads(heads, max(heads.options))
     others = {question: answer for question, answer in given.items() if question != "n_heads"}
     key = (found.fingerprint, tuple(sorted(others.items())), tuple(ids))
-    return shelves.in_session("previews", key, lambda: head_previews(found, others, counts, ids))
+    return in_session("previews", key, lambda: head_previews(found, others, counts, ids))
 
 
 def _preview(name: str, fingerprint: str, preview: Preview, heads: Question, chosen: bool) -> None:

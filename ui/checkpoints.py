@@ -11,7 +11,8 @@ from transformer.checkpoint.limits import MEGABYTE
 from transformer.checkpoint.recognition import Recognition
 from transformer.checkpoint.report import Report
 from transformer.errors import AttentionAtlasError
-from ui import address, cached, controls, own_folder, shelves, uploads
+from ui import address, arrivals, cached, controls, own_folder, shelves, uploads
+from ui.ledger import UploadLimits
 from ui.texts import t
 
 ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
@@ -24,7 +25,8 @@ def bring_panel() -> None:
         CheckpointError: the limits that the environment gives are no numbers.
     """
     round_ = st.session_state.setdefault(ROUND, 0)
-    limits = uploads.UploadLimits.of(os.environ)
+    limits = UploadLimits.of(os.environ)
+    arrivals.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
     files = st.file_uploader(
         t("checkpoints.bring"),
         type=list(uploads.ENDINGS),
@@ -42,6 +44,9 @@ def bring_panel() -> None:
     problem = st.session_state.pop(PROBLEM, None)
     if problem:
         st.warning(controls.sentence(problem), icon=":material/block:")
+    now = uploads.may_arrive(limits)
+    if now < limits.file_bytes:
+        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     for sentence in own_folder.own_paths()[1]:
         st.warning(controls.sentence(sentence), icon=":material/block:")
 
@@ -121,7 +126,6 @@ def _take(files: Sequence[uploads.File]) -> None:
 
 def _remove(name: str) -> None:
     uploads.forget(name)
-    shelves.forget_results()
     if CHOSEN in st.session_state:
         del st.session_state[CHOSEN]
 

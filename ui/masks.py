@@ -23,8 +23,8 @@ from transformer.models.seq2seq import Seq2Seq
 from transformer.run import MAX_CHARACTERS
 from ui import cached, controls, lessons
 from ui.address import choice, lines
+from ui.cache import kept
 from ui.components.matrices import Notes, matrices
-from ui.shelves import kept
 from ui.texts import t
 
 SITES = {"encoder": "encoder.0.self", "decoder": "decoder.0.self", "cross": "decoder.0.cross"}
@@ -116,7 +116,7 @@ def _checkpoint(name: str, revision: int) -> Checkpoint:
     return _toy(revision) if name == TOY else cached.checkpoint(name)
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@kept(max_entries=16, show_spinner=False)
 def _toy(vocab: int) -> Checkpoint:
     return Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
 

@@ -9,11 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.folder import Checkpoint
+from transformer.checkpoint.limits import MEGABYTE
 from transformer.checkpoint.task import SequenceTask
 from transformer.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.errors import InputError
 from transformer.tokens.fasta import FastaRecord, fasta_of
-from ui import cached
+from ui import arrivals, cached
 from ui.texts import error_text, t
 
 MAX_UPLOAD_MB = 20
@@ -81,6 +82,7 @@ class Job:
 
 def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
+    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.file"), type=["fa", "fasta", "fna", "gz", "txt"], key="fasta", max_upload_size=MAX_UPLOAD_MB
     )

@@ -2,14 +2,17 @@
 
 import streamlit as st
 
+from transformer.checkpoint.limits import MEGABYTE
 from transformer.checkpoint.task import SequenceTask
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
 from transformer.motifs import FLANK, Motif
 from transformer.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
-from ui import cached, sequence_runs
+from ui import arrivals, cached, sequence_runs
 from ui.address import choice
 from ui.texts import t
+
+MAX_SET_MB = 5
 
 CLEAREST = "clearest"
 """The head whose motif is clearest, where a head is chosen."""
@@ -42,8 +45,9 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
 
 def _chosen_set(name: str) -> bytes:
     shipped = sequence_runs.example_set(cached.checkpoint(name))
+    arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=5
+        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB
     )
     limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
     st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit
 from streamlit.testing.v1 import AppTest
 
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
@@ -15,7 +14,7 @@ from transformer import DecodingOptions
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from transformer.run import PAST_SOURCE
-from ui import align, cached
+from ui import align, cache, cached
 from ui.components.blob import unpack
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -50,7 +49,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Seq2Seq, "encode", counted("encode", Seq2Seq.encode))
     monkeypatch.setattr(Recurrent, "start", counted("start", Recurrent.start))
-    streamlit.cache_resource.clear()
+    cache.clear()
     return seen
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from transformer.checkpoint import apart
 from transformer.checkpoint.contents import shape_text
 from transformer.checkpoint.limits import MEGABYTE
 from transformer.errors import CheckpointError
-from ui import cached, checkpoint_contents, own_folder, uploads
+from ui import cached, checkpoint_contents, own_folder
+from ui.ledger import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -194,8 +196,8 @@ def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
     ],
 )
 def test_more_than_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch, limits, message):
-    narrow = uploads.UploadLimits(**limits)
-    monkeypatch.setattr(uploads.UploadLimits, "of", classmethod(lambda cls, environment: narrow))
+    narrow = UploadLimits(**limits)
+    monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, environment: narrow))
     page = brought(opened(), **{"model.pt": ANNOTATED})
     assert message in page.warning[0].value
     assert page.selectbox(key="model").options == ["tiny"]
@@ -205,14 +207,14 @@ def test_what_all_sessions_hold_is_counted_and_struck_off():
     import gc
 
     gc.collect()
-    before = uploads.LEDGER.held
+    before = LEDGER.held
     page = brought(opened(), **{"model.pt": ANNOTATED})
-    assert uploads.LEDGER.held == before + len(ANNOTATED)
+    assert LEDGER.held == before + len(ANNOTATED)
     page.button(key="remove").click()
     fine(page.run())
     page = fine(page.run())
     gc.collect()
-    assert uploads.LEDGER.held == before
+    assert LEDGER.held == before
 
 
 def test_another_session_sees_nothing_of_an_upload():
@@ -362,10 +364,10 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
 
 
 def test_limits_come_from_the_environment():
-    limits = uploads.UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
+    limits = UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
     assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
     with pytest.raises(CheckpointError, match="no number of megabytes"):
-        uploads.UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
+        UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
 
 
 @pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
@@ -381,3 +383,15 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pyt
     own_folder.own_folder.cache_clear()
     monkeypatch.delenv(own_folder.VARIABLE)
     assert own_folder.own_folder() is None
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
+def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
+    page = opened()
+    assert not page.warning
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
+    page = AppTest.from_file(APP, default_timeout=120)
+    page.query_params["lang"] = lang
+    page.run()
+    page.switch_page("pages/checkpoints.py").run()
+    assert said in fine(page).warning[0].value

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextArea, TextInput
 
@@ -17,7 +16,7 @@ from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.huggingface import library as extra
 from transformer.looking import look
-from ui import cached, own_folder
+from ui import cache, cached, own_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
@@ -100,14 +99,13 @@ def test_every_panel_opens() -> None:
 
 
 def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    st.cache_resource.clear()
-    st.cache_data.clear()
+    cache.clear()
     extra.library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     page = opened("checkpoints", "mine/bert")
     assert "pip install -r requirements-hf.txt" in page.warning[0].value
     assert opened("translate", "tiny").selectbox(key="model").options == ["tiny"]
-    st.cache_data.clear()
+    cache.clear()
     extra.library.cache_clear()
 
 

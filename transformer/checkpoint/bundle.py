@@ -1,4 +1,4 @@
-"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing is written to disk."""
+"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing here writes to disk."""
 
 import io
 import json
