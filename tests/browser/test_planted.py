@@ -45,7 +45,7 @@ UNFOLD = (
 HELP = """() => [...document.querySelectorAll("[data-testid=stMain] [data-testid=stTooltipHoverTarget]")]
   .map(target => target.getBoundingClientRect()).filter(box => box.width && box.top > 0 && box.bottom < innerHeight)
   .map(box => [box.left + box.width / 2, box.top + box.height / 2])"""
-HF = ("model_type", "architectures", "hidden_act", "_name_or_path")
+HF = ("model_type", "architectures", "hidden_act")
 """Strings of a Hugging Face config that are planted, each in a copy of its own."""
 
 KEYS = sorted(
