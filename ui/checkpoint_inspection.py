@@ -19,7 +19,8 @@ from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui import checkpoint_contents
 from ui.address import choice
-from ui.texts import t
+from ui.markdown import as_text
+from ui.texts import plain, t
 
 ROWS = 60
 """Neighbours and changes that are shown at most; the files hold all."""
@@ -41,7 +42,7 @@ def tensors_panel(name: str) -> None:
         _outline(name)
         return
     counted = t("checkpoints.counted", tensors=len(found.tensors), numbers=found.n_parameters)
-    st.markdown(f"**{found.format}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
+    st.markdown(f"**{as_text(found.format)}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
     flagged = [tensor for tensor in found.tensors if tensor.flags]
     if any(tensor.n_not_finite for tensor in flagged):
         names = ", ".join(tensor.name for tensor in flagged if tensor.n_not_finite)
@@ -63,7 +64,7 @@ def tensors_panel(name: str) -> None:
     st.plotly_chart(
         histogram(
             shown.counts, shown.edges, f"{shown.name} · {shape_text(shown.shape)} · {shown.dtype}",
-            t("checkpoints.value"), t("checkpoints.numel"), dark=_dark(),
+            plain("checkpoints.value"), plain("checkpoints.numel"), dark=_dark(),
         ),
         key="histogram",
         config=PLOT_CONFIG,
@@ -167,8 +168,8 @@ def compare_panel(name: str, others: list[str]) -> None:
 
 def _spectra(values: Float[np.ndarray, "head rank"]) -> go.Figure:
     """One falling line a head."""
-    lines = {t("checkpoints.head", head=head): row for head, row in enumerate(values)}
-    return curves(lines, t("checkpoints.rank"), t("checkpoints.singular_value"), dark=_dark())
+    lines = {plain("checkpoints.head", head=head): row for head, row in enumerate(values)}
+    return curves(lines, plain("checkpoints.rank"), plain("checkpoints.singular_value"), dark=_dark())
 
 
 def _table(found: Inspection) -> pd.DataFrame:
@@ -224,7 +225,7 @@ def _neighbours(checkpoint: Checkpoint) -> None:
         labels = reader.labels([token, *(one.token for one in near)])
     rows = [(one.token, label, one.cosine) for one, label in zip(near, labels[1:], strict=True)]
     columns = [t("checkpoints.id"), t("checkpoints.token"), t("checkpoints.cosine")]
-    st.text(t("checkpoints.nearest_to", token=labels[0], id=token))
+    st.text(plain("checkpoints.nearest_to", token=labels[0], id=token))
     st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, width="content", key="near")
 
 

@@ -15,7 +15,8 @@ from transformer.measures import entropy
 from ui import shelves
 from ui.cache import in_session
 from ui.components import Picked, all_heads
-from ui.texts import catalogue, t
+from ui.markdown import as_text
+from ui.texts import catalogue, plain, t
 
 MARKS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
 FEW = 8
@@ -61,7 +62,7 @@ def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) ->
     elif not question.options:
         st.number_input(label, min_value=question.least, step=1, width=170, **answered)
     elif len(question.options) <= FEW:
-        st.segmented_control(label, question.options, required=True, format_func=_option, **answered)
+        st.segmented_control(label, question.options, required=True, format_func=_option_label, **answered)
     else:
         st.selectbox(label, question.options, format_func=_option, width=170, **answered)
 
@@ -139,7 +140,7 @@ def _shown(question: Question, value: Any) -> Any:
 def _label(question: Question) -> str:
     """The question in the reader's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
-    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else question.text
+    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(question.text)
 
 
 def _help(question: Question) -> str:
@@ -148,5 +149,9 @@ def _help(question: Question) -> str:
 
 def _option(value: Any) -> str:
     if isinstance(value, bool):
-        return t("checkpoints.yes") if value else t("checkpoints.no")
+        return plain("checkpoints.yes") if value else plain("checkpoints.no")
     return str(value)
+
+
+def _option_label(value: Any) -> str:
+    return as_text(_option(value))

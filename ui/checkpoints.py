@@ -13,7 +13,8 @@ from transformer.checkpoint.report import Report
 from transformer.errors import AttentionAtlasError
 from ui import address, arrivals, cached, controls, own_folder, shelves, uploads
 from ui.ledger import UploadLimits
-from ui.texts import t
+from ui.markdown import as_text
+from ui.texts import plain, t
 
 ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
 
@@ -81,7 +82,7 @@ def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     if report.fits:
-        st.success(f"**{report.title}** · {report.format} · {sure}", icon=":material/check_circle:")
+        st.success(f"**{as_text(report.title)}** · {as_text(report.format)} · {sure}", icon=":material/check_circle:")
     elif report.layout:
         st.error(f"{t('checkpoints.nearest', title=report.title)} · {sure}", icon=":material/rule:")
     else:
@@ -133,7 +134,7 @@ def _remove(name: str) -> None:
 def screen(panels: list[str]) -> str:
     """Which panel is open."""
     return address.choice(
-        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: t(f"checkpoints.screen_{panel}")
+        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
     )
 
 

@@ -312,7 +312,7 @@ def _draw(board: Board, view: MaskView, titles: dict[str, str] | None = None) ->
 def _verdict(report: LeakReport) -> None:
     worst = max(report.sites, key=lambda leak: leak.largest)
     if worst.leaks:
-        st.error(t("masks.leak", largest=worst.largest, site=f"`{worst.site}`"), icon=":material/water_drop:")
+        st.error(t("masks.leak", largest=worst.largest, site=worst.site), icon=":material/water_drop:")
     elif report.leaks:
         st.error(t("masks.leak_changed"), icon=":material/water_drop:")
     else:

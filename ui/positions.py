@@ -39,7 +39,7 @@ from transformer.models.seq2seq import Seq2Seq
 from ui import cached, controls, lessons
 from ui.address import choice, line, tenths, whole
 from ui.components.matrices import matrices
-from ui.texts import error_text, t
+from ui.texts import plain, t
 
 SCREENS = ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
 BASES = ("10", "100", "1000", "10000", "100000")
@@ -172,7 +172,7 @@ def variants_panel(d_model: int, length: int, base: float) -> None:
         try:
             tables["learned"] = first_rows(learned, length)
         except InputError as error:
-            st.error(controls.sentence(error_text(str(error))), icon=":material/block:")
+            st.error(controls.sentence(str(error)), icon=":material/block:")
             del tables["learned"]
     names = {variant: t(f"positions.variant_{variant}") for variant in tables}
     paper = tables["paper"]
@@ -243,7 +243,7 @@ def order_panel() -> None:
     model, sentence = found
     draw = whole(t("positions.draw"), 0, 99, 1, key="draw")
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
-    st.text(t("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
+    st.text(plain("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
     st.latex(r"\max\left|\,\mathrm{encoder}(\pi x) - \pi\,\mathrm{encoder}(x)\,\right|")
     gaps = {name: shuffle_gap(model, sentence, order, name == "with") for name in ("without", "with")}
     for place, (name, gap) in zip(st.columns(2), gaps.items(), strict=True):
@@ -267,9 +267,7 @@ def end_panel() -> None:
     try:
         learned = past_the_end("learned", ready, 32, asked)
     except InputError as error:
-        st.error(
-            f"{t('positions.variant_learned')}: {controls.sentence(error_text(str(error)))}", icon=":material/block:"
-        )
+        st.error(f"{t('positions.variant_learned')}: {controls.sentence(str(error))}", icon=":material/block:")
     else:
         st.success(t("positions.reaches", rows=len(learned)), icon=":material/check:")
     _csv(fixed=fixed)

@@ -10,7 +10,7 @@ from transformer.motifs import FLANK, Motif
 from transformer.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
 from ui import arrivals, cached, sequence_runs
 from ui.address import choice
-from ui.texts import t
+from ui.texts import plain, t
 
 MAX_SET_MB = 5
 
@@ -32,7 +32,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
             t("sequences.motif_site"),
             [CLEAREST, *found.sites],
             key="motif-site",
-            text=lambda site: t("sequences.clearest") if site == CLEAREST else site,
+            text=lambda site: plain("sequences.clearest") if site == CLEAREST else site,
         )
         head = 0
         if site == CLEAREST:
@@ -66,9 +66,9 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
             motif.letters,
             motif.heights,
             places,
-            title=t("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
-            place_title=t("sequences.logo_places"),
-            bits_title=t("sequences.logo_bits"),
+            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            place_title=plain("sequences.logo_places"),
+            bits_title=plain("sequences.logo_bits"),
             dark=st.context.theme.type == "dark",
         ),
         key="logo",

@@ -148,7 +148,7 @@ def test_an_impossible_answer_is_a_sentence_and_not_the_end():
     page = brought(opened(), **{"model.pt": ANNOTATED})
     asked(page, "number_input", "eos_id").set_value(4_000)
     fine(page.run())
-    assert "Eos_id=4000 is no token: the vocabulary has ids 0 to 28" in page.warning[0].value
+    assert page.warning[0].value == r"eos\_id=4000 is no token: the vocabulary has ids 0 to 28."
     page.button(key="forget-answers").click()
     assert not fine(page.run()).warning
 
