@@ -21,11 +21,12 @@ from transformer.checkpoint import frames, jobs
 from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.folder import ARCHITECTURES, HUGGING_FACE, Checkpoint
 from transformer.checkpoint.frames import Block, GarbledError
-from transformer.checkpoint.inspecting import BINS, Inspection, TensorSummary
+from transformer.checkpoint.inspecting import Inspection
 from transformer.checkpoint.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.loading import load
 from transformer.checkpoint.places import find_files
 from transformer.checkpoint.refusal import refusal
+from transformer.checkpoint.statistics import BINS, TensorSummary
 from transformer.checkpoint.worker import POSSIBLE, WORKERS, Answer, Budget
 from transformer.errors import CheckpointError
 from transformer.huggingface.folder import is_hugging_face

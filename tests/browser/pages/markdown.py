@@ -20,7 +20,7 @@ for i, text in enumerate(TEXTS):
     with st.container(key=f"title-{i}"):
         st.subheader(shown, anchor=False)
     with st.container(key=f"segment-{i}"):
-        st.segmented_control("label", [i], format_func=lambda _, shown=shown: shown, key=f"s{i}")
+        st.segmented_control("label", [i], format_func={i: shown}.__getitem__, key=f"s{i}")
     with st.container(key=f"expander-{i}"):
         st.expander(shown)
     with st.container(key=f"metric-{i}"):
@@ -28,7 +28,7 @@ for i, text in enumerate(TEXTS):
     with st.container(key=f"code-{i}"):
         st.markdown(f"`{as_code(text)}`")
     with st.container(key=f"list-{i}"):
-        st.selectbox("label", [i], format_func=lambda _, text=text: text, key=f"l{i}")
+        st.selectbox("label", [i], format_func={i: text}.__getitem__, key=f"l{i}")
     with st.container(key=f"plain-{i}"):
         st.text(text)
 with st.container(key="end"):
