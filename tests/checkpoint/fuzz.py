@@ -121,7 +121,10 @@ def examined(mutant: Mutant) -> int:
 def _others(mutant: Mutant, contents: Contents) -> dict[str, Tensor] | None:
     """What torch or safetensors read from a file that was accepted; None if they refuse it."""
     if mutant.file_format == "safetensors":
-        found = safetensors.torch.load(mutant.data)
+        try:
+            found = safetensors.torch.load(mutant.data)
+        except safetensors.SafetensorError:
+            return None
         return {name: found.get(name, contents.tensors[name]) for name in contents.tensors}
     try:
         with torch.serialization.safe_globals([Namespace]):
