@@ -26,8 +26,8 @@ _FOUND_IN_TEXT = re.compile(
 def as_text(text: object) -> str:
     """Markdown that shows `text` as it is: no emphasis, formula, directive, icon, entity, link or image comes of it.
 
-    White space becomes single spaces, as a browser shows it, and none at the ends; a word joiner, which has no width, parts web and mail
-    addresses, icons and emoji, which Streamlit looks for even in escaped text.
+    White space becomes single spaces, as a browser shows it, and none at the ends; a word joiner, which has no width,
+    parts web and mail addresses, icons and emoji, which Streamlit looks for even in escaped text.
     """
     line = _FOUND_IN_TEXT.sub(JOINER, _SPACE.sub(" ", str(text)).strip())
     return _BLOCK.sub(r"\1\2\\\3" if line[:1].isdigit() else r"\\\1", _SPECIAL.sub(r"\\\g<0>", line))
