@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from safetensors.torch import save_file
 
 from tests.browser.hostile import planted, planted_name
@@ -161,6 +161,7 @@ class Walk:
         """Give files to the page's uploader, and look at what it says."""
         with self.visit.run():
             self.page.locator("input[type=file]").set_input_files([str(file) for file in files])
+        expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
         self.page.wait_for_timeout(500)
         self.look()
 
