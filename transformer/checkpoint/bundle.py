@@ -13,15 +13,14 @@ from typing import Any
 from transformer.checkpoint import apart
 from transformer.checkpoint.contents import Contents
 from transformer.checkpoint.fingerprints import fingerprint
-from transformer.checkpoint.folder import CONFIG, EXAMPLES, Checkpoint
+from transformer.checkpoint.folder import CONFIG, EXAMPLES, Checkpoint, task_of
 from transformer.checkpoint.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.loading import build
 from transformer.checkpoint.places import ENDINGS
 from transformer.checkpoint.recognition import Recognition, recognise
 from transformer.checkpoint.refusal import refusal
-from transformer.checkpoint.task import SequenceTask
 from transformer.checkpoint.vocabularies import Vocabulary, parse_vocabulary
-from transformer.errors import CheckpointError, ConfigError
+from transformer.errors import CheckpointError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import Marks
 
@@ -125,15 +124,17 @@ class Bundle:
 
 
 def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
-    """With the languages and the task that a config.json of ours names."""
+    """With the languages and the task that a config.json of ours names.
+
+    Raises:
+        CheckpointError: the task is none, or one of another model.
+    """
     languages = settings.get("languages")
     if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
         built = replace(built, languages=(languages[0][:80], languages[1][:80]))
     if isinstance(settings.get("task"), dict):
-        try:
-            built = replace(built, task=SequenceTask.of(settings["task"]))
-        except ConfigError as error:
-            raise refusal(CONFIG, str(error), "bring the folder as it was saved") from error
+        task = task_of(settings["task"], built.model.config, CONFIG, "bring the config.json that was saved with them")
+        built = replace(built, task=task)
     return built
 
 
