@@ -19,7 +19,8 @@ STOPPED = ("Content Security Policy", "Content-Security-Policy")
 ADDRESSES = (
     "", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads", "sequences",
     "sequences?read=motifs", "sequences?read=file", "checkpoints", "checkpoints?show=tensors",
-    "checkpoints?show=circuits", "attention_steps", "masks", "masks?screen=test", "positions", "positions?screen=rotation",
+    "checkpoints?show=circuits", "attention_steps", "masks", "masks?screen=test", "positions",
+    "positions?screen=rotation",
 )  # fmt: skip
 """Every page, with views of it that draw otherwise."""
 
