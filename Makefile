@@ -41,7 +41,7 @@ $(IN_VENV):
 	    exit 1; \
 	  fi; \
 	done; \
-	echo "Attention Atlas needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python3." >&2; \
+	echo "Heedmap needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python3." >&2; \
 	exit 1
 
 $(VENV)/installed: requirements.txt | $(IN_VENV)

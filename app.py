@@ -1,10 +1,11 @@
-"""Attention Atlas: `streamlit run app.py`."""
+"""Heedmap: `streamlit run app.py`."""
 
 import streamlit as st
 
-from ui.texts import language_choice, t
+from ui.shared.language import language_choice
+from ui.texts import t
 
-st.set_page_config(page_title="Attention Atlas", page_icon="ui/icon.png", layout="wide")
+st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
 language_choice()
 st.navigation(
     {

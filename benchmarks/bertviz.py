@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Route
 
 from benchmarks.browsing import chromium_seconds, seconds_until_calm
 from benchmarks.heads import N_HEADS, N_LAYERS, TOKENS, attention_of_heads
-from transformer.record import AttentionMap
+from transformer.attention.record import AttentionMap
 
 VERSION = "1.4.1"
 SCRIPTS = {

@@ -2,10 +2,10 @@
 
 import torch
 
-from transformer.axes import Axis
+from transformer.attention.record import AttentionMap
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.layers.masks import Mask
-from transformer.record import AttentionMap
-from transformer.sources import QueriesKeys
+from transformer.pictures.axes import Axis
 
 N_LAYERS, N_HEADS, N_TOKENS, D_HEAD = 12, 12, 128, 64
 TOKENS = [f"token{i}" for i in range(N_TOKENS)]

@@ -2,15 +2,18 @@
 
 import streamlit as st
 
-from transformer.errors import AttentionAtlasError
-from ui import controls, frame, lessons, masks
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.lessons import shared
+from ui.lessons.masks import panels as masks
+from ui.shared import controls
 from ui.texts import t
 
-frame.heading(t("masks.title"), t("masks.intro"))
+shell.heading(t("masks.title"), t("masks.intro"))
 screen = masks.screen()
 try:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        lessons.try_this("masks", masks.TRY, masks.DEFAULTS)
+        shared.try_this("masks", masks.TRY, masks.DEFAULTS)
         example = masks.example() if screen != "test" else None
     if screen == "test":
         masks.leak_panel()
@@ -22,5 +25,5 @@ try:
             "break": masks.break_panel,
         }
         panels[screen](example)
-except AttentionAtlasError as error:
+except HeedmapError as error:
     controls.explain(error)

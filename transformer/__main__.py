@@ -10,14 +10,14 @@ import sys
 from collections.abc import Sequence
 
 from transformer.commands import classify, convert, evaluate, inspect, train, translate
-from transformer.errors import AttentionAtlasError
+from transformer.errors import HeedmapError
 
 COMMANDS = (translate, classify, evaluate, train, inspect, convert)
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their arguments."""
-    whole = argparse.ArgumentParser(prog="python -m transformer", description="Attention Atlas on the command line.")
+    whole = argparse.ArgumentParser(prog="python -m transformer", description="Heedmap on the command line.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.register(commands)
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         return options.run(options)
-    except AttentionAtlasError as error:
+    except HeedmapError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ui.components import bundle
-from ui.components.head_view import head_view_message
+from ui.components.head_view.component import head_view_message
+from ui.components.shared import bundle
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +18,7 @@ START = """async ([script, style, bytes]) => {
   window.start = () => run({ data: Uint8Array.from(bytes), parentElement: window.parent_, setTriggerValue: send });
   window.post = options => {
     window.attentionAtlasOptions = new Map([["one", options]]);
-    window.dispatchEvent(new CustomEvent("attention-atlas-options", { detail: "one" }));
+    window.dispatchEvent(new CustomEvent("heedmap-options", { detail: "one" }));
   };
   const frame = () => new Promise(requestAnimationFrame);
   window.twoFrames = () => frame().then(frame);

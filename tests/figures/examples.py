@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from transformer.axes import Axis
-from transformer.record import Picture
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
 
 HOSTILE = (
     "<b>bold</b>",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE
-from transformer.beams import BeamTree, Fate, Node
+from transformer.decoding.beams import BeamTree, Fate, Node
 from transformer.errors import InputError
 from transformer.figures.beams import NAMES, STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout
 

@@ -9,7 +9,7 @@ from tests.figures.examples import HOSTILE, SCORES, picture
 from transformer.errors import RecordError
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.marks import NOT_FINITE
-from transformer.record import Picture
+from transformer.pictures.picture import Picture
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, SCORES, picture
-from transformer.axes import Axis
 from transformer.errors import RecordError
 from transformer.figures import marks
 from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
-from transformer.record import Picture
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
 
 
 def trace(figure: go.Figure, name: str) -> go.Figure:

@@ -7,14 +7,15 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from transformer.axes import Axis, questions
+from transformer.attention.record import AttentionMap
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
 from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
-from transformer.figures.windows import LARGEST, window_heatmap, window_picture
+from transformer.figures.windows import window_heatmap
 from transformer.layers.masks import Mask
-from transformer.record import AttentionMap
-from transformer.sources import QueriesKeys
+from transformer.pictures.axes import Axis, questions
+from transformer.sequences.window_pictures import LARGEST, window_picture
 
 TEXT = "ACGTN"
 

@@ -14,9 +14,10 @@ from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import DecodingOptions
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import PAST_SOURCE
-from ui import align, cached
-from ui.components.blob import unpack
+from transformer.runs.translate import PAST_SOURCE
+from ui.align import choices
+from ui.components.shared.blob import unpack
+from ui.store import cached
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PAGE = f"import runpy\nrunpy.run_path({str(Path(APP).parent / 'pages' / 'align.py')!r})"
@@ -128,7 +129,7 @@ def test_mass_past_the_source_is_shown() -> None:
     np.testing.assert_allclose(second.sum(axis=1), 1, atol=1e-4)
 
 
-@pytest.mark.parametrize("screen", align.SCREENS)
+@pytest.mark.parametrize("screen", choices.SCREENS)
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_screen_in_every_language(screen: str, lang: str) -> None:
     page = opened(screen=screen, lang=lang, second=EARLY)
@@ -138,15 +139,15 @@ def test_every_screen_in_every_language(screen: str, lang: str) -> None:
 
 
 def test_looking_never_runs_a_model(passes: list[str]) -> None:
-    for screen in align.SCREENS:
+    for screen in choices.SCREENS:
         opened(screen=screen)
     assert passes
     passes.clear()
-    for screen in align.SCREENS:
+    for screen in choices.SCREENS:
         for head in ("auto", "0.mean", "3.1"):
             opened(screen=screen, head1=head, mark="0-1", moment="2", emerging="1.2")
     page = opened()
-    for name in align.SCREENS:
+    for name in choices.SCREENS:
         page.button_group(key="screen").set_value(name).run()
         assert not page.exception
     page.selectbox(key="head1").set_value("1.1").run()

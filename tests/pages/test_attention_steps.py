@@ -11,10 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.lessons.sentences import source_sentence, target_sentence
-from transformer.run import attention_maps
-from ui import attention_steps, cached
-from ui.attention_steps import DEFAULTS, KINDS, TRY
-from ui.components.blob import unpack
+from transformer.runs.parity import attention_maps
+from ui.components.shared.blob import unpack
+from ui.lessons.attention_steps import controls
+from ui.lessons.attention_steps.controls import DEFAULTS, KINDS, TRY
+from ui.store import cached
 
 PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
 
@@ -218,7 +219,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
 
 
-@pytest.mark.parametrize("kind", attention_steps.SITES)
+@pytest.mark.parametrize("kind", controls.SITES)
 @pytest.mark.usefixtures("shipped")
 def test_the_trained_translator_goes_through_the_same_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="project"))
@@ -235,7 +236,7 @@ def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
 
 
-@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.parametrize("kind", controls.RECURRENT)
 @pytest.mark.usefixtures("recurrent")
 def test_a_trained_recurrent_translator_goes_through_its_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="softmax", at_step="2"))
@@ -257,7 +258,7 @@ def test_a_source_longer_than_location_attention_covers_gets_a_sentence(tmp_path
     assert "covers 3 positions" in at.warning[0].value
 
 
-@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.parametrize("kind", controls.RECURRENT)
 @pytest.mark.usefixtures("shipped")
 def test_without_a_recurrent_checkpoint_the_page_says_so(kind: str):
     assert f"with {kind} attention" in fine(page(made="shipped", attention=kind)).info[0].value

@@ -9,13 +9,13 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.checkpoint.hostile import corpus, saved
 from tests.checkpoint.references import REFERENCE, reference_file
+from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
-from transformer.checkpoint.limits import MEGABYTE
+from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
-from ui import cached, own_folder, uploads
+from ui.store import cached, uploads, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -292,7 +292,7 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
     outside = tmp_path / "outside.pt"
     outside.write_bytes(ANNOTATED)
     (folder / "link.pt").symlink_to(outside)
-    monkeypatch.setattr(own_folder, "own_folder", lambda: folder)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
     page = opened(model="mine/paper")
     assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
     assert page.selectbox(key="model").value == "mine/paper"
@@ -306,22 +306,22 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
 
 
 def test_limits_come_from_the_environment():
-    limits = uploads.UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
+    limits = uploads.UploadLimits.of({"HEEDMAP_UPLOAD_MB": "7", "HEEDMAP_SERVER_MB": "9"})
     assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
     with pytest.raises(CheckpointError, match="no number of megabytes"):
-        uploads.UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
+        uploads.UploadLimits.of({"HEEDMAP_SESSION_MB": "much"})
 
 
 @pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
 def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
-    own_folder.own_folder.cache_clear()
+    user_folder.own_folder.cache_clear()
     monkeypatch.setattr("sys.argv", ["app.py", *argv])
-    monkeypatch.setenv(own_folder.VARIABLE, str(tmp_path / "other"))
-    assert own_folder.own_folder() == tmp_path / "there"
-    own_folder.own_folder.cache_clear()
+    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
+    assert user_folder.own_folder() == tmp_path / "there"
+    user_folder.own_folder.cache_clear()
     monkeypatch.setattr("sys.argv", ["app.py"])
-    assert own_folder.own_folder() == tmp_path / "other"
-    own_folder.own_folder.cache_clear()
-    monkeypatch.delenv(own_folder.VARIABLE)
-    assert own_folder.own_folder() is None
+    assert user_folder.own_folder() == tmp_path / "other"
+    user_folder.own_folder.cache_clear()
+    monkeypatch.delenv(user_folder.VARIABLE)
+    assert user_folder.own_folder() is None

@@ -11,12 +11,12 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextArea, TextInput
 
-from tests.huggingface.families import write_folder
+from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
-from transformer.huggingface import library as extra
-from transformer.looking import look
-from ui import cached, own_folder
+from transformer.checkpoint.huggingface import library as extra
+from transformer.runs.any_model import look
+from ui.store import cached, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
@@ -34,7 +34,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path / "checkpoints")
     monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path / "checkpoints")
-    monkeypatch.setattr(own_folder, "own_folder", lambda: folders)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
 def opened(script: str, model: str) -> AppTest:

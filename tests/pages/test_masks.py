@@ -8,14 +8,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
-from transformer.checkpoint.folder import save_folder
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.breaking import BREAKS
 from transformer.lessons.conventions import CONVENTIONS, conversion
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
-from ui import cached, own_folder
-from ui.components.blob import unpack
-from ui.masks import TRY
+from ui.components.shared.blob import unpack
+from ui.lessons.masks.panels import TRY
+from ui.store import cached, user_folder
 
 PAGE = Path(__file__).parents[2] / "pages" / "masks.py"
 
@@ -135,7 +135,7 @@ def test_any_checkpoint_can_be_tested(tmp_path: Path):
 @pytest.mark.usefixtures("shipped")
 def test_the_readers_own_checkpoints_can_be_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_tiny(tmp_path / "own")
-    monkeypatch.setattr(own_folder, "own_folder", lambda: tmp_path / "own")
+    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "own")
     at = fine(page(screen="test", tested="mine/tiny"))
     assert at.selectbox(key="tested").options == ["tiny", "mine/tiny"]
     assert at.selectbox(key="tested").value == "mine/tiny"

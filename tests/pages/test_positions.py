@@ -10,12 +10,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.folder import save_folder
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table
 from transformer.models.kmer import KmerClassifier, KmerConfig
-from ui import cached
-from ui.components.blob import unpack
-from ui.positions import SCREENS, TRY
+from ui.components.shared.blob import unpack
+from ui.lessons.positions.panels import SCREENS, TRY
+from ui.store import cached
 
 PAGE = Path(__file__).parents[2] / "pages" / "positions.py"
 

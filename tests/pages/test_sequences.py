@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.sequences import sequence_checkpoint
+from tests.classifiers import sequence_checkpoint
 from transformer import Checkpoint, load
-from transformer.attribution import mutations
-from transformer.checkpoint.folder import save_folder
-from transformer.classify import classify
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
-from ui import cached, sequence_file, sequence_runs
-from ui.components.blob import unpack
+from transformer.runs.classify import classify
+from transformer.runs.sequence_attribution import mutations
+from ui.components.shared.blob import unpack
+from ui.sequences import file, runs
+from ui.store import cached
 
 PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -232,7 +233,7 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
 
 def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint) -> None:
     records = b">s\nACGTACGT\n" * 5
-    job = sequence_file.Job.of("small", shipped, records)
+    job = file.Job.of("small", shipped, records)
     job.advance(0.0)
     assert (len(job.found), job.total, job.done) == (1, 5, False)
     job.cancel()
@@ -243,8 +244,8 @@ def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint)
 def test_a_file_of_too_many_records_says_how_many_were_read(
     shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequence_file, "MAX_RECORDS", 3)
-    job = sequence_file.Job.of("small", shipped, b">a\nACGTACGT\n" * 4)
+    monkeypatch.setattr(file, "MAX_RECORDS", 3)
+    job = file.Job.of("small", shipped, b">a\nACGTACGT\n" * 4)
     job.advance(60.0)
     assert job.done
     assert "first 3 records" in job.note
@@ -264,7 +265,7 @@ def test_a_broken_file_says_so() -> None:
 
 def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
-    found = sequence_runs.sequence_set("small", SET.encode())
+    found = runs.sequence_set("small", SET.encode())
     site, head = found.clearest(0, 3)
     expected = found.motif(0, site, head, 3)
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)

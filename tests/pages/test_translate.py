@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from transformer import DecodingOptions
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import MAX_CHARACTERS
-from ui import cached
+from transformer.runs.translate import MAX_CHARACTERS
+from ui.store import cached
 
 APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.pages.test_translate import opened, written
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from ui import cached
+from ui.store import cached
 
 VIEWS = ("Heatmap", "Head view", "Step by step", "Beams", "Downloads")
 

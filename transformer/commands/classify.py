@@ -9,9 +9,9 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
-from transformer.classify import classifier, verdicts
 from transformer.errors import InputError
-from transformer.tokens.fasta import read_fasta
+from transformer.runs.classify import classifier, verdicts
+from transformer.sequences.fasta import read_fasta
 
 DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.
 

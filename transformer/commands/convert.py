@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from transformer.checkpoint.converting import convert
+from transformer.checkpoint.ours.convert import convert
 from transformer.commands import answers
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from transformer.checkpoint import load
-from transformer.corpus import TranslatedLine, translate_lines, translator
-from transformer.decoding import DecodingOptions
+from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
+from transformer.runs.corpus import TranslatedLine, translate_lines, translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from transformer.commands import decoding
-from transformer.corpus import bleu
 from transformer.errors import InputError
+from transformer.runs.corpus import bleu
 from transformer.tokens.lines import read_lines
 
 

@@ -7,9 +7,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from transformer.commands import train_classification
-from transformer.training.corpora import corpus_of
-from transformer.training.options import TrainingOptions
 from transformer.training.processes import recycle_memory
+from transformer.training.translation.corpora import corpus_of
+from transformer.training.translation.options import TrainingOptions
 
 TRANSLATION = """Train a translation model, average its last weights, and write a checkpoint with its card.
 
@@ -60,8 +60,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def train_translation(arguments: argparse.Namespace) -> int:
     """Train or resume; a finished run is written to `--out`. A run that a signal stopped ends with 128 + its number."""
-    from transformer.training.export import before_start, export
-    from transformer.training.translation import Run
+    from transformer.training.translation.export import before_start, export
+    from transformer.training.translation.run import Run
 
     values = {option.name: getattr(arguments, option.name) for option in fields(TrainingOptions)}
     values["work"] = values["work"] or Path("runs") / arguments.out.name

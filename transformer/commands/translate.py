@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from transformer.commands import decoding
-from transformer.corpus import TranslatedLine
+from transformer.runs.corpus import TranslatedLine
 from transformer.tokens.lines import split_lines
 
 NAMED_LINES = 5

@@ -5,11 +5,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from transformer.axes import WORD_START
-from transformer.beams import BeamTree, Fate, Node
+from transformer.decoding.beams import BeamTree, Fate, Node
 from transformer.errors import InputError
 from transformer.figures import labels
 from transformer.figures.theme import Theme, ink, legend, template, theme
+from transformer.pictures.axes import WORD_START
 
 STEPS_IN_VIEW = 8
 """Columns that are shown at first; the rest is a drag away."""

@@ -10,7 +10,7 @@ from transformer.errors import RecordError
 from transformer.figures import labels
 from transformer.figures.marks import MASKED, NOT_FINITE, is_probability
 from transformer.figures.theme import Theme, crossed, hatched, ink, legend, template, theme
-from transformer.record import Picture
+from transformer.pictures.picture import Picture
 
 PROBABILITY = dict(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
 """Every probability here is drawn on the same scale, so steps compare."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from transformer.figures.theme import theme
-from transformer.record import Picture
+from transformer.pictures.picture import Picture
 
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n"
 """With one of these in front, a spreadsheet would run a text as a formula."""

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from transformer.errors import RecordError
 from transformer.figures import labels, marks
 from transformer.figures.theme import SEQUENTIAL, Theme, ink, legend, template, theme
-from transformer.record import Picture
+from transformer.pictures.picture import Picture
 
 CLICKABLE_CELLS = 10_000
 """Up to so many cells a click selects one; a larger map is read by hovering and zooming."""

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from transformer.axes import WORD_START, Axis
+from transformer.pictures.axes import WORD_START, Axis
 
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Int
 
 from transformer.figures.theme import Theme, crossed, hatched
-from transformer.record import Picture
+from transformer.pictures.picture import Picture
 
 MASKED = "masked: this query may not see this key"
 NOT_FINITE = "not a finite number"

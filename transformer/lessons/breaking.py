@@ -11,15 +11,15 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from transformer.capture import watch
-from transformer.checkpoint.folder import Checkpoint
-from transformer.decoding import DecodingOptions, decode, teacher_forced
+from transformer.attention.capture import watch
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions, decode, teacher_forced
 from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
 from transformer.lessons.sentences import translator
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import guarded
+from transformer.runs.concurrency import guarded
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")

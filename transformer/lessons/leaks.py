@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.checkpoint.folder import Checkpoint
-from transformer.decoding import written_pad
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
+from transformer.models.protocols import written_pad
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import attention_maps
+from transformer.runs.parity import attention_maps
 
 TOLERANCE = 1e-9
 """Largest weight or change, in float64, that is rounding and no leak."""

@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from transformer.axes import Axis
-from transformer.capture import Recording, recording, watch
+from transformer.attention.capture import Recording, recording, watch
 from transformer.errors import InputError
 from transformer.layers import masks
 from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import guarded
+from transformer.pictures.axes import Axis
+from transformer.runs.concurrency import guarded
 
 LARGEST_BATCH = 4
 """Sentences in one batch: more do not fit on a screen."""

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer.axes import Axis
-from transformer.checkpoint.folder import Checkpoint
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import MAX_CHARACTERS
+from transformer.pictures.axes import Axis
+from transformer.runs.translate import MAX_CHARACTERS
 from transformer.tokens.base import Tokenizer
 
 MAX_TOKENS = 24

@@ -19,8 +19,7 @@ from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import BlockConfig, EncoderBlock
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.models.checks import at_least, heads_fit, one_of, probability
-from transformer.models.seq2seq import check_ids
+from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 

@@ -18,8 +18,7 @@ from transformer.layers.blocks import BlockConfig, EncoderBlock
 from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
-from transformer.models.checks import at_least, heads_fit, one_of, probability
-from transformer.models.seq2seq import check_ids
+from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.models.checks import at_least, one_of, probability
-from transformer.models.seq2seq import check_ids, log_probs
+from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
@@ -19,7 +18,7 @@ from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, Enc
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.models.checks import at_least, one_of, probability
+from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 
 
 @dataclass(frozen=True)
@@ -248,24 +247,6 @@ class Seq2Seq(nn.Module):
                 nn.init.xavier_uniform_(parameter)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
-
-
-def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
-    """Refuse ids that an embedding of `vocab` rows lacks.
-
-    Raises:
-        InputError: names the first such id.
-    """
-    outside = ids[(ids < 0) | (ids >= vocab)]
-    if outside.numel():
-        raise InputError(
-            f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer"
-        )
-
-
-def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Natural logarithms of the next token's probabilities."""
-    return F.log_softmax(logits, dim=-1)
 
 
 _PRESETS: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@
 export default function ({ data }) {
   const posted = (window.attentionAtlasOptions ??= new Map());
   posted.set(data.instance, data);
-  window.dispatchEvent(new CustomEvent("attention-atlas-options", { detail: data.instance }));
+  window.dispatchEvent(new CustomEvent("heedmap-options", { detail: data.instance }));
   return () => {
     if (posted.get(data.instance) === data) posted.delete(data.instance);
   };

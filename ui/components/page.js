@@ -15,9 +15,9 @@ export function onOptions(instance, changed) {
   const listener = (event) => {
     if (event.detail === instance) changed(posted());
   };
-  window.addEventListener("attention-atlas-options", listener);
+  window.addEventListener("heedmap-options", listener);
   if (posted()) changed(posted());
-  return () => window.removeEventListener("attention-atlas-options", listener);
+  return () => window.removeEventListener("heedmap-options", listener);
 }
 
 /** A function that runs `draw` once before the next frame, however often it is called until then. */

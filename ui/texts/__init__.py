@@ -11,8 +11,6 @@ from string import Formatter
 
 import streamlit as st
 
-from ui.address import choice
-
 LANGUAGES = {"en": "English", "zh": "简体中文"}
 """Every language, by the code that stands in the address, under its own name."""
 
@@ -59,12 +57,6 @@ def language() -> str:
     """The reader's language: English, unless another is chosen."""
     chosen = st.session_state.get(KEY) or st.query_params.get(KEY, "en")
     return chosen if chosen in LANGUAGES else "en"
-
-
-def language_choice() -> None:
-    """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
-    with st.sidebar:
-        choice("Language · 语言", list(LANGUAGES), key=KEY, text=LANGUAGES.__getitem__)
 
 
 @cache

@@ -4,7 +4,8 @@ import numpy as np
 import streamlit as st
 
 from tests.browser.pages.sample import HOSTILE, attention
-from ui.components import HeadViewEvent, Picked, Token, all_heads, head_view
+from ui.components.all_heads.component import Picked, all_heads
+from ui.components.head_view.component import HeadViewEvent, Token, head_view
 
 st.set_page_config(layout="wide")
 query = st.query_params

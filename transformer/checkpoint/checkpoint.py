@@ -1,0 +1,66 @@
+"""A model that is ready to run, with what reads and writes its tokens."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.base import Tokenizer
+
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
+"""Every model of the house: each has a frozen `config`, `attention_sites()` and `outputs(...)`."""
+
+
+ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
+    "seq2seq": (Seq2Seq, Seq2SeqConfig),
+    "encoder": (Encoder, EncoderConfig),
+    "kmer": (KmerClassifier, KmerConfig),
+    "recurrent": (Recurrent, RecurrentConfig),
+}
+"""Every architecture that a folder can hold: its model and the config that the model takes."""
+
+
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
+
+    `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
+    source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
+    `task` is what a classifier of sequences decides.
+    """
+
+    name: str
+    model: Model | HuggingFaceModel
+    tokenizer: Tokenizer | None = None
+    languages: tuple[str, str] = ("source", "target")
+    examples: tuple[str, ...] = ()
+    folder: Path | None = None
+    assumptions: tuple[str, ...] = ()
+    task: SequenceTask | None = None
+    target_tokenizer: Tokenizer | None = None
+
+    @property
+    def writer(self) -> Tokenizer | None:
+        """What stands for the target's tokens: a tokenizer of its own, or the source's."""
+        return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
+
+    @property
+    def architecture(self) -> str:
+        """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
+        if isinstance(self.model, HuggingFaceModel):
+            return f"{HUGGING_FACE}{self.model.config.kind}"
+        return next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(self.model, kind))
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers, shared ones counted once."""
+        return sum(p.numel() for p in self.model.parameters())

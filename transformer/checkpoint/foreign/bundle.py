@@ -1,0 +1,206 @@
+"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing is written to disk."""
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.recognition import Recognition, recognise
+from transformer.checkpoint.foreign.vocabularies import parse_tokenizer
+from transformer.checkpoint.load import build, read_uploads
+from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.fingerprints import fingerprint
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.weight_files import ENDINGS
+from transformer.errors import CheckpointError, ConfigError
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.vocabulary import Marks
+
+VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
+"""What files of tokens are called; pickles only to be refused with their remedy."""
+
+MARKS = ("pad_id", "bos_id", "eos_id")
+"""Ids that a vocabulary may name, so that they need not be asked for."""
+
+NO_MARKS = Marks(-1, -1, -1)
+"""For a first look at a vocabulary, whose marks are not known yet."""
+
+_TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)(?:$|[._-])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A checkpoint as it was brought: its weights, and its vocabularies by the name of their file.
+
+    `fingerprint` is that of the weights, so answers are remembered under it whatever vocabulary stands beside them.
+    """
+
+    name: str
+    contents: Contents
+    n_bytes: int
+    fingerprint: str
+    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    limits: ReadLimits = DEFAULT_LIMITS
+
+    def with_vocabularies(self, vocabularies: Mapping[str, bytes]) -> "Bundle":
+        """The same weights beside other vocabularies."""
+        return replace(self, vocabularies=dict(vocabularies))
+
+    @cached_property
+    def marks(self) -> dict[str, int]:
+        """The marks that a vocabulary names; the target's start and end count before the source's.
+
+        Raises:
+            CheckpointError: a vocabulary cannot be read.
+        """
+        found: dict[str, int] = {}
+        for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
+            tokenizer = parse_tokenizer(self.vocabularies[name], name, NO_MARKS, self.limits)
+            known = {mark: getattr(tokenizer, mark) for mark in MARKS}
+            found |= {mark: i for mark, i in known.items() if i >= 0}
+        return found
+
+    def recognised(self, answers: Mapping[str, Any]) -> Recognition:
+        """What the weights are taken for. Marks that a vocabulary names are not asked for.
+
+        Raises:
+            CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
+        """
+        first = recognise(self.contents, answers)
+        asked = {question.name for question in first.report.questions}
+        told = {name: i for name, i in self.marks.items() if name in asked and name not in answers}
+        return recognise(self.contents, {**answers, **told}) if told else first
+
+    def checkpoint(self, answers: Mapping[str, Any], name: str | None = None) -> Checkpoint:
+        """The model, ready to run, with the vocabularies that were brought, or ids instead of tokens.
+
+        Raises:
+            CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
+        """
+        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        source, target = self._tokenizers(built)
+        if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
+            return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
+        written = target or built.target_tokenizer
+        return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
+
+    def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
+        """Which vocabulary reads the source and which writes the target, told by size, then by name."""
+        config = built.model.config
+        marks = Marks(*(getattr(config, mark, -1) for mark in MARKS))
+        source_size = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
+        target_size = getattr(config, "target_vocab", None)
+        source: Tokenizer | None = None
+        target: Tokenizer | None = None
+        by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
+        for name in by_name:
+            data = self.vocabularies[name]
+            count = len(parse_tokenizer(data, name, NO_MARKS, self.limits))
+            aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
+            if count == source_size and source is None and not (aims_at_target and target_size):
+                source = parse_tokenizer(data, name, marks, self.limits)
+            elif count == target_size and target is None:
+                target = parse_tokenizer(data, name, marks, self.limits)
+            else:
+                sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
+                raise CheckpointError(
+                    f"{name} has {count:,} tokens, the checkpoint's embeddings have {sizes} rows: bring the "
+                    "vocabulary that the checkpoint was trained with"
+                )
+        return source, target
+
+
+def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
+    """With the languages and the task that a config.json of ours names."""
+    languages = settings.get("languages")
+    if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
+        built = replace(built, languages=(languages[0][:80], languages[1][:80]))
+    if isinstance(settings.get("task"), dict):
+        try:
+            built = replace(built, task=SequenceTask.of(settings["task"]))
+        except ConfigError as error:
+            raise refusal(CONFIG, str(error), "bring the folder as it was saved") from error
+    return built
+
+
+def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:
+    """Sort open files by name: weights (one, or the encoder and decoder of a recurrent pair), config, vocabularies.
+
+    Raises:
+        CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
+    """
+    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in ENDINGS}
+    if not weights:
+        raise CheckpointError(
+            f"{', '.join(files) or 'nothing'} was brought, but no file of weights ({', '.join(ENDINGS)}): choose the "
+            "weights, and the vocabulary together with them"
+        )
+    settings = _config(files[CONFIG], limits) if CONFIG in files else None
+    if settings is not None and "model_type" in settings and "architecture" not in settings:
+        raise CheckpointError(
+            f"{CONFIG} is one of the transformers library, whose folders are read from disk: start the app with a "
+            "folder that holds it (--checkpoints DIR), or give its path to load"
+        )
+    contents = read_uploads(weights, limits)
+    if settings is not None:
+        contents = replace(contents, settings=settings)
+    vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
+    useless = files.keys() - weights.keys() - vocabularies.keys() - {CONFIG, EXAMPLES}
+    if useless:
+        raise CheckpointError(
+            f"{', '.join(sorted(useless))} is neither weights ({', '.join(ENDINGS)}) nor a vocabulary (.model, .txt, "
+            ".vocab, .json): leave it out"
+        )
+    streams = [weights[name] for name in sorted(weights)]
+    return Bundle(
+        name="-".join(sorted(Path(name).stem for name in weights)),
+        contents=contents,
+        n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
+        fingerprint=fingerprint(streams),
+        vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
+        limits=limits,
+    )
+
+
+def is_vocabulary(name: str) -> bool:
+    """Whether a file of this name is taken for a list of tokens."""
+    return Path(name).suffix.lower() in VOCABULARY_ENDINGS and name not in {CONFIG, EXAMPLES}
+
+
+def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
+    """The bytes of a vocabulary, once they are found to be readable as one.
+
+    Raises:
+        CheckpointError: it is too large, no vocabulary, or a pickle.
+    """
+    length = stream.seek(0, io.SEEK_END)
+    if length > limits.vocabulary_bytes:
+        raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read")
+    stream.seek(0)
+    data = stream.read()
+    parse_tokenizer(data, name, NO_MARKS, limits)
+    return data
+
+
+def _config(stream: BufferedIOBase, limits: ReadLimits) -> dict[str, Any]:
+    """The table in a config.json."""
+    length = stream.seek(0, io.SEEK_END)
+    if length > limits.header_bytes:
+        raise refusal(CONFIG, f"it has {length:,} bytes, at most {limits.header_bytes:,} are read")
+    stream.seek(0)
+    try:
+        found = json.loads(stream.read())
+    except (ValueError, RecursionError) as error:
+        raise refusal(CONFIG, f"it cannot be read as JSON ({type(error).__name__})") from error
+    if not isinstance(found, dict):
+        raise refusal(CONFIG, "it is no table of names")
+    return found

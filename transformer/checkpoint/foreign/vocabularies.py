@@ -1,0 +1,118 @@
+"""Reading the vocabulary that someone brings along with a checkpoint: SentencePiece, one token a line, or JSON.
+
+Pickled vocabularies (torchtext's, say) are refused with what they ask for and how to write them as text instead.
+"""
+
+import io
+import json
+import os
+from dataclasses import replace
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.pickles import PICKLE_START, Structure
+from transformer.checkpoint.safe.refusal import refusal
+from transformer.errors import CheckpointError
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.text import TextTokenizer
+from transformer.tokens.vocabulary import Marks, VocabularyTokenizer, find_marks
+
+AS_TEXT = (
+    "where you trust the file, write its tokens as text, one a line in the order of their ids: "
+    'open("vocabulary.txt", "w").write("\\n".join(vocab.get_itos()))'
+)
+
+
+def read_tokenizer(
+    stream: BufferedIOBase, name: str, size: int, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS
+) -> Tokenizer:
+    """The tokenizer in an open file, for an embedding of `size` rows.
+
+    A SentencePiece model knows its own marks; in a list of tokens, marks with usual names are found, and `marks` says
+    the rest.
+
+    Raises:
+        CheckpointError: the file is none of the known kinds, is refused, or has another number of tokens.
+    """
+    length = stream.seek(0, os.SEEK_END)
+    if length > limits.vocabulary_bytes:
+        raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read", AS_TEXT)
+    stream.seek(0)
+    tokenizer = parse_tokenizer(stream.read(), name, marks, limits)
+    if len(tokenizer) != size:
+        raise CheckpointError(
+            f"{name} has {len(tokenizer):,} tokens, the checkpoint's embedding has {size:,} rows: bring the vocabulary "
+            "that the checkpoint was trained with"
+        )
+    return tokenizer
+
+
+def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
+    """The tokenizer in the bytes of a file, of whatever size; `marks` says what the file does not name.
+
+    Raises:
+        CheckpointError: the bytes are none of the known kinds, or are refused.
+    """
+    _refuse_pickles(data, name, limits)
+    if Path(name).suffix == ".model":
+        return TextTokenizer(data)
+    tokens = read_tokens(data, name, limits)
+    return VocabularyTokenizer(tokens, replace(marks, **find_marks(tokens)))
+
+
+def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
+    """The tokens of a text file (one a line; what follows a tab is a score) or of JSON (a list, or token -> id).
+
+    Raises:
+        CheckpointError: it is neither, or a line holds no token.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise refusal(name, f"byte {error.start} is no UTF-8 text", "save the vocabulary as UTF-8") from error
+    tokens = _from_json(text, name) if text.lstrip()[:1] in {"{", "["} and name.endswith(".json") else _from_lines(text)
+    for i, token in enumerate(tokens):
+        if not token or len(token) > limits.name_characters:
+            what = "is empty" if not token else f"has {len(token):,} characters"
+            raise refusal(name, f"token {i} {what}", "write one token on each line, in the order of their ids")
+    if not tokens:
+        raise refusal(name, "it holds no token", "write one token on each line, in the order of their ids")
+    return tokens
+
+
+def _from_lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    return [line.partition("\t")[0] for line in lines]
+
+
+def _from_json(text: str, name: str) -> list[str]:
+    remedy = 'write a list of tokens, or {"token": id, ...} with the ids 0, 1, 2 ...'
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refusal(name, f"it is no JSON ({type(error).__name__})", remedy) from error
+    if isinstance(found, list) and all(isinstance(token, str) for token in found):
+        return found
+    if isinstance(found, dict) and all(type(i) is int for i in found.values()):
+        if sorted(found.values()) == list(range(len(found))):
+            return sorted(found, key=lambda token: found[token])
+        raise refusal(name, "its ids are not 0, 1, 2 ... each once", remedy)
+    raise refusal(name, "it is neither a list of tokens nor a table from tokens to ids", remedy)
+
+
+def _refuse_pickles(data: bytes, name: str, limits: ReadLimits) -> None:
+    """Say what a pickle would import; even one that imports nothing is no vocabulary that is read."""
+    program = None
+    if data.startswith(PICKLE_START):
+        program = data
+    elif data.startswith(ARCHIVE_START):
+        program = open_archive(io.BytesIO(data), len(data), name, limits).program
+    if program is not None:
+        try:
+            Structure(name, limits).read(io.BytesIO(program))
+        except CheckpointError as error:
+            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}.") from error
+        raise refusal(name, "it is a pickle, and vocabularies are read from text only", AS_TEXT)

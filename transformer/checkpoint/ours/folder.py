@@ -1,0 +1,175 @@
+"""Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
+
+`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`.
+Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from transformer.attention.capture import watch
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
+from transformer.checkpoint.huggingface.folder import is_hugging_face
+from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.errors import CheckpointError, ConfigError
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.text import TextTokenizer
+
+CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.model",
+    "examples.json",
+    "CARD.md",
+)
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether `path` is laid out as one of our folders."""
+    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not is_hugging_face(path)
+
+
+def load_folder(path: Path) -> Checkpoint:
+    """The checkpoint in one of our folders.
+
+    Raises:
+        CheckpointError: a file is missing, cannot be read, or does not fit the others.
+    """
+    about = _read_json(path / CONFIG)
+    try:
+        model_type, config_type = ARCHITECTURES[about["architecture"]]
+        config = config_type(**about["config"])
+        task = SequenceTask.of(about["task"]) if "task" in about else None
+    except (KeyError, TypeError, ConfigError) as error:
+        raise CheckpointError(
+            f"{path.name}/{CONFIG} does not describe a known model ({error}): it needs `architecture` "
+            f"({', '.join(ARCHITECTURES)}) and the `config` of that model"
+        ) from error
+    with torch.random.fork_rng(devices=[]):
+        model = model_type(config)
+    weights = _read_weights(path / WEIGHTS)
+    fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
+    tokenizer = TextTokenizer.read(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
+    examples = _read_json(path / EXAMPLES) if (path / EXAMPLES).is_file() else []
+    return Checkpoint(
+        name=path.name,
+        model=watch(model.eval()),
+        tokenizer=tokenizer,
+        languages=tuple(about.get("languages", ("source", "target"))),
+        examples=tuple(examples),
+        folder=path,
+        task=task,
+    )
+
+
+def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
+    """The same model with other weights: one moment of its training, from `history/`.
+
+    Raises:
+        CheckpointError: the file cannot be read, or holds another model.
+    """
+    if isinstance(checkpoint.model, HuggingFaceModel):
+        raise CheckpointError(f"{checkpoint.name} is a Hugging Face folder, which has no snapshots of its training")
+    with torch.random.fork_rng(devices=[]):
+        model = _like(checkpoint.model)
+    fill(model, _read_weights(path), path.name)
+    return Checkpoint(
+        name=f"{checkpoint.name}@{path.stem}",
+        model=watch(model.eval()),
+        tokenizer=checkpoint.tokenizer,
+        languages=checkpoint.languages,
+        examples=checkpoint.examples,
+        folder=checkpoint.folder,
+    )
+
+
+def _like(model: Model) -> Model:
+    """A model of the same config, with weights of its own."""
+    built: Model = type(model)(model.config)  # type: ignore[arg-type]  # its own config fits it
+    return built
+
+
+def save_folder(
+    path: Path,
+    architecture: str,
+    model: Model,
+    tokenizer: TextTokenizer | None = None,
+    languages: tuple[str, str] = ("source", "target"),
+    examples: tuple[str, ...] = (),
+    half: bool = True,
+    task: SequenceTask | None = None,
+) -> None:
+    """Write a folder that `load_folder` reads; `half` stores float16."""
+    path.mkdir(parents=True, exist_ok=True)
+    about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    if task is not None:
+        about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
+    (path / CONFIG).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
+    if tokenizer is not None:
+        (path / TOKENIZER).write_bytes(tokenizer.model)
+    (path / EXAMPLES).write_text(json.dumps(examples, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -> None:
+    """Tensors by name as safetensors."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(
+        {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}, path
+    )
+
+
+def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
+    """The model, in double precision if that is how all of the weights were kept."""
+    kept = [w.dtype for w in weights.values() if w.is_floating_point()]
+    return model.double() if kept and all(dtype == torch.float64 for dtype in kept) else model
+
+
+def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
+    """Put `weights` into every parameter of `model`.
+
+    Raises:
+        CheckpointError: a tensor is missing, unexpected, of another shape, or holds NaN or infinity.
+    """
+    parameters = dict(model.named_parameters())
+    missing, unexpected = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
+    if missing or unexpected:
+        raise CheckpointError(
+            f"{name} does not fit its config: missing {missing[:3] or 'nothing'}, "
+            f"unexpected {unexpected[:3] or 'nothing'}"
+        )
+    for key, parameter in parameters.items():
+        found = weights[key]
+        if found.shape != parameter.shape:
+            raise CheckpointError(
+                f"{name} does not fit its config: {key} has shape {tuple(found.shape)}, "
+                f"the config asks for {tuple(parameter.shape)}"
+            )
+        if not bool(found.isfinite().all()):
+            raise CheckpointError(f"{name}: {key} holds NaN or infinity, so nothing it computes would mean anything")
+        parameter.data.copy_(found)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path.parent.name}/{path.name} cannot be read as JSON: {error}") from error
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path.parent.name}/{path.name} cannot be read as safetensors: {error}") from error

@@ -1,0 +1,109 @@
+"""Our own folders are checked like a stranger's file, since anyone can write one: sizes first, then memory."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.checkpoint import ARCHITECTURES
+from transformer.checkpoint.foreign.layouts.base import meta_shapes
+from transformer.checkpoint.ours.folder import CONFIG, WEIGHTS
+from transformer.checkpoint.safe.contents import Shape
+from transformer.checkpoint.safe.headers import check_header
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.paths import check_inside
+from transformer.checkpoint.safe.refusal import refusal
+from transformer.errors import ConfigError
+
+SMALL_FILE_BYTES = 8 * 1024 * 1024
+"""The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
+
+SPARE_NUMBERS = 10_000_000
+"""A config may describe so many numbers more than its weights hold before it is refused outright, not name by name."""
+
+TABLE_NUMBERS = 2**27
+"""The largest table of positions that is computed: `max_length` times `d_model`."""
+
+REMEDY = "copy the folder again, or convert the original checkpoint again"
+
+
+def checked_folder(path: Path, limits: ReadLimits) -> Path:
+    """The folder, once its files are found to lie in it and to be as large as they, and its config, claim.
+
+    Raises:
+        CheckpointError: a link leads out of it, a file is too large or damaged, or the config describes a model that
+            its weights cannot be.
+    """
+    for file in path.iterdir():
+        check_inside(file, path)
+        most = limits.file_bytes if file.name == WEIGHTS else SMALL_FILE_BYTES
+        if file.is_file() and file.stat().st_size > most:
+            reason = f"it has {file.stat().st_size:,} bytes, at most {most:,} are read"
+            raise refusal(f"{path.name}/{file.name}", reason, REMEDY)
+    weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
+    with weights.open("rb") as handle:
+        header = check_header(handle, weights.stat().st_size, name, limits)
+    checked_config(_read(path / CONFIG, f"{path.name}/{CONFIG}"), f"{path.name}/{CONFIG}", header.shapes)
+    return path
+
+
+def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[str, Any]:
+    """The architecture and the config that a config.json describes, for weights of these shapes.
+
+    A config whose model would take more than its weights is refused; a wrong one of the right size is told by name.
+
+    Raises:
+        CheckpointError: it describes no known model, or one that the weights cannot be.
+    """
+    try:
+        model_type, config_type = ARCHITECTURES[about["architecture"]]
+        values = dict(about["config"])
+    except (ValueError, KeyError, TypeError) as error:
+        reason = (
+            f"it does not describe a known model: it needs `architecture` ({', '.join(ARCHITECTURES)}) and `config`"
+        )
+        raise refusal(name, reason, REMEDY) from error
+    kinds = {field.name: field.type for field in fields(config_type)}
+    for key, value in values.items():
+        if key not in kinds:
+            raise refusal(name, f"its config holds {key!r:.80}, which this architecture has not", REMEDY)
+        if not _is_plain(value, kinds[key]):
+            raise refusal(name, f"its config gives {key} as {value!r:.80}", REMEDY)
+    layers = [value for key, value in values.items() if key.endswith("layers")]
+    if max(layers, default=0) > len(shapes):
+        raise refusal(name, f"its config describes {max(layers):,} layers, the weights hold {len(shapes):,} tensors")
+    if values.get("max_length", 0) * values.get("d_model", 1) > TABLE_NUMBERS:
+        raise refusal(name, f"its config asks for a table of {values['max_length']:,} positions", REMEDY)
+    try:
+        config = config_type(**values)
+        described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
+    except (TypeError, ConfigError) as error:
+        raise refusal(name, f"it does not describe a known model ({error})", REMEDY) from error
+    held = sum(math.prod(shape) for shape in shapes.values())
+    if described > 2 * held + SPARE_NUMBERS:
+        raise refusal(name, f"its config describes {described:,} numbers, the weights hold {held:,}", REMEDY)
+    return about["architecture"], config
+
+
+def _read(file: Path, name: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise refusal(name, f"it cannot be read as JSON ({type(error).__name__})", REMEDY) from error
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    """Whether a JSON value is of the kind that a config's field has, and no number beyond reason."""
+    if kind == int | None:
+        return value is None or _is_plain(value, int)
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**31
+    if kind is float:
+        return type(value) in {int, float} and math.isfinite(value)
+    if kind is str:
+        return isinstance(value, str)
+    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, int) for item in value)

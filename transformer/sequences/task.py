@@ -1,0 +1,62 @@
+"""What a sequence classifier decides: the letters that it reads, its classes, and how sure it may say it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from transformer.errors import ConfigError
+from transformer.sequences.alphabet import Alphabet
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """Letters that biology expects at a place in one class: `start` counts from 0."""
+
+    label: str
+    start: int
+    letters: str
+    name: str
+
+
+@dataclass(frozen=True)
+class SequenceTask:
+    """The part of a checkpoint's config that its model does not need, and its readers do.
+
+    `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
+    which calibrates them. `meanings` says in words what a class is.
+    """
+
+    alphabet: Alphabet
+    classes: tuple[str, ...]
+    length: int
+    temperature: float = 1.0
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    landmarks: tuple[Landmark, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) < max(2, len(self.classes)):
+            raise ConfigError(f"classes={self.classes}: name two or more, each once")
+        if not 0 < self.temperature < 1e3:
+            raise ConfigError(f"temperature={self.temperature}: choose a number above 0 (1 leaves logits as they are)")
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> "SequenceTask":
+        """The task as config.json describes it.
+
+        Raises:
+            ConfigError: a field is missing or wrong.
+        """
+        try:
+            rest = dict(described)
+            alphabet = Alphabet.of(rest.pop("alphabet"))
+            classes: Sequence[str] = rest.pop("classes")
+            landmarks = tuple(Landmark(**landmark) for landmark in rest.pop("landmarks", ()))
+            return cls(alphabet, tuple(classes), landmarks=landmarks, **rest)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(
+                f"the task is not complete ({error}): it needs `alphabet`, `classes` and `length`"
+            ) from error
+
+    def described(self) -> dict[str, Any]:
+        """What config.json holds; `of` reads it."""
+        return asdict(self)

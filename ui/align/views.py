@@ -1,0 +1,85 @@
+"""The panels of the Align page that show two alignments: side by side, and how far they agree."""
+
+import streamlit as st
+
+from transformer.attention.alignment import on_one_axis
+from transformer.pictures.picture import Picture
+from ui.align.choices import MARK, Aligned, Pair, Words, head_text, own_alignments
+from ui.components.alignments.component import Marked, Moment, Panel, alignments
+from ui.components.alignments.component import Words as Spoken
+from ui.shared.token_strip import token_strip
+from ui.texts import t
+
+FOLDED = 32
+"""From more tokens on, a translation is folded up."""
+
+BEGINNING = 200
+"""How many characters of a folded translation are shown."""
+
+
+def translations(shown: Pair) -> None:
+    """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
+    for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
+        text, steps = side.own.text or t("align.empty"), side.own.steps
+        with column:
+            st.markdown(f"**{side.label}**")
+            if len(steps) <= FOLDED:
+                st.text(text)
+                token_strip(steps)
+                continue
+            st.text(f"{text[:BEGINNING]} …" if len(text) > BEGINNING else text)
+            with st.expander(t("align.all_tokens", count=len(steps))):
+                token_strip(steps)
+
+
+def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
+    """Two maps over the same source words; pointing at a target word marks its source words in both."""
+    if words == "own":
+        pictures = on_one_axis(*own_alignments(shown, aligned))
+        st.caption(t("align.look_own"))
+    else:
+        pictures = (aligned.comparison.first, aligned.comparison.second)
+        st.caption(t("align.look_same", origin=shown.origin))
+    moment = Moment("", tuple(_panel(shown, aligned, place, picture) for place, picture in enumerate(pictures)))
+    alignments(
+        [moment],
+        pictures[0].keys.labels,
+        key="alignments",
+        same_rows=words != "own",
+        marked=marked(),
+        words=spoken(),
+        file_name="alignments",
+        on_mark=mark,
+    )
+
+
+def marked() -> Marked | None:
+    """The word in the address; the component ignores one that is not there."""
+    panel, _, row = st.query_params.get(MARK, "").partition("-")
+    return Marked(int(panel), int(row)) if all(n.isdecimal() and len(n) < 5 for n in (panel, row)) else None
+
+
+def mark(word: Marked | None) -> None:
+    """Put a word into the address, or take it out."""
+    if word is not None:
+        st.query_params[MARK] = f"{word.panel}-{word.row}"
+    elif MARK in st.query_params:
+        del st.query_params[MARK]
+
+
+def spoken() -> Spoken:
+    """The component in the reader's language."""
+    names = ("hint", "looks_at", "weight", "nowhere", "save", "play", "pause", "moments")
+    return Spoken(**{name: t(f"align.view_{name}") for name in names})
+
+
+def _panel(shown: Pair, aligned: Aligned, place: int, picture: Picture) -> Panel:
+    side, head, reason = shown.sides[place], aligned.heads[place], aligned.reasons[place]
+    what = head_text(head) if len(side.read.record.sites) > 1 else t("align.only_attention")
+    return Panel(
+        title=side.label,
+        rows=picture.queries.labels,
+        weights=picture.values,
+        visible=picture.visible,
+        note=f"{what}{reason}",
+    )

@@ -1,0 +1,90 @@
+"""What a checkpoint attends to: tokens or ids in, the same views as everywhere out. For any architecture."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import Checkpoint, DecodingOptions
+from transformer.attention.measures import has_kind, strongest_head
+from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.checkpoint.safe.contents import shape_text
+from transformer.errors import CheckpointError
+from transformer.models.protocols import Decodable
+from transformer.runs.any_model import Look
+from transformer.tokens.vocabulary import IdTokenizer
+from ui.shared import controls, record_views
+from ui.store import cached
+from ui.texts import t
+
+SAMPLE = 8
+LONGEST_OUTPUT = 40
+"""Tokens that a model writes at most here: one that was never trained does not stop by itself."""
+
+
+def attention_panel(name: str, checkpoint: Checkpoint) -> None:
+    """Type, run, look.
+
+    Raises:
+        InputError, CheckpointError: what was typed cannot be run.
+    """
+    text, forced = _asked(name, checkpoint)
+    shown = cached.seen(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
+    _result(shown, checkpoint)
+    kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
+    first = strongest_head(shown.record, kind)
+    choice = controls.selection(shown.record, (first.layer, first.head))
+    overview, detail = st.columns([1, 2], gap="medium")
+    with overview:
+        record_views.all_heads_panel(shown.record, choice)
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
+        "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+        "downloads": lambda: record_views.downloads_panel(shown, choice),
+    }
+    with detail:
+        tabs = st.tabs([t(f"checkpoints.view_{panel}") for panel in panels], key="map", on_change="rerun")
+        for tab, panel in zip(tabs, panels.values(), strict=True):
+            if tab.open:
+                with tab:
+                    panel()
+
+
+def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
+    """What is read, and for an encoder-decoder perhaps a target that is walked through."""
+    by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
+    if reader is None:
+        raise CheckpointError(f"{name} has no tokenizer: bring the one that it was trained with")
+    sample = sample_ids(checkpoint.model.config, SAMPLE, len(reader))
+    start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
+    with st.form("look", border=False):
+        label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+        text = st.text_input(label, value=start, key=f"look.{name}.{by_id}", placeholder=t("checkpoints.text_hint"))
+        forced = ""
+        if isinstance(checkpoint.model, Decodable):
+            forced = st.text_input(
+                t("checkpoints.forced"), key=f"forced.{name}", placeholder=t("checkpoints.forced_hint")
+            )
+        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    return text or "", forced if forced and forced.strip() else None
+
+
+def _result(shown: Look, checkpoint: Checkpoint) -> None:
+    """What was written, or what the model ends with; and what is known of a folder that had no questions."""
+    for assumption in checkpoint.assumptions:
+        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:
+            st.caption(controls.sentence(assumption))
+    if shown.translation is not None:
+        record_views.result(shown.translation, shown.translation, checkpoint.languages)
+        return
+    record_views.record_notes(shown.record)
+    for output, values in shown.outputs.items():
+        if output == "logits" and values.ndim == 1:
+            odds = np.exp(values - values.max())
+            st.markdown(f"**{t('checkpoints.classes')}**")
+            columns = [str(i) for i in range(len(values))]
+            st.dataframe(pd.DataFrame([odds / odds.sum()], columns=columns), hide_index=True, key="classes")
+        else:
+            st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))

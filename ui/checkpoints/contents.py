@@ -1,0 +1,82 @@
+"""What lies in a checkpoint's files, worked out once: for all sessions, or for the one that uploaded it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from transformer.checkpoint.inspect.circuits import HeadCircuits
+from transformer.checkpoint.inspect.compare import Comparison, compare_contents
+from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
+from transformer.checkpoint.load import read
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+from transformer.checkpoint.weight_files import find_files
+from ui.store import cached, user_checkpoints
+from ui.store.uploads import is_upload, upload
+from ui.store.user_checkpoints import kept
+
+
+def inspection(name: str) -> Inspection:
+    """Every tensor in numbers.
+
+    Raises:
+        CheckpointError: the weights cannot be read.
+    """
+    return _inspection(name, cached.revision(name))
+
+
+def comparison(first: str, second: str) -> Comparison:
+    """Which tensors moved from one to the other.
+
+    Raises:
+        CheckpointError: one of them cannot be read.
+    """
+    if is_upload(second) and not is_upload(first):  # what an upload takes part in stays in its session
+        key = (first, second, cached.revision(first), cached.revision(second))
+        return user_checkpoints.in_session(
+            "comparison", key, lambda: compare_contents(contents(first), contents(second))
+        )
+    return _comparison(first, second, cached.revision(first), cached.revision(second))
+
+
+def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tuple[HeadCircuits, ...]:
+    """Singular values of every head."""
+    return user_checkpoints.in_session("circuits", (name, cached.revision(name)), compute)
+
+
+def contents(name: str) -> Contents:
+    """The tensors of a checkpoint as its files hold them.
+
+    Raises:
+        CheckpointError: they cannot be read.
+    """
+    found = user_checkpoints.bundle_of(name) if user_checkpoints.holds(name) else None
+    if found is not None:
+        return found.contents
+    if user_checkpoints.holds(name):
+        return _contents(str(user_checkpoints.path_of(name)), cached.revision(name))
+    path = cached.weights_path(name) if cached.MOMENT in name else cached.CHECKPOINTS / name
+    return _contents(str(path), cached.revision(name))
+
+
+@kept(max_entries=32, show_spinner="Looking through the tensors …")
+def _inspection(name: str, revision: int) -> Inspection:  # noqa: ARG001  (part of the cache key)
+    return inspect_contents(contents(name), _file_bytes(name))
+
+
+@kept(max_entries=32, show_spinner="Comparing …")
+def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa: ARG001  (part of the cache key)
+    return compare_contents(contents(first), contents(second))
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
+    return read(Path(path), DEFAULT_LIMITS)
+
+
+def _file_bytes(name: str) -> int:
+    if is_upload(name):
+        return upload(name).bundle.n_bytes
+    path = user_checkpoints.path_of(name) if user_checkpoints.holds(name) else None
+    return sum(file.stat().st_size for file in find_files(path or cached.CHECKPOINTS / name).values())

@@ -1,0 +1,170 @@
+"""What the Sequences page remembers for all sessions: runs, effects of letters, sets. Keys are plain values."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import streamlit as st
+from jaxtyping import Float
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.pictures.picture import Picture
+from transformer.runs.classify import Classification, classify
+from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations
+from transformer.runs.sequence_sets import SequenceSet, read_set
+from transformer.sequences.fasta import fasta_of
+from transformer.sequences.folding import received
+from transformer.sequences.window_pictures import window_picture
+from ui.store import cached
+from ui.store.user_checkpoints import kept
+from ui.texts import t
+
+EXAMPLE_SET = "examples.fa"
+"""The file of a checkpoint that holds sequences of every class."""
+
+Value = TypeVar("Value")
+
+
+def classification(name: str, text: str) -> Classification:
+    """A sequence's run; it runs once, whatever is looked at."""
+    with st.spinner(t("sequences.reading"), show_time=True):
+        return _classification(name, cached.revision(name), text)
+
+
+@kept(max_entries=64)
+def _classification(name: str, revision: int, text: str) -> Classification:  # noqa: ARG001  (part of the cache key)
+    return classify(cached.checkpoint(name), text)
+
+
+def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    return _thumbnails(*_of(run), sites, size, run)
+
+
+@kept(max_entries=32)
+def _thumbnails(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    sites: tuple[str, ...],
+    size: int,
+    _run: Classification,
+) -> Float[np.ndarray, "layer head row column"]:
+    maps = [_run.record[site] for site in sites]
+    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+
+
+def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
+    """What each window receives from each head of a site; computed once a run."""
+    return _received(*_of(run), site, run)
+
+
+@kept(max_entries=64)
+def _received(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    site: str,
+    _run: Classification,
+) -> Float[np.ndarray, "head window"]:
+    attention = _run.record[site]
+    return np.array([received(attention, head) for head in range(attention.n_heads)])
+
+
+def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
+    """One head over windows, or the mean of all; computed once a run."""
+    return _windows(*_of(run), site, head, run)
+
+
+@kept(max_entries=32)
+def _windows(
+    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
+    revision: int,  # noqa: ARG001
+    text: str,  # noqa: ARG001
+    site: str,
+    head: int | Literal["mean"],
+    _run: Classification,
+) -> Picture:
+    return window_picture(_run.record[site], head)
+
+
+def _of(run: Classification) -> tuple[str, int, str]:
+    """What tells this run from all others, in plain values."""
+    return run.checkpoint, cached.revision(run.checkpoint), run.letters.text
+
+
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
+    """What every letter did for a class; the first time with a bar that shows how far it is."""
+    checkpoint = cached.checkpoint(name)
+
+    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
+        return (
+            mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
+            integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
+        )
+
+    key = ("effects", name, cached.revision(name), run.letters.text, target)
+    return _with_progress(key, t("sequences.changing"), compute)
+
+
+def example_set(checkpoint: Checkpoint) -> bytes:
+    """The checkpoint's own set as FASTA; empty where it brought none."""
+    path = checkpoint.folder / EXAMPLE_SET if checkpoint.folder else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
+
+def sequence_set(name: str, fasta: bytes) -> SequenceSet:
+    """A set that was read; the first time with a bar that shows how far it is."""
+    key = ("set", name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
+    return _with_progress(
+        key,
+        t("sequences.set_reading"),
+        lambda progress: read_set(cached.checkpoint(name), fasta_of(fasta), progress),
+    )
+
+
+def _with_progress(key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]) -> Value:
+    """A value from the store; or computed with a progress bar, which is gone afterwards."""
+    store = _store()
+    found = store.get(key)
+    if found is None:
+        bar = st.progress(0.0, label)
+        try:
+            found = compute(lambda done: _move(bar, done, label))
+        finally:
+            bar.empty()
+        store.put(key, found)
+    return found
+
+
+def _move(bar: Any, done: float, label: str) -> None:
+    bar.progress(min(1.0, done), label)
+
+
+class _Store:
+    """The values of the last few keys; a cache whose work may draw while it is under way."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self._values, self._lock = size, OrderedDict[tuple[Any, ...], Any](), Lock()
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        """The value, or None."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: tuple[Any, ...], value: Any) -> None:
+        """Keep a value, and forget the one that was asked for longest ago."""
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self.size:
+                self._values.popitem(last=False)
+
+
+@st.cache_resource(show_spinner=False)
+def _store() -> _Store:
+    return _Store(32)

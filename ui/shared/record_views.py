@@ -1,0 +1,248 @@
+"""The panels of the Translate page: each shows the same record in its own way."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import Checkpoint, Record, Translation
+from transformer.attention.measures import has_kind, sites_of
+from transformer.figures.beams import beam_tree
+from transformer.figures.distribution import attention_of_step, next_tokens
+from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
+from transformer.figures.heatmap import alt_text, heatmap
+from transformer.pictures.picture import Picture
+from transformer.runs.any_model import Look
+from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.head_view.component import HeadViewEvent, head_view
+from ui.shared import selected_pair as selection_state
+from ui.shared.controls import MEAN, Selection, sentence
+from ui.shared.token_strip import token_strip
+from ui.texts import t
+
+IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
+"""What a picture can be saved as."""
+
+
+def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
+    """What was written, token by token, and how likely it was."""
+    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
+    st.subheader(t("translate.what_in", what=t(f"translate.what_{what}"), language=languages[1]), anchor=False)
+    st.text(shown.text)
+    token_strip(shown.steps)
+    st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
+    record_notes(shown.record)
+
+
+def record_notes(record: Record) -> None:
+    """What a reader has to know of how the attention was kept."""
+    for note in record.notes:
+        st.info(sentence(note), icon=":material/info:")
+
+
+def all_heads_panel(record: Record, choice: Selection) -> None:
+    """Every layer and head, small; a click opens one."""
+    layers = [record[site] for site in sites_of(record, choice.kind)]
+    pictures = [
+        [
+            attention.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE)
+            for head in range(attention.n_heads)
+        ]
+        for attention in layers
+    ]
+    kind = t("translate.kind_of", kind=t(f"translate.kind_{choice.kind}"))
+    st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
+    all_heads(
+        np.array([[picture.values for picture in row] for row in pictures]),
+        np.logical_or.reduce([row[0].visible for row in pictures]),  # a window may hide more in some layers
+        row_names=[f"L{i}" for i in range(len(layers))],
+        column_names=[f"H{i}" for i in range(layers[0].n_heads)],
+        selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        on_pick=_open_head,
+        key="all-heads",
+    )
+
+
+def heatmap_panel(record: Record, choice: Selection) -> None:
+    """One head, large."""
+    relative, scores, camera = st.columns(3, vertical_alignment="center")
+    is_relative = relative.toggle(
+        t("translate.relative"),
+        key="relative",
+        bind="query-params",
+        help=t("translate.relative_help"),
+    )
+    show_scores = scores.toggle(
+        t("translate.scores"),
+        key="scores",
+        bind="query-params",
+        disabled=choice.head == MEAN,
+        help=t("translate.scores_help"),
+    )
+    image = camera.segmented_control(
+        t("translate.camera"),
+        IMAGES,
+        default=IMAGES[0],
+        required=True,
+        key="image",
+        bind="query-params",
+        format_func=str.upper,
+        label_visibility="collapsed",
+        help=t("translate.camera_help"),
+    )
+    picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
+    pair = selection_state.pair(picture)
+    st.plotly_chart(
+        heatmap(picture, relative=is_relative, selected=pair, dark=_dark()),
+        key="heatmap",
+        width="content",
+        alt=alt_text(picture),
+        on_select=_select_from_heatmap,
+        selection_mode="points",
+        config=plot_config(_stem(choice, picture), image),
+    )
+    said = sentence("; ".join(picture.notes)) if picture.notes else t("translate.sums")
+    axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
+    st.caption(f"{axes} {said} {t('translate.click_cell')}")
+    _pair_panel(record, choice, picture, pair)
+
+
+def head_view_panel(record: Record, choice: Selection) -> None:
+    """Two columns of tokens, joined by what the heads of one layer look at."""
+    threshold = st.slider(
+        t("translate.threshold"),
+        0.0,
+        0.5,
+        0.05,
+        0.01,
+        key="threshold",
+        bind="query-params",
+    )
+    attention = record[choice.site]
+    pictures = [attention.picture(head, choice.words, choice.special) for head in range(attention.n_heads)]
+    first = pictures[0]
+    pair = selection_state.pair(first)
+    head_view(
+        np.stack([picture.values for picture in pictures]),
+        first.visible,
+        list(first.queries.texts),
+        list(first.keys.texts),
+        heads=[t("translate.head_name", head=head) for head in range(attention.n_heads)],
+        active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
+        query_title=t("translate.query_title", name=first.queries.name),
+        key_title=t("translate.key_title", name=first.keys.name),
+        selected_pair=pair,
+        threshold=threshold,
+        on_event=_select_from_head_view,
+        key="head-view",
+    )
+    _pair_panel(record, choice, first, pair)
+
+
+def steps_panel(shown: Translation, choice: Selection) -> None:
+    """One output step: what could have been written, and where the decoder looked."""
+    last = len(shown.steps) - 1
+    if st.session_state.get("step", 0) > last:
+        st.session_state["step"] = 0
+    step = st.slider(t("translate.step"), 0, last, 0, key="step", bind="query-params") if last else 0
+    st.markdown(t("translate.step_writes", step=step, last=last))
+    token_strip([shown.steps[step]])
+    st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
+    for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
+        available = sites_of(shown.record, kind)
+        attention = shown.record[available[min(choice.layer, len(available) - 1)]]
+        picture, average = (attention.picture(head) for head in (choice.head, MEAN))
+        figure = attention_of_step(picture, average, step, dark=_dark())
+        st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+
+
+def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
+    """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
+    tokenizer = checkpoint.writer
+    if shown.tree is None or tokenizer is None:
+        st.info(t("translate.no_beam"))
+        return
+    st.plotly_chart(
+        beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=_dark()),
+        key="tree",
+        on_select=_select_from_tree,
+        selection_mode="points",
+        config=PLOT_CONFIG,
+    )
+    st.caption(t("translate.beams_look"))
+
+
+def downloads_panel(shown: Translation | Look, choice: Selection) -> None:
+    """The numbers and pictures, to take away."""
+    picture = _picture(shown.record, choice)
+    stem = _stem(choice, picture)
+    st.download_button(t("translate.download_csv"), lambda: csv(picture), f"{stem}.csv", "text/csv", on_click="ignore")
+    st.download_button(
+        t("translate.download_npz"),
+        shown.record.npz,
+        f"{shown.checkpoint.replace('/', '-')}-record.npz",
+        "application/octet-stream",
+        on_click="ignore",
+    )
+    st.download_button(
+        t("translate.download_html"),
+        lambda: html(heatmap(picture)),
+        f"{stem}.html",
+        "text/html",
+        on_click="ignore",
+    )
+    st.caption(t("translate.downloads_note"))
+
+
+def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
+    if pair is None:
+        return
+    query, key = pair
+    layers = [record[site] for site in sites_of(record, choice.kind)]
+    weights = [
+        [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
+        for layer in layers
+    ]
+    heads = [t("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+    st.markdown(f"**{t('translate.marked')}**")
+    st.text(t("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
+    st.dataframe(
+        pd.DataFrame(weights, index=[t("translate.layer_name", layer=i) for i in range(len(layers))], columns=heads),
+        column_config={
+            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
+        },
+    )
+    st.button(t("translate.unmark"), on_click=selection_state.forget_pair, key="unmark")
+
+
+def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
+    return record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
+
+
+def _open_head(picked: Picked) -> None:
+    st.session_state["layer"], st.session_state["head"] = picked.layer, str(picked.head)
+
+
+def _select_from_heatmap() -> None:
+    for point in st.session_state["heatmap"].selection.points[:1]:
+        selection_state.select_pair(*point["customdata"][:2])
+
+
+def _select_from_head_view(event: HeadViewEvent) -> None:
+    if event.pair is not None:
+        selection_state.select_pair(*event.pair)
+
+
+def _select_from_tree() -> None:
+    for point in st.session_state["tree"].selection.points[:1]:
+        st.session_state["node"] = str(int(point["customdata"]))
+
+
+def _stem(choice: Selection, picture: Picture) -> str:
+    """The file name of a picture, without its ending."""
+    return f"{choice.site}-{picture.head}".replace(" ", "-")
+
+
+def _dark() -> bool:
+    return st.context.theme.type == "dark"
