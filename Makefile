@@ -1,5 +1,5 @@
-# make run      the dashboard (STREAMLIT_SERVER_PORT and STREAMLIT_SERVER_ADDRESS choose where it listens;
-#               CHECKPOINTS=DIR adds a folder of your own checkpoints)
+# make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
+#               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make test     lint, types and every test; finds or installs a Chromium
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 

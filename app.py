@@ -1,26 +1,43 @@
-"""Heedmap: `streamlit run app.py`."""
+"""Heedmap: `streamlit run app.py`.
+
+Streamlit reads this file twice over: once, as a module, for the server that it starts (`app`), and then as a script,
+for each of a reader's actions.
+"""
+
+from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 
+from ui.guard import Guard
 from ui.shared.language import language_choice
 from ui.texts import t
 
-st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
-language_choice()
-st.navigation(
-    {
-        t("translate.section"): [
-            st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
-            st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
-            st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
-        ],
-        t("checkpoints.section"): [
-            st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
-        ],
-        t("lessons.section"): [
-            st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
-            st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
-            st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
-        ],
-    }
-).run()
+
+def main() -> None:
+    """The frame around every page: its title, the language, the navigation."""
+    st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
+    language_choice()
+    st.navigation(
+        {
+            t("translate.section"): [
+                st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
+                st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
+                st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
+            ],
+            t("checkpoints.section"): [
+                st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
+            ],
+            t("lessons.section"): [
+                st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
+                st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
+                st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
+            ],
+        }
+    ).run()
+
+
+if __name__ == "__main__":
+    main()
+else:
+    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard)])

@@ -3,6 +3,8 @@
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
+from ui.store import arrivals
+
 _STYLE = """
 <style>
 [data-testid="stMainBlockContainer"] { padding: 2.6rem 2rem 4rem; max-width: 110rem; }
@@ -14,6 +16,7 @@ _STYLE = """
 def heading(title: str, line: str) -> None:
     """The page's title, and one line that says what it shows."""
     _around_every_page()
+    arrivals.page_begins()
     st.html(_STYLE)
     st.title(title, anchor=False)
     st.caption(line)

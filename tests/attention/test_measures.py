@@ -250,3 +250,16 @@ def test_an_empty_row_agrees_with_nothing_and_sizes_must_fit() -> None:
     assert np.isnan(measures.agreement(EMPTY, EMPTY)).tolist() == [False, True]
     with pytest.raises(RecordError, match=r"\(3, 3\) and \(2, 2\) cannot be compared"):
         measures.agreement(EVEN, EMPTY)
+
+
+def test_a_site_without_layers_is_a_kind_of_its_own() -> None:
+    pooling = attention([np.array([[0.2, 0.7, 0.1]])], "pooling")
+    found = record(attention([SAME]), attention([EVEN], "encoder.1.self"), pooling)
+    assert measures.sites_of(found, "pooling") == ("pooling",)
+    assert measures.sites_of(found, "encoder.self") == ("encoder.0.self", "encoder.1.self")
+    assert measures.strongest_head(found, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
+    assert measures.strongest_head(found, "pooling") == StrongestHead("pooling", 0, 0)
+    assert not measures.has_kind(found, "decoder.cross")
+    np.testing.assert_allclose(measures.rollout(found).sum(axis=1), 1.0)
+    with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
+        measures.sites_of(found, "decoder.cross")

@@ -92,7 +92,6 @@ def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.P
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "STREAMLIT_SERVER_PORT": str(port),
-        "STREAMLIT_SERVER_ADDRESS": "127.0.0.1",
         "STREAMLIT_SERVER_HEADLESS": "true",
         **settings,
     }

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit
 from streamlit.testing.v1 import AppTest
 
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
@@ -17,7 +16,7 @@ from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices
 from ui.components.shared.blob import unpack
-from ui.store import cached
+from ui.store import cache, cached
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PAGE = f"import runpy\nrunpy.run_path({str(Path(APP).parent / 'pages' / 'align.py')!r})"
@@ -51,7 +50,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Seq2Seq, "encode", counted("encode", Seq2Seq.encode))
     monkeypatch.setattr(Recurrent, "start", counted("start", Recurrent.start))
-    streamlit.cache_resource.clear()
+    cache.clear()
     return seen
 
 

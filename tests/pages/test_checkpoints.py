@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,13 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
+from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
-from ui.store import cached, uploads, user_folder
+from ui.checkpoints import contents as checkpoint_contents
+from ui.store import cached, user_folder
+from ui.store.ledger import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -144,7 +149,7 @@ def test_an_impossible_answer_is_a_sentence_and_not_the_end():
     page = brought(opened(), **{"model.pt": ANNOTATED})
     asked(page, "number_input", "eos_id").set_value(4_000)
     fine(page.run())
-    assert "Eos_id=4000 is no token: the vocabulary has ids 0 to 28" in page.warning[0].value
+    assert page.warning[0].value == r"eos\_id=4000 is no token: the vocabulary has ids 0 to 28."
     page.button(key="forget-answers").click()
     assert not fine(page.run()).warning
 
@@ -167,6 +172,8 @@ def test_what_no_layout_explains_is_still_inspected():
         opened(), **{"net.pt": saved({"conv1.weight": torch.ones(2, 3), "bn.weight": torch.full((4,), torch.nan)})}
     )
     assert "no known layout" in page.error[0].value
+    page.button(key="look-through").click()
+    fine(page.run())
     assert any("bn.weight" in error.value for error in page.error[1:])
 
 
@@ -190,8 +197,8 @@ def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
     ],
 )
 def test_more_than_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch, limits, message):
-    narrow = uploads.UploadLimits(**limits)
-    monkeypatch.setattr(uploads.UploadLimits, "of", classmethod(lambda cls, environment: narrow))
+    narrow = UploadLimits(**limits)
+    monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, environment: narrow))
     page = brought(opened(), **{"model.pt": ANNOTATED})
     assert message in page.warning[0].value
     assert page.selectbox(key="model").options == ["tiny"]
@@ -201,14 +208,14 @@ def test_what_all_sessions_hold_is_counted_and_struck_off():
     import gc
 
     gc.collect()
-    before = uploads.LEDGER.held
+    before = LEDGER.held
     page = brought(opened(), **{"model.pt": ANNOTATED})
-    assert uploads.LEDGER.held == before + len(ANNOTATED)
+    assert LEDGER.held == before + len(ANNOTATED)
     page.button(key="remove").click()
     fine(page.run())
     page = fine(page.run())
     gc.collect()
-    assert uploads.LEDGER.held == before
+    assert LEDGER.held == before
 
 
 def test_another_session_sees_nothing_of_an_upload():
@@ -256,8 +263,15 @@ def test_tensors_circuits_and_comparison():
     weights["generator.proj.bias"] = weights["generator.proj.bias"] + 1
     page = brought(page, **{"two.pt": saved(weights)})
     page = open_panel(page, "tensors")
-    table = page.dataframe[0].value
+    outline = page.dataframe[0].value
+    assert dict(zip(outline["tensor"], outline["shape"], strict=True)) == {
+        name: shape_text(tuple(tensor.shape)) for name, tensor in weights.items()
+    }
+    assert not page.get("plotly_chart")  # nothing is looked through before it is asked for
+    page.button(key="look-through").click()
+    table = fine(page.run()).dataframe[0].value
     assert set(table["tensor"]) == set(weights)
+    assert len(page.get("plotly_chart")) == 1
     row = table[table["tensor"] == "generator.proj.bias"].iloc[0]
     assert row["norm"] == pytest.approx(float(weights["generator.proj.bias"].norm()), rel=1e-5)
     page = open_panel(page, "circuits")
@@ -273,6 +287,51 @@ def test_tensors_circuits_and_comparison():
     moved = page.dataframe[0].value
     assert list(moved["tensor"]) == ["generator.proj.bias"]
     assert moved["largest change"].iloc[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed(monkeypatch: pytest.MonkeyPatch):
+    page = brought(opened(), **{"one.pt": ANNOTATED})
+    page = open_panel(page, "tensors")
+    asked: list[str] = []
+
+    def refuse(contents: Any, file_bytes: int, on_progress: Any) -> None:
+        asked.append(contents.source)
+        on_progress(0.5)
+        raise CheckpointError("one.pt is refused: reading it took more than 30 s of work. Remedy: none.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apart, "inspect", refuse)
+        assert not fine(page.run()).warning
+        assert not asked
+        page.button(key="look-through").click()
+        assert "took more than 30 s" in fine(page.run()).warning[0].value
+        assert asked == ["one.pt"]
+    assert fine(page.run()).button(key="look-through")
+    page.button(key="look-through").click()
+    page = fine(page.run())
+    assert len(page.get("plotly_chart")) == 1
+    page = open_panel(open_panel(page, "compare"), "tensors")
+    assert len(page.get("plotly_chart")) == 1  # remembered
+
+
+def test_a_file_that_fits_nothing_is_not_looked_through_unasked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(apart, "inspect")
+    page = brought(opened(), **{"odd.pt": saved({"x.y": torch.ones(3, 5)})})
+    assert list(page.dataframe[-1].value["tensor"]) == ["x.y"]
+
+
+def test_an_own_folder_is_looked_through_in_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    save_tiny(folder)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
+    page = opened()
+    page.selectbox(key="model").set_value("mine/tiny")
+    page = open_panel(fine(page.run()), "tensors")
+    monkeypatch.setattr(checkpoint_contents, "read", None)  # what shipped files are read with
+    page.button(key="look-through").click()
+    assert "source_embedding.weight" in set(fine(page.run()).dataframe[0].value["tensor"])
+    assert len(page.get("plotly_chart")) == 1
 
 
 def test_shipped_checkpoints_are_inspected_too():
@@ -306,10 +365,10 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
 
 
 def test_limits_come_from_the_environment():
-    limits = uploads.UploadLimits.of({"HEEDMAP_UPLOAD_MB": "7", "HEEDMAP_SERVER_MB": "9"})
+    limits = UploadLimits.of({"HEEDMAP_UPLOAD_MB": "7", "HEEDMAP_SERVER_MB": "9"})
     assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
     with pytest.raises(CheckpointError, match="no number of megabytes"):
-        uploads.UploadLimits.of({"HEEDMAP_SESSION_MB": "much"})
+        UploadLimits.of({"HEEDMAP_SESSION_MB": "much"})
 
 
 @pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
@@ -325,3 +384,15 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pyt
     user_folder.own_folder.cache_clear()
     monkeypatch.delenv(user_folder.VARIABLE)
     assert user_folder.own_folder() is None
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
+def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
+    page = opened()
+    assert not page.warning
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
+    page = AppTest.from_file(APP, default_timeout=120)
+    page.query_params["lang"] = lang
+    page.run()
+    page.switch_page("pages/checkpoints.py").run()
+    assert said in fine(page).warning[0].value

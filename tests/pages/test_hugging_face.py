@@ -2,12 +2,12 @@
 
 import base64
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextArea, TextInput
 
@@ -16,7 +16,7 @@ from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.checkpoint.huggingface import library as extra
 from transformer.runs.any_model import look
-from ui.store import cached, user_folder
+from ui.store import cache, cached, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
@@ -99,12 +99,27 @@ def test_every_panel_opens() -> None:
 
 
 def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    st.cache_resource.clear()
-    st.cache_data.clear()
+    cache.clear()
     extra.library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     page = opened("checkpoints", "mine/bert")
     assert "pip install -r requirements-hf.txt" in page.warning[0].value
     assert opened("translate", "tiny").selectbox(key="model").options == ["tiny"]
-    st.cache_data.clear()
+    cache.clear()
     extra.library.cache_clear()
+
+
+def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(folders / "gpt2", mine / "panics")
+    save_tiny(mine)
+    file = mine / "panics" / "tokenizer.json"
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": charsmap}))
+    monkeypatch.setattr(user_folder, "own_folder", lambda: mine)
+    page = opened("translate", "mine/tiny")
+    assert page.selectbox(key="model").options == ["tiny", "mine/tiny"]
+    page = opened("checkpoints", "mine/panics")
+    assert "panics's tokenizer is refused" in page.warning[0].value.lower()

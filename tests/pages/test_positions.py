@@ -225,3 +225,48 @@ def test_try_this_sets_the_controls(name: str):
 def test_a_hostile_address_is_ignored(address: dict[str, str]):
     fine(page(**address))
     fine(page(**{"screen": "rotation", **address}))
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("n_rows", ["2", "3", "4", "200"])
+@pytest.mark.parametrize("d_table", ["2", "3", "128"])
+@pytest.mark.usefixtures("shipped")
+def test_the_smallest_and_largest_tables_are_shown_on_every_screen(screen: str, n_rows: str, d_table: str):
+    at = page(screen=screen, n_rows=n_rows, d_table=d_table)
+    assert not at.exception
+    odd = screen == "rotation" and d_table == "3"
+    assert [warning.value for warning in at.warning if "choose an even number" not in warning.value] == []
+    assert bool(at.warning) == odd
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 4])
+def test_fewer_positions_than_steps_still_turn(n_rows: int):
+    at = fine(page(screen="rotation", steps="7", p="50", d_table="8"))
+    at.slider(key="n_rows").set_value(n_rows)
+    fine(at.run())
+    turn, turned, there = rotation_of(at)
+    assert at.slider(key="steps").value == min(3, n_rows - 1)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(8), atol=1e-6)
+    np.testing.assert_allclose(turned, there, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("screen", "controls"),
+    [
+        ("waves", {"dim": "0"}),
+        ("rotation", {"steps": "0", "p": "0"}),
+        ("rotation", {"steps": "1", "n_rows": "2", "d_table": "2"}),
+        ("end", {"ready": "1", "asked": "1"}),
+        ("end", {"ready": "1", "asked": "2"}),
+        ("end", {"ready": "64", "asked": "1"}),
+        ("order", {"draw": "0"}),
+        ("order", {"draw": "0", "made": "shipped", "source": "A"}),
+        ("share", {"source": "A"}),
+        ("share", {"of": "toy"}),
+        ("later", {"how": "alibi", "slope": "0"}),
+        ("later", {"how": "alibi", "slope": "2.0"}),
+    ],
+)
+@pytest.mark.usefixtures("shipped")
+def test_every_control_at_its_smallest(screen: str, controls: dict[str, str]):
+    fine(page(screen=screen, **controls))

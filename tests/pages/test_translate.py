@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-import streamlit
 from streamlit.testing.v1 import AppTest
 
 from transformer import DecodingOptions
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
-from ui.store import cached
+from ui.store import cache, cached
 
 APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
@@ -56,7 +55,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return encode(self, source)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Seq2Seq, "encode", counted)
-    streamlit.cache_resource.clear()
+    cache.clear()
     return seen
 
 

@@ -83,3 +83,13 @@ def test_a_vocabulary_that_the_text_cannot_fill_is_refused(size: int, reason: st
 
 def test_short_rows_are_filled_up_at_the_end() -> None:
     assert pad([[5], [6, 7, 8], []], pad_id=9).tolist() == [[5, 9, 9], [6, 7, 8], [9, 9, 9]]
+
+
+def test_a_piece_that_is_no_text_is_refused_when_it_is_read():
+    """The piece's bytes are changed within the file, whose format is that of a table with lengths."""
+    sound = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
+    piece = max(sound.labels(range(4, 40)), key=len)
+    damaged = sound.model.replace(piece.encode(), b"\xff" * len(piece.encode()), 1)
+    assert damaged != sound.model
+    with pytest.raises(CheckpointError, match=r"its piece \d+ is no UTF-8 text"):
+        TextTokenizer(damaged)

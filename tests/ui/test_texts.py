@@ -11,7 +11,9 @@ import torch
 
 from tests.toy import tokenizer
 from transformer import Checkpoint, translate, watch
-from transformer.errors import HeedmapError
+from transformer.checkpoint.worker import pool
+from transformer.checkpoint.worker.pool import Budget
+from transformer.errors import CheckpointError, HeedmapError
 from transformer.lessons.attention import attention_board
 from transformer.lessons.leaks import leak_test
 from transformer.lessons.masks import Batch
@@ -61,6 +63,12 @@ def test_every_key_that_the_code_asks_for_is_there(key: str):
 
 
 TINY = Checkpoint(name="tiny", model=watch(toy_transformer(4, 2, seed=1)))
+
+
+def refused(error: CheckpointError) -> None:
+    raise error
+
+
 BATCH = [Sentence.of((5, 3), ("a", "</s>"))]
 RAISED = {
     "source empty": lambda: source_sentence(replace(TINY, tokenizer=words()), "  "),
@@ -83,6 +91,11 @@ RAISED = {
     "tokens read": lambda: translate(replace(TINY, tokenizer=words()), "dog " * 99),
     "forced empty": lambda: translate(replace(TINY, tokenizer=words()), "dog", forced=" "),
     "broken character": lambda: words().encode("a\ud800"),
+    "worker time": lambda: refused(pool._too_long("a.pt", Budget(2**29, 30))),
+    "worker memory": lambda: refused(pool._too_much("a.pt", Budget(2**29, 30))),
+    "worker ended": lambda: refused(pool._ended("a.pt", 9, Budget(2**29, 30))),
+    "worker failed": lambda: refused(pool._told("a.pt", {"kind": "failed", "sentence": "KeyError: 7"}, Budget(1, 1))),
+    "worker not understood": lambda: refused(pool._not_understood("a.pt", "12 parts")),
     "windows": lambda: leak_test(Checkpoint(name="k", model=watch(KmerClassifier(KmerConfig(vocab=5, n_classes=2))))),
 }
 

@@ -173,8 +173,8 @@ class StrongestHead(NamedTuple):
 def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead:
     """The head to look at first: of all layers of a kind, the one with the highest `confidence` on real tokens.
 
-    `kind` is a site name without its layer: `encoder.self`, `decoder.self` or `decoder.cross`. Of equals, or where no
-    query has a choice, the first.
+    `kind` is a site name without its layer: `encoder.self`, `decoder.self`, `decoder.cross` or `pooling`. Of equals, or
+    where no query has a choice, the first.
 
     Raises:
         RecordError: the record has no site of this kind.
@@ -267,5 +267,6 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _kind(site: str) -> str:
-    first, *_, last = site.split(".")
-    return f"{first}.{last}"
+    """A site without its layer: `encoder.0.self` is an `encoder.self`; one without layers (`pooling`) is its own."""
+    first, _, rest = site.partition(".")
+    return f"{first}.{rest.rpartition('.')[2]}" if rest else site

@@ -15,7 +15,7 @@ from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.folder import is_hugging_face
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
-from transformer.checkpoint.ours.folder import fill, in_precision_of, is_folder, load_folder
+from transformer.checkpoint.ours.folder import TOKENIZER, fill, in_precision_of, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -40,8 +40,28 @@ def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: An
     if is_folder(path) or is_hugging_face(path):
         if answers:
             raise CheckpointError(f"{path.name} says all that there is to know: leave out {', '.join(answers)}")
-        return load_hugging_face(path, limits) if is_hugging_face(path) else load_folder(checked_folder(path, limits))
+        if is_hugging_face(path):
+            return load_hugging_face(path, limits)
+        return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
     return build(_recognised(path, limits, answers), name=path.name if path.is_dir() else path.stem)
+
+
+def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
+    """The checkpoint, whose vocabulary has a token for every row of its embeddings.
+
+    Raises:
+        CheckpointError: it has fewer or more.
+    """
+    if found.tokenizer is None or found.task is not None:
+        return found
+    sizes = [getattr(found.model.config, name, None) for name in ("source_vocab", "target_vocab", "vocab")]
+    other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
+    if other is not None:
+        raise CheckpointError(
+            f"{found.name}/{TOKENIZER} has {len(found.tokenizer):,} tokens, the checkpoint's embedding has {other:,} "
+            "rows: bring the vocabulary that the checkpoint was trained with"
+        )
+    return found
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:

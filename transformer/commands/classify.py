@@ -9,6 +9,7 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
+from transformer.commands.paths import checkpoint_path
 from transformer.errors import InputError
 from transformer.runs.classify import classifier, verdicts
 from transformer.sequences.fasta import read_fasta
@@ -27,7 +28,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="folder of a sequence classifier")
+    parser.add_argument(
+        "checkpoint", type=checkpoint_path, metavar="CHECKPOINT", help="folder of a sequence classifier"
+    )
     parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
     parser.set_defaults(run=run)
 

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from transformer.checkpoint.ours.convert import convert
 from transformer.commands import answers
+from transformer.commands.paths import checkpoint_path
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -15,8 +15,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="write a checkpoint of any known layout as safetensors with a config",
         description="Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
     )
-    parser.add_argument("checkpoint", type=Path, metavar="FILE", help="a file of weights, or a folder that holds them")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write; it must not hold anything yet")
+    parser.add_argument(
+        "checkpoint", type=checkpoint_path, metavar="FILE", help="a file of weights, or a folder that holds them"
+    )
+    parser.add_argument(
+        "out", type=checkpoint_path, metavar="OUT", help="the folder to write; it must not hold anything yet"
+    )
     parser.add_argument("--half", action="store_true", help="store float16 (half the size, fewer digits)")
     answers.add_argument(parser)
     parser.set_defaults(run=run)

@@ -2,11 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
 from transformer.checkpoint import load
+from transformer.commands.paths import checkpoint_path
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
 from transformer.runs.corpus import TranslatedLine, translate_lines, translator
@@ -15,7 +15,9 @@ from transformer.runs.corpus import TranslatedLine, translate_lines, translator
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The checkpoint and the decoding options."""
     usual = DecodingOptions()
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="folder or file of a model that translates")
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", type=checkpoint_path, help="folder or file of a model that translates"
+    )
     parser.add_argument(
         "--beam", type=int, default=usual.beam, help="hypotheses kept; 1 is greedy (default: %(default)s)"
     )

@@ -10,6 +10,7 @@ from transformer.checkpoint.inspect.compare import compare
 from transformer.checkpoint.inspect.tensors import inspect
 from transformer.checkpoint.ours.folder import is_folder
 from transformer.commands import answers
+from transformer.commands.paths import checkpoint_path
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -19,8 +20,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="look into a checkpoint without running it",
         description="Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
     )
-    parser.add_argument("checkpoint", type=Path, metavar="FILE", help="a file of weights, or a folder that holds them")
-    parser.add_argument("--against", type=Path, metavar="OTHER", help="list what moved from FILE to OTHER instead")
+    parser.add_argument(
+        "checkpoint", type=checkpoint_path, metavar="FILE", help="a file of weights, or a folder that holds them"
+    )
+    parser.add_argument(
+        "--against", type=checkpoint_path, metavar="OTHER", help="list what moved from FILE to OTHER instead"
+    )
     answers.add_argument(parser)
     parser.set_defaults(run=run)
 

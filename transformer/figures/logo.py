@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.errors import RecordError
+from transformer.figures.labels import safe
 from transformer.figures.theme import template, theme
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
@@ -61,7 +62,7 @@ def logo(
     )
     figure.update_layout(
         template=template(dark),
-        title=dict(text=title, font=dict(size=14)),
+        title=dict(text=safe(title), font=dict(size=14)),
         height=260,
         margin=dict(l=56, r=12, t=44 if title else 16, b=48),
         xaxis=dict(

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.errors import RecordError
+from transformer.figures.labels import safe
 from transformer.figures.theme import Theme, legend, template, theme
 
 NAMED_LETTERS = 120
@@ -90,7 +91,7 @@ def sequence_tracks(tracks: Tracks, *, words: TrackWords = TrackWords(), dark: b
         )  # fmt: skip
         side, edge = _beside(tracks.spans, i)
         figure.add_annotation(
-            text=span.name, xref="x", yref="paper", x=edge, xanchor=side, y=1, yanchor="bottom",
+            text=safe(span.name), xref="x", yref="paper", x=edge, xanchor=side, y=1, yanchor="bottom",
             showarrow=False, font=dict(color=colours.chosen),
         )  # fmt: skip
     return figure
@@ -191,8 +192,8 @@ def _layout(tracks: Tracks, rows: Sequence[str], words: TrackWords, dark: bool) 
     gap, total = 46, sum(_ROW[row] for row in rows) + 46 * (len(rows) - 1)
     titles = {
         "attention": words.attention,
-        "mutations": words.mutations.format(name=tracks.label),
-        "gradients": words.gradients.format(name=tracks.label),
+        "mutations": words.mutations.format(name=safe(tracks.label)),
+        "gradients": words.gradients.format(name=safe(tracks.label)),
     }
     layout: dict[str, Any] = dict(
         template=template(dark),

@@ -1,11 +1,20 @@
 """What a sequence classifier decides: the letters that it reads, its classes, and how sure it may say it is."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from transformer.errors import ConfigError
 from transformer.sequences.alphabet import Alphabet
+
+MOST_LETTERS = 10_000_000
+"""The longest training sequence that a task may name, and the last place of a landmark."""
+
+HOTTEST = 1_000
+"""Temperatures lie below."""
+
+MOST_ENTRIES, LONGEST_TEXT = 1_000, 1_000
+"""Entries of a list or a table in a task, and characters of a text in it."""
 
 
 @dataclass(frozen=True)
@@ -36,27 +45,112 @@ class SequenceTask:
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
             raise ConfigError(f"classes={self.classes}: name two or more, each once")
-        if not 0 < self.temperature < 1e3:
+        if not 0 < self.temperature < HOTTEST:
             raise ConfigError(f"temperature={self.temperature}: choose a number above 0 (1 leaves logits as they are)")
 
     @classmethod
-    def of(cls, described: Mapping[str, Any]) -> "SequenceTask":
-        """The task as config.json describes it.
+    def of(cls, described: Any) -> "SequenceTask":
+        """The task as config.json describes it, which may be anything that JSON can say.
 
         Raises:
-            ConfigError: a field is missing or wrong.
+            ConfigError: a field is missing or wrong; the message names it.
         """
-        try:
-            rest = dict(described)
-            alphabet = Alphabet.of(rest.pop("alphabet"))
-            classes: Sequence[str] = rest.pop("classes")
-            landmarks = tuple(Landmark(**landmark) for landmark in rest.pop("landmarks", ()))
-            return cls(alphabet, tuple(classes), landmarks=landmarks, **rest)
-        except (KeyError, TypeError) as error:
-            raise ConfigError(
-                f"the task is not complete ({error}): it needs `alphabet`, `classes` and `length`"
-            ) from error
+        rest = _table(described, "task")
+        _known(rest, "task", {one.name for one in fields(cls)}, {"alphabet", "classes", "length"})
+        temperature = rest.get("temperature", 1.0)
+        if type(temperature) not in {int, float} or not 0 < temperature < HOTTEST:
+            raise _wrong("task.temperature", temperature, f"a number above 0 and below {HOTTEST}")
+        return cls(
+            alphabet=_alphabet(rest["alphabet"]),
+            classes=tuple(_text(name, "task.classes") for name in _list(rest["classes"], "task.classes")),
+            length=_whole(rest["length"], "task.length", least=1),
+            temperature=float(temperature),
+            meanings=_texts(rest.get("meanings", {}), "task.meanings"),
+            landmarks=tuple(_landmark(one) for one in _list(rest.get("landmarks", []), "task.landmarks")),
+        )
 
     def described(self) -> dict[str, Any]:
         """What config.json holds; `of` reads it."""
         return asdict(self)
+
+
+def _alphabet(described: Any) -> Alphabet:
+    """An alphabet by name, or spelt out: one character a code, and every code means letters."""
+    where = "task.alphabet"
+    if isinstance(described, str):
+        return Alphabet.of(described[:LONGEST_TEXT])
+    rest = _table(described, where)
+    names = {one.name for one in fields(Alphabet)}
+    _known(rest, where, names, names)
+    texts = {key: _text(rest[key], f"{where}.{key}") for key in ("name", "letters", "unknown")}
+    tables = {key: _texts(rest[key], f"{where}.{key}") for key in ("ambiguous", "aliases", "complement")}
+    for key, table in tables.items():
+        for code, meant in table.items():
+            if len(code) != 1 or not meant or (key != "ambiguous" and len(meant) != 1):
+                raise _wrong(f"{where}.{key}", {code: meant}, "one character for each code, and what it stands for")
+    readable = set(texts["letters"]) | tables["ambiguous"].keys()
+    for key in ("aliases", "complement"):
+        if not readable.issuperset(tables[key].values()):
+            raise _wrong(f"{where}.{key}", tables[key], "letters or codes of the alphabet")
+    return Alphabet(
+        texts["name"], texts["letters"], texts["unknown"],
+        tables["ambiguous"], tables["aliases"], tables["complement"],
+    )  # fmt: skip
+
+
+def _landmark(described: Any) -> Landmark:
+    where = "task.landmarks"
+    rest = _table(described, where)
+    names = {one.name for one in fields(Landmark)}
+    _known(rest, where, names, names)
+    texts = {key: _text(rest[key], f"{where}.{key}") for key in ("label", "letters", "name")}
+    return Landmark(start=_whole(rest["start"], f"{where}.start", least=0), **texts)
+
+
+def _wrong(where: str, value: Any, needed: str) -> ConfigError:
+    """The error that a field is of the wrong kind; a long value is cut."""
+    return ConfigError(f"{where}={_shown(value)} is wrong: it needs {needed}")
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: numbers and texts are cut, of anything nested only the kind is said."""
+    if isinstance(value, list | dict):
+        return f"a {'list' if isinstance(value, list) else 'table'} of {len(value)}"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
+        return "a number of over 30 digits"
+    return f"{value!r:.80}"
+
+
+def _known(found: Mapping[str, Any], where: str, names: set[str], needed: set[str]) -> None:
+    if unknown := sorted(found.keys() - names):
+        raise ConfigError(f"{where} holds {unknown[0]!r:.80}: it takes {', '.join(sorted(names))}")
+    if missing := sorted(needed - found.keys()):
+        raise ConfigError(f"{where} is not complete: it needs `{'`, `'.join(missing)}`")
+
+
+def _table(found: Any, where: str) -> dict[str, Any]:
+    if not isinstance(found, Mapping) or len(found) > MOST_ENTRIES:
+        raise _wrong(where, found, f"a table of names, at most {MOST_ENTRIES}")
+    return dict(found)
+
+
+def _list(found: Any, where: str) -> list[Any]:
+    if not isinstance(found, list | tuple) or len(found) > MOST_ENTRIES:
+        raise _wrong(where, found, f"a list of at most {MOST_ENTRIES}")
+    return list(found)
+
+
+def _text(found: Any, where: str) -> str:
+    if not isinstance(found, str) or not 0 < len(found) <= LONGEST_TEXT:
+        raise _wrong(where, found, f"a text of 1 to {LONGEST_TEXT} characters")
+    return found
+
+
+def _texts(found: Any, where: str) -> dict[str, str]:
+    return {key: _text(value, f"{where}.{key:.80}") for key, value in _table(found, where).items()}
+
+
+def _whole(found: Any, where: str, least: int) -> int:
+    if type(found) is not int or not least <= found <= MOST_LETTERS:
+        raise _wrong(where, found, f"a whole number from {least} to {MOST_LETTERS}")
+    return found

@@ -24,7 +24,7 @@ class TextTokenizer:
         """`model` is the content of a `.model` file.
 
         Raises:
-            CheckpointError: the bytes are no SentencePiece model.
+            CheckpointError: the bytes are no SentencePiece model, or a piece of it is no text.
         """
         self.model = model
         try:
@@ -33,6 +33,17 @@ class TextTokenizer:
             raise CheckpointError(
                 f"the tokenizer is not a SentencePiece model ({error}): supply a .model file"
             ) from error
+        self._check_pieces()
+
+    def _check_pieces(self) -> None:
+        """Refuse a piece that is no text now, since every label and every decoded text may need it."""
+        for i in range(len(self)):
+            try:
+                self._pieces.id_to_piece(i)
+            except UnicodeDecodeError as error:
+                raise CheckpointError(
+                    f"the tokenizer is damaged: its piece {i} is no UTF-8 text: supply the .model file again"
+                ) from error
 
     @classmethod
     def read(cls, path: Path) -> "TextTokenizer":

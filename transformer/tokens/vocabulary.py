@@ -3,7 +3,8 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from transformer.errors import CheckpointError, InputError
@@ -27,6 +28,10 @@ class Marks:
     bos_id: int = 1
     eos_id: int = 2
     unknown_id: int = -1
+
+
+NO_MARKS = Marks(-1, -1, -1)
+"""For a first look at a vocabulary, whose marks are not known yet."""
 
 
 class _Marked(ABC):
@@ -89,6 +94,17 @@ class VocabularyTokenizer(_Marked):
         if len(self._ids) < len(self.tokens):
             double = next(token for i, token in enumerate(self.tokens) if self._ids[token] != i)
             raise CheckpointError(f"the vocabulary holds {double!r:.80} twice: each token may stand once")
+
+    def with_marks(self, marks: Marks) -> "VocabularyTokenizer":
+        """The same list, which is shared, with `marks` where it names none itself.
+
+        Raises:
+            CheckpointError: a mark is no id.
+        """
+        named = {field.name: getattr(self.marks, field.name) for field in fields(self.marks)}
+        made = copy(self)
+        _Marked.__init__(made, len(self), replace(marks, **{name: i for name, i in named.items() if i >= 0}))
+        return made
 
     def encode(self, text: str) -> list[int]:
         """Ids of the words of `text`, without marks.

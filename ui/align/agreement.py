@@ -11,7 +11,7 @@ from transformer.figures.export import csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
 from ui.align.choices import Aligned, Pair
-from ui.texts import t
+from ui.texts import plain, t
 
 
 def agreement_panel(shown: Pair, aligned: Aligned) -> None:
@@ -25,8 +25,8 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
             comparison.agreement,
             comparison.mean,
             _notes(comparison, shown),
-            quantity=t("align.agreement"),
-            mean_name=t("align.mean"),
+            quantity=plain("align.agreement"),
+            mean_name=plain("align.mean"),
             dark=dark,
         ),
         key="agreement",
@@ -100,7 +100,7 @@ def _notes(comparison: Comparison, shown: Pair) -> list[str]:
     """What is said of each word: where the two differ most."""
     keys = comparison.first.keys.labels
     return [
-        t(
+        plain(
             "align.apart", first=shown.first.label, more=keys[more], second=shown.second.label, less=keys[less],
             above=row[more], below=-row[less],
         )

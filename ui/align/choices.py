@@ -15,8 +15,8 @@ from transformer.tokens.text import TextTokenizer
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.store import cached
-from ui.store.user_checkpoints import kept
-from ui.texts import t
+from ui.store.cache import kept
+from ui.texts import plain, t
 
 AUTO = "auto"
 """The head that is chosen by what it does: the surest one, or the one that agrees best with the other model."""
@@ -104,7 +104,7 @@ def label(name: str) -> str:
     """What a model is called on the page."""
     base, _, moment = name.partition(cached.MOMENT)
     found = [snapshot for snapshot in cached.snapshots(base) if snapshot.name == moment]
-    return t("align.snapshot", name=base, update=found[0].update, bleu=found[0].bleu) if found else name
+    return plain("align.snapshot", name=base, update=found[0].update, bleu=found[0].bleu) if found else name
 
 
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
@@ -123,12 +123,12 @@ def model_choice(names: Sequence[str]) -> tuple[str, str]:
 
 def screen() -> str:
     """Which of the page's screens is open."""
-    return choice(t("align.screen"), SCREENS, key="screen", bare=True, text=lambda name: t(f"align.screen_{name}"))
+    return choice(t("align.screen"), SCREENS, key="screen", bare=True, text=lambda name: plain(f"align.screen_{name}"))
 
 
 def words_choice() -> Words:
     """Whose words the rows of both maps are."""
-    found = choice(t("align.words"), WORDS, key="target", text=lambda words: t(f"align.words_{words}"))
+    found = choice(t("align.words"), WORDS, key="target", text=lambda words: plain(f"align.words_{words}"))
     return cast(Words, found)
 
 
@@ -169,12 +169,12 @@ def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | N
     """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
     heads, reasons = list(chosen), ["", ""]
     if heads[0] is None and heads[1] is None:
-        heads[0], reasons[0] = strongest(records[0]), t("align.why_strongest")
+        heads[0], reasons[0] = strongest(records[0]), plain("align.why_strongest")
     for mine, other in ((0, 1), (1, 0)):
         standard = heads[other]
         if heads[mine] is None and standard is not None:
             heads[mine], mean = best_agreeing(records[mine], alignment(records[other], standard))
-            reasons[mine] = t("align.why_best", model=shown.sides[other].label, mean=mean)
+            reasons[mine] = plain("align.why_best", model=shown.sides[other].label, mean=mean)
     first, second = cast(Head, heads[0]), cast(Head, heads[1])
     comparison = compared(alignment(records[0], first), alignment(records[1], second))
     return Aligned((first, second), (reasons[0], reasons[1]), comparison)
@@ -183,12 +183,12 @@ def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | N
 def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words) -> tuple[str, str]:
     """The target that both models read, and whose it is."""
     if forced is not None:
-        return forced, t("align.origin_typed")
+        return forced, plain("align.origin_typed")
     order = (1, 0) if words == "second" else (0, 1)
     for place in order:
         if own[place].text.strip():
-            return own[place].text, t("align.origin_model", model=label(names[place]))
-    raise InputError(t("align.nothing_written"))
+            return own[place].text, plain("align.origin_model", model=label(names[place]))
+    raise InputError(plain("align.nothing_written"))
 
 
 def _base(name: str) -> str:
@@ -210,8 +210,8 @@ def head_of(code: str) -> Head:
 def head_text(head: Head) -> str:
     """A layer and head in words."""
     if head.head == "mean":
-        return t("align.head_mean", layer=head.layer)
-    return t("align.head_one", layer=head.layer, head=head.head)
+        return plain("align.head_mean", layer=head.layer)
+    return plain("align.head_one", layer=head.layer, head=head.head)
 
 
 def greedy(request: controls.Request) -> DecodingOptions:
@@ -221,4 +221,4 @@ def greedy(request: controls.Request) -> DecodingOptions:
 
 def option_text(code: str) -> str:
     """What a code of `head_options` is called."""
-    return t("align.head_auto") if code == AUTO else head_text(head_of(code))
+    return plain("align.head_auto") if code == AUTO else head_text(head_of(code))

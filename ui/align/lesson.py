@@ -10,8 +10,8 @@ from ui.align.choices import Pair, greedy
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.store import cached
-from ui.store.user_checkpoints import kept
-from ui.texts import t
+from ui.store.cache import kept
+from ui.texts import plain, t
 
 
 def lesson_panel(shown: Pair, request: controls.Request) -> None:
@@ -32,11 +32,11 @@ def lesson_panel(shown: Pair, request: controls.Request) -> None:
 def _reference(shown: Pair, request: controls.Request) -> tuple[str, str]:
     """What a person would have written: typed, known for an example, or else the model's own words stand in."""
     if request.forced is not None:
-        return request.forced, t("align.origin_typed")
+        return request.forced, plain("align.origin_typed")
     known = REFERENCES.get(request.text.strip())
     if known is not None and shown.first.own.text:
-        return known, t("align.origin_known")
-    return shown.target, t("align.origin_instead", whose=shown.origin)
+        return known, plain("align.origin_known")
+    return shown.target, plain("align.origin_instead", whose=shown.origin)
 
 
 def _companion(checkpoint: Checkpoint, text: str) -> tuple[str, str]:
@@ -64,7 +64,7 @@ def _cut(batch: TrainingBatch) -> None:
         t("align.loss_column"): [f"{value:.2f}" for value in batch.losses[0][:n]],
     }
     source = [text for text in batch.source[0] if text != batch.pad]
-    st.text(f"{t('align.encoder_reads')}: {' '.join(source)}")
+    st.text(f"{plain('align.encoder_reads')}: {' '.join(source)}")
     st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_places(n)), key="cut")
     st.caption(t("align.look_cut"))
 
@@ -121,7 +121,7 @@ def _forced_and_free(name: str, request: controls.Request, target: str) -> None:
     st.dataframe(table, key="forced", column_config={names[1]: logarithm, names[5]: logarithm})
     st.caption(
         t(
-            "align.sums", forced=forced.log_prob, free=free.log_prob, text=free.text or t("align.empty"),
+            "align.sums", forced=forced.log_prob, free=free.log_prob, text=free.text or plain("align.empty"),
             parts=_parting(forced.target_ids, free.target_ids),
         )
     )  # fmt: skip
@@ -131,9 +131,11 @@ def _parting(forced: tuple[int, ...], free: tuple[int, ...]) -> str:
     """Where the two part, in words."""
     for place, (one, other) in enumerate(zip(forced, free, strict=False), 1):
         if one != other:
-            return t("align.parting", place=place)
+            return plain("align.parting", place=place)
     return (
-        t("align.no_parting") if len(forced) == len(free) else t("align.parting", place=1 + min(len(forced), len(free)))
+        plain("align.no_parting")
+        if len(forced) == len(free)
+        else plain("align.parting", place=1 + min(len(forced), len(free)))
     )
 
 

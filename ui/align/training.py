@@ -14,7 +14,7 @@ from ui.components.alignments.component import Moment, Panel, alignments
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.store import cached
-from ui.texts import t
+from ui.texts import plain, t
 
 MOMENT = "moment"
 """The query parameter of the moment that is shown, from 0."""
@@ -47,7 +47,7 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         final = stages[-1].read.record
         code = choice(
             t("align.head_emerging"), head_options(final), key="emerging", form="list", width=330,
-            text=lambda code: t("align.head_page") if code == AUTO else option_text(code),
+            text=lambda code: plain("align.head_page") if code == AUTO else option_text(code),
         )  # fmt: skip
     head = head_of(code) if code != AUTO else _usual(shown, aligned, name) or strongest(final)
     st.caption(t("align.look_training", head=head_text(head), target=stages[-1].free.text))
@@ -88,7 +88,7 @@ def _stages(name: str, request: controls.Request) -> list[Stage]:
     final = cached.translation(name, request.text, greedy(request), None)
     target = request.forced or final.text
     if not target.strip():
-        raise InputError(t("align.model_wrote_nothing", model=name))
+        raise InputError(plain("align.model_wrote_nothing", model=name))
     options = greedy(request)
     at = [f"{name}{cached.MOMENT}{moment.name}" for moment in moments]
     done: set[object] = st.session_state.setdefault(DONE, set())
@@ -100,16 +100,16 @@ def _stages(name: str, request: controls.Request) -> list[Stage]:
             bar.progress(number / len(moments), t("align.running_moment", update=moment.update))
         free = cached.translation(one, request.text, options, None)
         read = cached.translation(one, request.text, options, target)
-        title = t("align.moment", update=moment.update, epoch=moment.epoch, bleu=moment.bleu, loss=moment.loss)
+        title = plain("align.moment", update=moment.update, epoch=moment.epoch, bleu=moment.bleu, loss=moment.loss)
         found.append(Stage(title, free, read))
     done.add(asked)
     if bar is not None:
         bar.empty()
-    return [*found, Stage(t("align.moment_final"), final, cached.translation(name, request.text, options, target))]
+    return [*found, Stage(plain("align.moment_final"), final, cached.translation(name, request.text, options, target))]
 
 
 def _moment(stage: Stage, head: Head, picture: Picture) -> Moment:
-    written = t("align.wrote", text=stage.free.text or t("align.empty"))
+    written = plain("align.wrote", text=stage.free.text or plain("align.empty"))
     panel = Panel(head_text(head), picture.queries.labels, picture.values, picture.visible, written)
     return Moment(stage.name, (panel,))
 

@@ -8,7 +8,8 @@ from ui.align.choices import MARK, Aligned, Pair, Words, head_text, own_alignmen
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.components.alignments.component import Words as Spoken
 from ui.shared.token_strip import token_strip
-from ui.texts import t
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
 
 FOLDED = 32
 """From more tokens on, a translation is folded up."""
@@ -20,9 +21,9 @@ BEGINNING = 200
 def translations(shown: Pair) -> None:
     """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
-        text, steps = side.own.text or t("align.empty"), side.own.steps
+        text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
-            st.markdown(f"**{side.label}**")
+            st.markdown(f"**{as_text(side.label)}**")
             if len(steps) <= FOLDED:
                 st.text(text)
                 token_strip(steps)
@@ -70,12 +71,12 @@ def mark(word: Marked | None) -> None:
 def spoken() -> Spoken:
     """The component in the reader's language."""
     names = ("hint", "looks_at", "weight", "nowhere", "save", "play", "pause", "moments")
-    return Spoken(**{name: t(f"align.view_{name}") for name in names})
+    return Spoken(**{name: plain(f"align.view_{name}") for name in names})
 
 
 def _panel(shown: Pair, aligned: Aligned, place: int, picture: Picture) -> Panel:
     side, head, reason = shown.sides[place], aligned.heads[place], aligned.reasons[place]
-    what = head_text(head) if len(side.read.record.sites) > 1 else t("align.only_attention")
+    what = head_text(head) if len(side.read.record.sites) > 1 else plain("align.only_attention")
     return Panel(
         title=side.label,
         rows=picture.queries.labels,

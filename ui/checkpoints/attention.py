@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import streamlit as st
+import torch
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
@@ -14,6 +15,8 @@ from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
 from transformer.models.protocols import Decodable
 from transformer.runs.any_model import Look
+from transformer.runs.classify import calibrated
+from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.shared import controls, record_views
 from ui.store import cached
@@ -82,9 +85,18 @@ def _result(shown: Look, checkpoint: Checkpoint) -> None:
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
-            odds = np.exp(values - values.max())
-            st.markdown(f"**{t('checkpoints.classes')}**")
-            columns = [str(i) for i in range(len(values))]
-            st.dataframe(pd.DataFrame([odds / odds.sum()], columns=columns), hide_index=True, key="classes")
+            _class_probabilities(values, checkpoint.task)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _class_probabilities(logits: np.ndarray, task: SequenceTask | None) -> None:
+    """Calibrated, under the classes' names, where the checkpoint says what it decides: as everywhere else."""
+    if task is None or len(task.classes) != len(logits):
+        label, columns = t("checkpoints.classes"), [str(i) for i in range(len(logits))]
+        odds = torch.from_numpy(logits).double().softmax(-1)
+    else:
+        label, columns = t("checkpoints.classes_calibrated", temperature=task.temperature), list(task.classes)
+        odds = calibrated(torch.from_numpy(logits)[None], task)[0]
+    st.markdown(f"**{label}**")
+    st.dataframe(pd.DataFrame([odds.numpy()], columns=columns), hide_index=True, key="classes")

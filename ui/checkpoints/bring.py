@@ -12,8 +12,10 @@ from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import HeedmapError
 from ui.shared import address, controls
-from ui.store import cached, uploads, user_checkpoints, user_folder
-from ui.texts import t
+from ui.store import arrivals, cached, uploads, user_checkpoints, user_folder
+from ui.store.ledger import UploadLimits
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
 
 ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
 
@@ -25,7 +27,8 @@ def bring_panel() -> None:
         CheckpointError: the limits that the environment gives are no numbers.
     """
     round_ = st.session_state.setdefault(ROUND, 0)
-    limits = uploads.UploadLimits.of(os.environ)
+    limits = UploadLimits.of(os.environ)
+    arrivals.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
     files = st.file_uploader(
         t("checkpoints.bring"),
         type=list(uploads.ENDINGS),
@@ -43,6 +46,9 @@ def bring_panel() -> None:
     problem = st.session_state.pop(PROBLEM, None)
     if problem:
         st.warning(controls.sentence(problem), icon=":material/block:")
+    now = uploads.may_arrive(limits)
+    if now < limits.file_bytes:
+        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     for sentence in user_folder.own_paths()[1]:
         st.warning(controls.sentence(sentence), icon=":material/block:")
 
@@ -77,7 +83,7 @@ def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     if report.fits:
-        st.success(f"**{report.title}** · {report.format} · {sure}", icon=":material/check_circle:")
+        st.success(f"**{as_text(report.title)}** · {as_text(report.format)} · {sure}", icon=":material/check_circle:")
     elif report.layout:
         st.error(f"{t('checkpoints.nearest', title=report.title)} · {sure}", icon=":material/rule:")
     else:
@@ -88,6 +94,8 @@ def report_panel(report: Report) -> None:
         _names(t("checkpoints.missing"), [(n, shape_text(s), "") for n, s in report.missing.items()])
         _names(t("checkpoints.wrong"), [(n, shape_text(a), shape_text(b)) for n, (a, b) in report.wrong_shape.items()])
         _names(t("checkpoints.unexpected"), [(n, "", shape_text(s)) for n, s in report.unexpected.items()])
+        for doubt in dict.fromkeys(report.doubts.values()):
+            st.text(f"· {doubt}")
         if report.ignored:
             st.markdown(f"**{t('checkpoints.ignored')}**")
             columns = [t("checkpoints.tensor"), t("checkpoints.reason")]
@@ -120,7 +128,6 @@ def _take(files: Sequence[uploads.File]) -> None:
 
 def _remove(name: str) -> None:
     uploads.forget(name)
-    user_checkpoints.forget_results()
     if CHOSEN in st.session_state:
         del st.session_state[CHOSEN]
 
@@ -128,7 +135,7 @@ def _remove(name: str) -> None:
 def screen(panels: list[str]) -> str:
     """Which panel is open."""
     return address.choice(
-        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: t(f"checkpoints.screen_{panel}")
+        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
     )
 
 

@@ -1,9 +1,10 @@
-"""What lies in a checkpoint's files, worked out once: for all sessions, or for the one that uploaded it."""
+"""What lies in a checkpoint's files, worked out once: for all sessions, or for the one that uploaded it.
+
+Files that did not ship with the app are read and looked through in worker processes, and the latter only when asked.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
-
-import streamlit as st
 
 from transformer.checkpoint.inspect.circuits import HeadCircuits
 from transformer.checkpoint.inspect.compare import Comparison, compare_contents
@@ -12,18 +13,33 @@ from transformer.checkpoint.load import read
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.worker import apart
 from ui.store import cached, user_checkpoints
+from ui.store.cache import in_session, kept
 from ui.store.uploads import is_upload, upload
-from ui.store.user_checkpoints import kept
 
 
-def inspection(name: str) -> Inspection:
-    """Every tensor in numbers.
+def inspection(name: str) -> Inspection | None:
+    """Every tensor in numbers; None for a stranger's file that was not looked through in this session.
 
     Raises:
         CheckpointError: the weights cannot be read.
     """
-    return _inspection(name, cached.revision(name))
+    if not user_checkpoints.holds(name):
+        return _inspection(name, cached.revision(name))
+    try:
+        return in_session("inspection", _key(name), _not_yet)
+    except _NotYetError:
+        return None
+
+
+def look_through(name: str, on_progress: Callable[[float], None]) -> None:
+    """Look through a stranger's file in a worker process; `on_progress` hears how far it is, and may raise to stop it.
+
+    Raises:
+        CheckpointError: it cannot be read, or takes too much memory or time.
+    """
+    in_session("inspection", _key(name), lambda: apart.inspect(contents(name), _file_bytes(name), on_progress))
 
 
 def comparison(first: str, second: str) -> Comparison:
@@ -32,17 +48,12 @@ def comparison(first: str, second: str) -> Comparison:
     Raises:
         CheckpointError: one of them cannot be read.
     """
-    if is_upload(second) and not is_upload(first):  # what an upload takes part in stays in its session
-        key = (first, second, cached.revision(first), cached.revision(second))
-        return user_checkpoints.in_session(
-            "comparison", key, lambda: compare_contents(contents(first), contents(second))
-        )
     return _comparison(first, second, cached.revision(first), cached.revision(second))
 
 
 def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tuple[HeadCircuits, ...]:
     """Singular values of every head."""
-    return user_checkpoints.in_session("circuits", (name, cached.revision(name)), compute)
+    return in_session("circuits", (name, cached.revision(name)), compute)
 
 
 def contents(name: str) -> Contents:
@@ -55,9 +66,21 @@ def contents(name: str) -> Contents:
     if found is not None:
         return found.contents
     if user_checkpoints.holds(name):
-        return _contents(str(user_checkpoints.path_of(name)), cached.revision(name))
+        return _own_contents(str(user_checkpoints.path_of(name)), cached.revision(name))
     path = cached.weights_path(name) if cached.MOMENT in name else cached.CHECKPOINTS / name
     return _contents(str(path), cached.revision(name))
+
+
+class _NotYetError(Exception):
+    """A file was not looked through."""
+
+
+def _not_yet() -> Inspection:
+    raise _NotYetError
+
+
+def _key(name: str) -> tuple[str, int]:
+    return name, cached.revision(name)
 
 
 @kept(max_entries=32, show_spinner="Looking through the tensors …")
@@ -70,9 +93,14 @@ def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa
     return compare_contents(contents(first), contents(second))
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the weights …")
+@kept(max_entries=2, show_spinner="Reading the weights …")
 def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
     return read(Path(path), DEFAULT_LIMITS)
+
+
+@kept(max_entries=2, show_spinner="Reading the weights …")
+def _own_contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
+    return apart.read_path(Path(path))
 
 
 def _file_bytes(name: str) -> int:

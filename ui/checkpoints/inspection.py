@@ -5,6 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 from jaxtyping import Float
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
@@ -18,12 +19,16 @@ from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
 from ui.shared.address import choice
-from ui.texts import t
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
 
 ROWS = 60
 """Neighbours and changes that are shown at most; the files hold all."""
 
 NEIGHBOURS = 10
+
+ASKED_FOR = "looked-through"
+"""The file whose numbers the reader asked for, until they are looked through."""
 
 
 def tensors_panel(name: str) -> None:
@@ -33,8 +38,11 @@ def tensors_panel(name: str) -> None:
         CheckpointError: the weights cannot be read.
     """
     found = contents.inspection(name)
+    if found is None:
+        _outline(name)
+        return
     counted = t("checkpoints.counted", tensors=len(found.tensors), numbers=found.n_parameters)
-    st.markdown(f"**{found.format}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
+    st.markdown(f"**{as_text(found.format)}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
     flagged = [tensor for tensor in found.tensors if tensor.flags]
     if any(tensor.n_not_finite for tensor in flagged):
         names = ", ".join(tensor.name for tensor in flagged if tensor.n_not_finite)
@@ -56,7 +64,7 @@ def tensors_panel(name: str) -> None:
     st.plotly_chart(
         histogram(
             shown.counts, shown.edges, f"{shown.name} · {shape_text(shown.shape)} · {shown.dtype}",
-            t("checkpoints.value"), t("checkpoints.numel"), dark=_dark(),
+            plain("checkpoints.value"), plain("checkpoints.numel"), dark=_dark(),
         ),
         key="histogram",
         config=PLOT_CONFIG,
@@ -67,6 +75,44 @@ def tensors_panel(name: str) -> None:
     st.download_button(
         t("checkpoints.tensors_csv"), lambda: table.to_csv(index=False), "tensors.csv", "text/csv", on_click="ignore"
     )
+
+
+def _outline(name: str) -> None:
+    """What a stranger's file says of its tensors; their numbers are looked through when that is asked for.
+
+    Raises:
+        CheckpointError: the weights cannot be read, or looking through them takes too much.
+    """
+    tensors = contents.contents(name).tensors
+    label, icon = t("checkpoints.look_through"), ":material/query_stats:"
+    st.button(label, icon=icon, type="primary", key="look-through", on_click=_ask_for, args=(name,))
+    if st.session_state.pop(ASKED_FOR, None) == name:  # taken off at once: any other run ends this one
+        bar = st.progress(0.0, t("checkpoints.looking"))
+        st.button(t("checkpoints.stop"), icon=":material/stop_circle:", key="stop-looking")
+        contents.look_through(name, lambda done: _move(bar, done))
+        st.rerun()
+    st.caption(t("checkpoints.look_through_note"))
+    rows = [
+        (one, shape_text(tuple(tensor.shape)), str(tensor.dtype).removeprefix("torch."), tensor.numel(), tensor.nbytes)
+        for one, tensor in tensors.items()
+    ]
+    columns = [t(f"checkpoints.{column}") for column in ("tensor", "shape", "dtype", "numel", "bytes")]
+    st.dataframe(
+        pd.DataFrame(rows, columns=columns),
+        hide_index=True,
+        key="outline",
+        height=360,
+        column_config={column: st.column_config.NumberColumn(format="compact") for column in columns[3:]},
+    )
+
+
+def _ask_for(name: str) -> None:
+    st.session_state[ASKED_FOR] = name
+
+
+def _move(bar: DeltaGenerator, done: float) -> None:
+    """Show how far it is. The framework ends the run here when the reader has left or pressed something."""
+    bar.progress(min(1.0, done), t("checkpoints.looking"))
 
 
 def circuits_panel(name: str, checkpoint: Checkpoint) -> None:
@@ -122,8 +168,8 @@ def compare_panel(name: str, others: list[str]) -> None:
 
 def _spectra(values: Float[np.ndarray, "head rank"]) -> go.Figure:
     """One falling line a head."""
-    lines = {t("checkpoints.head", head=head): row for head, row in enumerate(values)}
-    return curves(lines, t("checkpoints.rank"), t("checkpoints.singular_value"), dark=_dark())
+    lines = {plain("checkpoints.head", head=head): row for head, row in enumerate(values)}
+    return curves(lines, plain("checkpoints.rank"), plain("checkpoints.singular_value"), dark=_dark())
 
 
 def _table(found: Inspection) -> pd.DataFrame:
@@ -179,7 +225,7 @@ def _neighbours(checkpoint: Checkpoint) -> None:
         labels = reader.labels([token, *(one.token for one in near)])
     rows = [(one.token, label, one.cosine) for one, label in zip(near, labels[1:], strict=True)]
     columns = [t("checkpoints.id"), t("checkpoints.token"), t("checkpoints.cosine")]
-    st.text(t("checkpoints.nearest_to", token=labels[0], id=token))
+    st.text(plain("checkpoints.nearest_to", token=labels[0], id=token))
     st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, width="content", key="near")
 
 

@@ -14,7 +14,9 @@ from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.samples import sample_ids
 from ui.components.all_heads.component import Picked, all_heads
 from ui.store import user_checkpoints
-from ui.texts import catalogue, t
+from ui.store.cache import in_session
+from ui.texts import catalogue, plain, t
+from ui.texts.markdown import as_text
 
 MARKS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
 FEW = 8
@@ -60,7 +62,7 @@ def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) ->
     elif not question.options:
         st.number_input(label, min_value=question.least, step=1, width=170, **answered)
     elif len(question.options) <= FEW:
-        st.segmented_control(label, question.options, required=True, format_func=_option, **answered)
+        st.segmented_control(label, question.options, required=True, format_func=_option_label, **answered)
     else:
         st.selectbox(label, question.options, format_func=_option, width=170, **answered)
 
@@ -80,7 +82,7 @@ def _made(found: Bundle, heads: Question, given: dict[str, Any], ids: Sequence[i
     counts = plausible_heads(heads, max(heads.options))
     others = {question: answer for question, answer in given.items() if question != "n_heads"}
     key = (found.fingerprint, tuple(sorted(others.items())), tuple(ids))
-    return user_checkpoints.in_session("previews", key, lambda: head_previews(found, others, counts, ids))
+    return in_session("previews", key, lambda: head_previews(found, others, counts, ids))
 
 
 def _preview(name: str, fingerprint: str, preview: Preview, heads: Question, chosen: bool) -> None:
@@ -138,7 +140,7 @@ def _shown(question: Question, value: Any) -> Any:
 def _label(question: Question) -> str:
     """The question in the reader's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
-    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else question.text
+    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(question.text)
 
 
 def _help(question: Question) -> str:
@@ -147,5 +149,9 @@ def _help(question: Question) -> str:
 
 def _option(value: Any) -> str:
     if isinstance(value, bool):
-        return t("checkpoints.yes") if value else t("checkpoints.no")
+        return plain("checkpoints.yes") if value else plain("checkpoints.no")
     return str(value)
+
+
+def _option_label(value: Any) -> str:
+    return as_text(_option(value))

@@ -15,7 +15,7 @@ from transformer.lessons.sentences import recurrent_translator, source_sentence,
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from ui.components.matrices.component import Cell, Words
 from ui.store import cached
-from ui.store.user_checkpoints import kept
+from ui.store.cache import kept
 from ui.texts import t
 
 CELL = "cell"
@@ -25,7 +25,7 @@ NOTHING = "none"
 """What the parameter holds once the mark was taken away."""
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@kept(max_entries=64, show_spinner=False)
 def toy_board(
     d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
 ) -> Board:
@@ -34,7 +34,7 @@ def toy_board(
     return attention_board(model, *toy_sentences(n_tokens), site, recipe)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@kept(max_entries=64, show_spinner=False)
 def toy_recurrent_board(
     hidden: int, n_tokens: int, seed: int, attention: Literal["additive", "location"], step: int
 ) -> Board:

@@ -10,7 +10,8 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from ui.shared.address import choice
-from ui.texts import t
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
 
 MEAN: Final = "mean"
 """The average of all heads, where a head is chosen."""
@@ -41,8 +42,8 @@ class Place:
     def text(self) -> str:
         """Site and head in a few words."""
         if self.head == MEAN:
-            return t("sequences.place_mean", site=self.site)
-        return t("sequences.place_head", site=self.site, head=self.head)
+            return plain("sequences.place_mean", site=self.site)
+        return plain("sequences.place_head", site=self.site, head=self.head)
 
     @property
     def stem(self) -> str:
@@ -53,7 +54,7 @@ class Place:
 def what_to_read() -> str:
     """One sequence (`one`), a file of many (`file`), or a set for its motifs (`motifs`)."""
     return choice(
-        t("sequences.read"), ["one", "file", "motifs"], key="read", text=lambda name: t(f"sequences.read_{name}")
+        t("sequences.read"), ["one", "file", "motifs"], key="read", text=lambda name: plain(f"sequences.read_{name}")
     )
 
 
@@ -84,15 +85,15 @@ def typed_sequence(name: str, checkpoint: Checkpoint) -> FastaRecord:
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.caption(t("sequences.examples"), width="content")
             for i, example in enumerate(examples):
-                header = example.partition("\n")[0].removeprefix(">")
+                header = as_text(example.partition("\n")[0].removeprefix(">"))
                 st.button(f"{i + 1}", key=f"sequence-{i}", help=header, on_click=_take_example, args=(example,))
     text = text or ""
     _write(text, first)
     if len(text) > MAX_CHARACTERS:
-        raise InputError(t("sequences.too_much", count=len(text), longest=MAX_LETTERS))
+        raise InputError(plain("sequences.too_much", count=len(text), longest=MAX_LETTERS))
     records = list(parse_fasta(text.split("\n")))
     if not records:
-        raise InputError(t("sequences.empty"))
+        raise InputError(plain("sequences.empty"))
     if len(records) > 1:
         st.caption(t("sequences.first_of", count=len(records)))
     return records[0]
@@ -108,7 +109,7 @@ def place(run: Classification) -> Place:
             names,
             default=names[-1],
             key="layer",
-            text=lambda name: t("sequences.pooling") if name == POOLING else name,
+            text=lambda name: plain("sequences.pooling") if name == POOLING else name,
         )
         site = POOLING if layer == POOLING else layers[int(layer)]
         heads = [*(str(head) for head in range(run.record[site].n_heads)), MEAN]
@@ -117,7 +118,7 @@ def place(run: Classification) -> Place:
             heads,
             default=MEAN,
             key="head",
-            text=lambda name: t("sequences.mean") if name == MEAN else name,
+            text=lambda name: plain("sequences.mean") if name == MEAN else name,
         )
     if POOLING in names:
         st.caption(t("sequences.place_note"))
@@ -130,7 +131,7 @@ def view() -> str:
         t("sequences.view"),
         ["letters", "windows", "heads"],
         key="view",
-        text=lambda name: t(f"sequences.view_{name}"),
+        text=lambda name: plain(f"sequences.view_{name}"),
         bare=True,
     )
 

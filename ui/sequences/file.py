@@ -9,11 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
-from ui.store import cached
+from ui.store import arrivals, cached
 from ui.texts import error_text, t
 
 MAX_UPLOAD_MB = 20
@@ -81,6 +82,7 @@ class Job:
 
 def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
+    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.file"), type=["fa", "fasta", "fna", "gz", "txt"], key="fasta", max_upload_size=MAX_UPLOAD_MB
     )

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
 from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
@@ -9,8 +10,10 @@ from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from ui.sequences import runs
 from ui.shared.address import choice
-from ui.store import cached
-from ui.texts import t
+from ui.store import arrivals, cached
+from ui.texts import plain, t
+
+MAX_SET_MB = 5
 
 CLEAREST = "clearest"
 """The head whose motif is clearest, where a head is chosen."""
@@ -30,7 +33,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
             t("sequences.motif_site"),
             [CLEAREST, *found.sites],
             key="motif-site",
-            text=lambda site: t("sequences.clearest") if site == CLEAREST else site,
+            text=lambda site: plain("sequences.clearest") if site == CLEAREST else site,
         )
         head = 0
         if site == CLEAREST:
@@ -43,8 +46,9 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
 
 def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(cached.checkpoint(name))
+    arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=5
+        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB
     )
     limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
     st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
@@ -63,9 +67,9 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
             motif.letters,
             motif.heights,
             places,
-            title=t("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
-            place_title=t("sequences.logo_places"),
-            bits_title=t("sequences.logo_bits"),
+            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            place_title=plain("sequences.logo_places"),
+            bits_title=plain("sequences.logo_bits"),
             dark=st.context.theme.type == "dark",
         ),
         key="logo",

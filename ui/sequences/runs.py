@@ -1,9 +1,7 @@
-"""What the Sequences page remembers for all sessions: runs, effects of letters, sets. Keys are plain values."""
+"""What the Sequences page remembers: runs, effects of letters, sets. Keys are plain values."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -19,7 +17,7 @@ from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.store import cached
-from ui.store.user_checkpoints import kept
+from ui.store.cache import kept, kept_for
 from ui.texts import t
 
 EXAMPLE_SET = "examples.fa"
@@ -106,8 +104,8 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
             integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
         )
 
-    key = ("effects", name, cached.revision(name), run.letters.text, target)
-    return _with_progress(key, t("sequences.changing"), compute)
+    key = (name, cached.revision(name), run.letters.text, target)
+    return _with_progress("effects", key, t("sequences.changing"), compute)
 
 
 def example_set(checkpoint: Checkpoint) -> bytes:
@@ -118,53 +116,29 @@ def example_set(checkpoint: Checkpoint) -> bytes:
 
 def sequence_set(name: str, fasta: bytes) -> SequenceSet:
     """A set that was read; the first time with a bar that shows how far it is."""
-    key = ("set", name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
+    key = (name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
     return _with_progress(
+        "sequence_set",
         key,
         t("sequences.set_reading"),
         lambda progress: read_set(cached.checkpoint(name), fasta_of(fasta), progress),
     )
 
 
-def _with_progress(key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]) -> Value:
-    """A value from the store; or computed with a progress bar, which is gone afterwards."""
-    store = _store()
-    found = store.get(key)
-    if found is None:
+def _with_progress(
+    kind: str, key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]
+) -> Value:
+    """A value that is kept; the first time it is computed with a progress bar, which is gone afterwards."""
+
+    def drawn() -> Value:
         bar = st.progress(0.0, label)
         try:
-            found = compute(lambda done: _move(bar, done, label))
+            return compute(lambda done: _move(bar, done, label))
         finally:
             bar.empty()
-        store.put(key, found)
-    return found
+
+    return kept_for(kind, key, drawn)
 
 
 def _move(bar: Any, done: float, label: str) -> None:
     bar.progress(min(1.0, done), label)
-
-
-class _Store:
-    """The values of the last few keys; a cache whose work may draw while it is under way."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self._values, self._lock = size, OrderedDict[tuple[Any, ...], Any](), Lock()
-
-    def get(self, key: tuple[Any, ...]) -> Any:
-        """The value, or None."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-    def put(self, key: tuple[Any, ...], value: Any) -> None:
-        """Keep a value, and forget the one that was asked for longest ago."""
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > self.size:
-                self._values.popitem(last=False)
-
-
-@st.cache_resource(show_spinner=False)
-def _store() -> _Store:
-    return _Store(32)

@@ -20,7 +20,8 @@ from ui.components.head_view.component import head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
-from ui.texts import t
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
 
 MOST_LINES = 300
 """Most windows whose head view is drawn."""
@@ -42,12 +43,12 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
             name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f") for name in columns
         },
     )
-    facts = [t("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
-    facts += [t("sequences.facts_known", name=known)] * (known in run.classes)
-    facts += [t("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
-    st.caption(t("sequences.facts", facts=t("sequences.facts_between").join(facts)))
+    facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
+    facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
+    facts += [plain("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
+    st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
     for note in run.letters.notes:
-        st.caption(note)
+        st.caption(as_text(note))
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:
@@ -66,8 +67,8 @@ def all_heads_panel(run: Classification, place: Place) -> None:
         selected=selected,
         on_pick=_open_head,
         key="sequence-heads",
-        query_axis=t("sequences.windows_axis"),
-        key_axis=t("sequences.windows_axis"),
+        query_axis=plain("sequences.windows_axis"),
+        key_axis=plain("sequences.windows_axis"),
     )
     st.caption(_groups(run))
 
@@ -131,7 +132,7 @@ def head_view_panel(run: Classification, place: Place) -> None:
         None,
         list(attention.queries.texts[queries]),
         list(attention.keys.texts[keys]),
-        heads=[t("sequences.head_number", head=head) for head in range(attention.n_heads)],
+        heads=[plain("sequences.head_number", head=head) for head in range(attention.n_heads)],
         active=None if place.head == MEAN else [int(place.head)],
         query_title=t("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
         key_title=t("sequences.key_window"),
@@ -173,7 +174,7 @@ def _agreement(run: Classification, track: LetterTrack, place: Place, effects: t
         rows[site] = [rank_correlation(one.relative, changes.effect) for one in each]
     with st.expander(t("sequences.every_head")):
         table = pd.DataFrame.from_dict(rows, orient="index")
-        st.dataframe(table.rename(columns=lambda i: t("sequences.head_number", head=i)).round(3))
+        st.dataframe(table.rename(columns=lambda i: plain("sequences.head_number", head=i)).round(3))
 
 
 def _downloads(
@@ -224,18 +225,18 @@ def _groups(run: Classification) -> str:
     parts, widths = [], [span.width for span in run.spans]
     for width in dict.fromkeys(widths):
         first = widths.index(width)
-        parts.append(t("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
+        parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
     return t("sequences.groups", parts=", ".join(parts))
 
 
 def _words() -> TrackWords:
     """What the tracks are called in the reader's language; `{name}` and `{width}` are filled by the figure."""
     return TrackWords(
-        attention=t("sequences.tracks_attention"),
-        mutations=t("sequences.tracks_mutations"),
-        gradients=t("sequences.tracks_gradients"),
-        windows=t("sequences.tracks_windows"),
-        letter=t("sequences.tracks_letter"),
+        attention=plain("sequences.tracks_attention"),
+        mutations=plain("sequences.tracks_mutations"),
+        gradients=plain("sequences.tracks_gradients"),
+        windows=plain("sequences.tracks_windows"),
+        letter=plain("sequences.tracks_letter"),
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ui.texts.markdown import as_text
+
 Width = int | Literal["stretch"]
 
 
@@ -28,8 +30,8 @@ def choice(
 ) -> str:
     """One of `options`, shown as `text` says; `default` is the first one.
 
-    `width` is that of a list; `bare` keeps the label for screen readers alone. `old` leads from words that older
-    addresses hold to options.
+    `text` gives plain text. `width` is that of a list; `bare` keeps the label for screen readers alone. `old` leads
+    from words that older addresses hold to options.
     """
     first = options[0] if default is None else default
     known = {**(old or {}), **{option: option for option in options}}
@@ -37,7 +39,7 @@ def choice(
     _seed(key, first, lambda value: known.get(value) if known.get(value) in options else None)
     if form == "segments":
         chosen = st.segmented_control(
-            label, options, required=True, format_func=shown.__getitem__, key=key, help=help,
+            label, options, required=True, format_func=lambda option: as_text(shown[option]), key=key, help=help,
             label_visibility="collapsed" if bare else "visible",
         )  # fmt: skip
     else:

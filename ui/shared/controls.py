@@ -1,5 +1,6 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,7 +13,8 @@ from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.shared.address import choice
 from ui.store import cached, user_checkpoints
-from ui.texts import error_text, in_language, language, t
+from ui.texts import begins_with_a_word, error_text, in_language, language, plain, t
+from ui.texts.markdown import as_text
 
 KINDS = {
     "decoder.cross": "Cross",
@@ -23,6 +25,8 @@ KINDS = {
 
 MEAN: Final = "mean"
 """The head average, where a head is chosen."""
+
+_ENDED = re.compile("[.!?…\u3002\uff01\uff1f][\"'\u201d\u2019)]*$")
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,12 @@ class Selection:
 def checkpoint_choice(*architectures: str) -> str | None:
     """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
     names = cached.checkpoint_names(*architectures)
+    for problem in cached.unreadable():
+        explain(problem)
+    if not cached.is_known(st.query_params.get("model", "")):
+        st.warning(t("translate.no_such_checkpoint"), icon=":material/info:")
     if not names:
-        kinds = t("translate.or").join(architectures)
+        kinds = plain("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))
         return None
     user_checkpoints.start_with(names, "model")
@@ -98,7 +106,7 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.caption(t("translate.examples"), width="content")
             for i, example in enumerate(examples, 1):
-                st.button(str(i), key=f"example-{i}", help=example, on_click=_take_example, args=(example,))
+                st.button(str(i), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,))
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
     return Request(text or "", options, forced if forced and forced.strip() else None)
 
@@ -111,7 +119,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             t("translate.attention"),
             available,
             key="kind",
-            text=lambda kind: t(f"translate.kind_{kind}"),
+            text=lambda kind: plain(f"translate.kind_{kind}"),
             old={name: kind for kind, name in KINDS.items()},
         )
         layers = len(sites_of(record, kind))
@@ -131,7 +139,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
             key="head",
-            text=lambda head: t("translate.mean") if head == MEAN else head,
+            text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words = st.toggle(
             t("translate.words"),
@@ -193,12 +201,19 @@ def _forget_node(asked: tuple[str, str, DecodingOptions]) -> None:
 
 def explain(error: HeedmapError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost."""
-    st.warning(sentence(error_text(str(error))), icon=":material/info:")
+    st.warning(sentence(str(error)), icon=":material/info:")
 
 
-def sentence(text: str) -> str:
-    """`text` with a capital and a full stop, as the reader's language has it."""
-    return f"{text[:1].upper()}{text[1:]}{t('lessons.full_stop')}"
+def sentence(message: str) -> str:
+    """Markdown that shows an error, a refusal or a note as a sentence of the reader's language, as text.
+
+    It gets a full stop, unless it has one, and a capital where it begins with a word of ours: a file's name, an option
+    or a tensor stays as it is written.
+    """
+    text = error_text(message).strip()
+    if begins_with_a_word(message):
+        text = f"{text[:1].upper()}{text[1:]}"
+    return as_text(text if _ENDED.search(text) else f"{text}{t('lessons.full_stop')}")
 
 
 def _take_example(example: str) -> None:

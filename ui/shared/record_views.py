@@ -19,7 +19,7 @@ from ui.components.head_view.component import HeadViewEvent, head_view
 from ui.shared import selected_pair as selection_state
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.token_strip import token_strip
-from ui.texts import t
+from ui.texts import plain, t
 
 IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 """What a picture can be saved as."""
@@ -28,7 +28,7 @@ IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
     """What was written, token by token, and how likely it was."""
     what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
-    st.subheader(t("translate.what_in", what=t(f"translate.what_{what}"), language=languages[1]), anchor=False)
+    st.subheader(t("translate.what_in", what=plain(f"translate.what_{what}"), language=languages[1]), anchor=False)
     st.text(shown.text)
     token_strip(shown.steps)
     st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
@@ -51,7 +51,7 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
         ]
         for attention in layers
     ]
-    kind = t("translate.kind_of", kind=t(f"translate.kind_{choice.kind}"))
+    kind = t("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
     st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
     all_heads(
         np.array([[picture.values for picture in row] for row in pictures]),
@@ -128,10 +128,10 @@ def head_view_panel(record: Record, choice: Selection) -> None:
         first.visible,
         list(first.queries.texts),
         list(first.keys.texts),
-        heads=[t("translate.head_name", head=head) for head in range(attention.n_heads)],
+        heads=[plain("translate.head_name", head=head) for head in range(attention.n_heads)],
         active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
-        query_title=t("translate.query_title", name=first.queries.name),
-        key_title=t("translate.key_title", name=first.keys.name),
+        query_title=plain("translate.query_title", name=first.queries.name),
+        key_title=plain("translate.key_title", name=first.keys.name),
         selected_pair=pair,
         threshold=threshold,
         on_event=_select_from_head_view,
@@ -204,11 +204,12 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
         [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
         for layer in layers
     ]
-    heads = [t("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+    heads = [plain("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+    names = [plain("translate.layer_name", layer=i) for i in range(len(layers))]
     st.markdown(f"**{t('translate.marked')}**")
-    st.text(t("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
+    st.text(plain("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
     st.dataframe(
-        pd.DataFrame(weights, index=[t("translate.layer_name", layer=i) for i in range(len(layers))], columns=heads),
+        pd.DataFrame(weights, index=names, columns=heads),
         column_config={
             name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
         },

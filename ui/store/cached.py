@@ -5,17 +5,15 @@ Keys are plain values (checkpoint name, revision, text, options); values are sha
 
 from pathlib import Path
 
-import streamlit as st
-
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
 from transformer.checkpoint.checkpoint import HUGGING_FACE
-from transformer.checkpoint.ours.folder import CONFIG, WEIGHTS, is_folder, load_snapshot
+from transformer.checkpoint.ours.folder import WEIGHTS, described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot
 from transformer.checkpoint.ours.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import Look, look
 from ui.store import user_checkpoints
-from ui.store.user_checkpoints import kept
+from ui.store.cache import kept
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 """Where the shipped checkpoints lie."""
@@ -39,10 +37,31 @@ def shipped_names() -> list[str]:
 
 def checkpoint_names(*architectures: str) -> list[str]:
     """Every checkpoint of these architectures by name: shipped ones, then the reader's own."""
-    marks = [f'"architecture": "{architecture}"' for architecture in architectures]
-    configs = {name: (CHECKPOINTS / name / CONFIG).read_text("utf-8") for name in shipped_names()}
-    shipped = [name for name, config in configs.items() if any(mark in config for mark in marks)]
+    shipped = [name for name in shipped_names() if _described(name) in architectures]
     return [*shipped, *user_checkpoints.names_of(*architectures)]
+
+
+def unreadable() -> list[CheckpointError]:
+    """Why shipped folders are in no list: their config cannot be read."""
+    return [found for name in shipped_names() if isinstance(found := _described(name), CheckpointError)]
+
+
+def is_known(name: str) -> bool:
+    """Whether a name from an address is empty, or that of a checkpoint that is here and can be listed."""
+    folder = name.partition(MOMENT)[0]
+    return (
+        not folder
+        or name in user_checkpoints.names()
+        or (folder in shipped_names() and isinstance(_described(folder), str))
+    )
+
+
+def _described(name: str) -> str | CheckpointError:
+    """The architecture that a shipped folder names, or why none can be read: one broken folder spoils no page."""
+    try:
+        return described_architecture(CHECKPOINTS / name)
+    except CheckpointError as error:
+        return error
 
 
 def revision(name: str) -> int:
@@ -111,12 +130,12 @@ def _hypothesis_texts(name: str, revision: int, text: str, options: DecodingOpti
     return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
 
 
-@st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
+@kept(max_entries=8, show_spinner="Loading the checkpoint …")
 def _checkpoint(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load(CHECKPOINTS / name)
 
 
-@st.cache_resource(max_entries=12, show_spinner="Loading a moment of the training …")
+@kept(max_entries=12, show_spinner="Loading a moment of the training …")
 def _snapshot(name: str, revision: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
     return load_snapshot(checkpoint(name.partition(MOMENT)[0]), weights_path(name))
 

@@ -1,61 +1,29 @@
-"""Checkpoints that a reader uploads: they live in his session, and nowhere else. Nothing is written to disk.
+"""Checkpoints that a reader uploads: they live in the memory of his session, and nowhere else.
 
-The session's state holds them, so another session has no way to them, and they go when it ends. What they hold in
-memory is bounded for a session and for all sessions together.
+Another session has no way to them, and they go when it ends. What they hold is bounded for a session and for all
+sessions together. The app writes none of it to disk; while a file of more than 1 MB arrives, the web server keeps it in
+a temporary file without a name (see TMPDIR), which is gone as soon as it has arrived.
 """
 
 import os
 import secrets
-import weakref
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
-from threading import Lock
 from typing import Any, Protocol
 
-import streamlit as st
-
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from ui.store import arrivals, holdings, ledger
+from ui.store.holdings import PREFIX
+from ui.store.ledger import Counted, UploadLimits, megabytes
+from ui.store.memory import give_back
 
-PREFIX = "upload/"
-"""What the names of uploads start with in lists and addresses."""
-
-STATE = "uploads"
 ENDINGS = ("pt", "pth", "bin", "ckpt", "chkpt", "safetensors", "json", "model", "txt", "vocab", "pkl", "pickle")
 """What may be chosen; pickled vocabularies only to be told how to write them as text."""
-
-
-@dataclass(frozen=True)
-class UploadLimits:
-    """How much may be held: `file_bytes` and `session_bytes` for one session, `server_bytes` for all together.
-
-    Sizes are those of the weights as files; a model that runs takes as much again.
-    """
-
-    file_bytes: int = 200 * MEGABYTE
-    session_bytes: int = 400 * MEGABYTE
-    server_bytes: int = 2048 * MEGABYTE
-    checkpoints: int = 8
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "UploadLimits":
-        """The limits, with HEEDMAP_UPLOAD_MB, _SESSION_MB and _SERVER_MB in the place of the defaults.
-
-        Raises:
-            CheckpointError: one of them is no number of megabytes.
-        """
-        found = {}
-        names = {"UPLOAD": "file_bytes", "SESSION": "session_bytes", "SERVER": "server_bytes"}
-        for name, field_name in names.items():
-            value = environment.get(f"HEEDMAP_{name}_MB")
-            if value is not None:
-                if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
-                    raise CheckpointError(f"HEEDMAP_{name}_MB={value!r} is no number of megabytes: give one")
-                found[field_name] = int(value) * MEGABYTE
-        return cls(**found)
 
 
 class File(Protocol):
@@ -70,56 +38,33 @@ class File(Protocol):
         """Its bytes."""
 
 
-class Ledger:
-    """How many bytes all sessions hold. An upload is struck off when nothing refers to it any more."""
-
-    def __init__(self) -> None:
-        self._lock, self._held = Lock(), 0
-
-    @property
-    def held(self) -> int:
-        """Bytes of all uploads of all sessions."""
-        return self._held
-
-    def add(self, n_bytes: int, limit: int) -> None:
-        """Count bytes before they are read.
-
-        Raises:
-            CheckpointError: all sessions together would hold more than `limit`.
-        """
-        with self._lock:
-            if self._held + n_bytes > limit:
-                raise CheckpointError(
-                    f"the server holds {_megabytes(self._held)} of its readers' checkpoints and has no room for "
-                    f"{_megabytes(n_bytes)} more: try again later, or run the app yourself"
-                )
-            self._held += n_bytes
-
-    def strike(self, n_bytes: int) -> None:
-        """Count them no more."""
-        with self._lock:
-            self._held -= n_bytes
-
-
-LEDGER = Ledger()
-
-
 @dataclass(eq=False)
 class Upload:
-    """One checkpoint of the reader's session. `token` stands in cache keys: nobody else can guess it."""
+    """One checkpoint of the reader's session. `token` stands in cache keys: nobody else can guess it.
+
+    `weights` and `words` count in the ledger what the files that were brought first and the vocabularies that came
+    later take.
+    """
 
     bundle: Bundle
+    weights: Counted
+    words: Counted | None = None
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
-    def bring(self, vocabularies: Mapping[str, bytes]) -> None:
-        """Read with other vocabularies from now on."""
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its files."""
+        return self.weights.n_bytes + (self.words.n_bytes if self.words else 0)
+
+    def bring(self, vocabularies: Mapping[str, bytes], words: Counted) -> None:
+        """Read with other vocabularies from now on, instead of those that came later than the weights."""
         self.bundle, self.token = self.bundle.with_vocabularies(vocabularies), secrets.randbits(62)
+        self.words = words
 
 
 def uploads() -> dict[str, Upload]:
     """The reader's uploads by name."""
-    held: dict[str, Upload] = st.session_state.setdefault(STATE, {})
-    return held
+    return holdings.mine().uploads
 
 
 def is_upload(name: str) -> bool:
@@ -138,56 +83,83 @@ def upload(name: str) -> Upload:
     return uploads()[name]
 
 
+def room(limits: UploadLimits) -> int:
+    """Bytes that the session may still bring."""
+    return max(0, limits.session_bytes - sum(one.n_bytes for one in uploads().values()))
+
+
+def may_arrive(limits: UploadLimits) -> int:
+    """Bytes of a file that may arrive at this moment; more would be refused by the web server, without a sentence."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
+
+
 def take(files: Sequence[Any], chosen: str | None, limits: UploadLimits | None = None) -> str:
     """Read what was brought and keep it in the session; returns its name.
 
-    Vocabularies that come without weights go to the upload called `chosen`.
+    Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
+    closed, and the copies of the web server let go: both would stay in memory until the session ends.
 
     Raises:
         CheckpointError: something is refused, of no use, or more than a session or the server may hold.
     """
-    limits = limits or UploadLimits.of(os.environ)
+    arrivals.let_go(files)
+    try:
+        return _taken(files, chosen, limits or UploadLimits.of(os.environ))
+    finally:
+        for file in files:
+            file.close()
+
+
+def _taken(files: Sequence[Any], chosen: str | None, limits: UploadLimits) -> str:
     for file in files:
         if file.size > limits.file_bytes:
             raise CheckpointError(
-                f"{file.name} has {_megabytes(file.size)}, at most {_megabytes(limits.file_bytes)} are taken here: "
+                f"{file.name} has {megabytes(file.size)}, at most {megabytes(limits.file_bytes)} are taken here: "
                 "save the weights alone or in half precision, or start the app with a folder of your own"
             )
     streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
     if len(streams) < len(files):
         raise CheckpointError("two files of one name were brought: bring each once")
     held = uploads()
-    if chosen in held and all(map(is_vocabulary, streams)):
-        held[chosen].bring({name: read_vocabulary(stream, name) for name, stream in streams.items()})
-        return chosen
+    extended = held[chosen] if chosen in held and all(map(is_vocabulary, streams)) else None
     n_bytes = sum(file.size for file in files)
-    _check_room(n_bytes, limits)
-    LEDGER.add(n_bytes, limits.server_bytes)
-    made: Upload | None = None
+    _check_room(n_bytes, limits, extended)
+    counted = Counted(n_bytes, limits.server_bytes)
+    kept = False
     try:
-        made = Upload(bundle(streams))
-        weakref.finalize(made, LEDGER.strike, n_bytes)
+        if extended is not None:
+            extended.bring({name: read_vocabulary(stream, name) for name, stream in streams.items()}, counted)
+            name = str(chosen)
+        else:
+            made = Upload(bundle(streams), counted)
+            name = _name(made.bundle.name)
+            held[name] = made
+        kept = True
     finally:
-        if made is None:
-            LEDGER.strike(n_bytes)
-    name = _name(made.bundle.name)
-    held[name] = made
+        if not kept:  # at once: the error's traceback may live on
+            counted.strike()
     return name
 
 
 def forget(name: str) -> None:
-    """Let go of an upload and of all that was computed from it."""
-    uploads().pop(name, None)
+    """Let go of an upload, and of all that was computed from the session's uploads."""
+    held = holdings.mine()
+    held.uploads.pop(name, None)
+    held.results.clear()
+    give_back()
 
 
-def _check_room(n_bytes: int, limits: UploadLimits) -> None:
+def _check_room(n_bytes: int, limits: UploadLimits, extended: Upload | None) -> None:
+    """Whether a session may hold so much more; the vocabularies that `extended` got before are replaced."""
     held = uploads()
-    if len(held) >= limits.checkpoints:
+    if extended is None and len(held) >= limits.checkpoints:
         raise CheckpointError(f"your list holds {len(held)} checkpoints, which is all it may: remove one first")
-    together = n_bytes + sum(one.bundle.n_bytes for one in held.values())
+    replaced = extended.words.n_bytes if extended is not None and extended.words else 0
+    together = n_bytes - replaced + sum(one.n_bytes for one in held.values())
     if together > limits.session_bytes:
         raise CheckpointError(
-            f"the uploads would take {_megabytes(together)}, at most {_megabytes(limits.session_bytes)} are kept: "
+            f"the uploads would take {megabytes(together)}, at most {megabytes(limits.session_bytes)} are kept: "
             "remove a checkpoint first"
         )
 
@@ -199,7 +171,3 @@ def _name(stem: str) -> str:
     while name in uploads():
         name, count = f"{PREFIX}{plain}-{count}", count + 1
     return name
-
-
-def _megabytes(n_bytes: int) -> str:
-    return f"{n_bytes / MEGABYTE:,.1f} MB"

@@ -5,36 +5,34 @@ session alone. Answers about a file are kept in the session, by the file's finge
 """
 
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import streamlit as st
 
-from transformer import Checkpoint, load
+from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.ours.folder import CONFIG
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, HeedmapError
+from ui.store.cache import in_session, kept
 from ui.store.uploads import is_upload, upload, uploads
 from ui.store.user_folder import PREFIX, own_paths
 
 _VOCABULARY = re.compile(r"vocab|tok|dict|words|spm|sentencepiece|\.model$", re.IGNORECASE)
 """What vocabularies in a folder of weights are called; other texts there are notes."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Answers = tuple[tuple[str, Any], ...]
 """Answers as a key of caches: names and values, sorted."""
 
-KEPT, ANSWERS, CHOSEN, PLACE = "kept", "answers", "chosen", "chosen.place"
-KEPT_ENTRIES = 32
-"""Results of one kind that a session keeps for its uploads."""
+ANSWERS, CHOSEN, PLACE = "answers", "chosen", "chosen.place"
+MODELS = 3
+"""Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
 def holds(name: str) -> bool:
@@ -56,7 +54,7 @@ def architecture(name: str) -> str | None:
     """The architecture of a checkpoint; None for one that cannot be loaded as it stands."""
     if is_upload(name):
         key = (name, upload(name).token, given(name))
-        return in_session("architecture", key, lambda: _architecture_of(lambda: checkpoint(name)))
+        return in_session("architecture", key, lambda: _architecture_of(lambda: checkpoint(name).architecture))
     path = _path(name)
     return _architecture(name, str(path), _stamp(path), given(name))
 
@@ -69,7 +67,7 @@ def checkpoint(name: str) -> Checkpoint:
     """
     if is_upload(name):
         key = (name, upload(name).token, given(name))
-        return in_session("checkpoint", key, lambda: _of_bundle(upload(name).bundle, name, given(name)))
+        return in_session("checkpoint", key, lambda: _of_bundle(upload(name).bundle, name, given(name)), MODELS)
     path = _path(name)
     if _says_all(path):
         return _loaded(name, str(path), _stamp(path))
@@ -135,43 +133,6 @@ def choose(name: str) -> None:
     st.session_state[CHOSEN] = name
 
 
-def in_session(what: str, key: Hashable, compute: Callable[[], T]) -> T:
-    """A result that only the reader's session may keep; the latest of each kind are kept."""
-    store: OrderedDict[Hashable, T] = st.session_state.setdefault(KEPT, {}).setdefault(what, OrderedDict())
-    if key not in store:
-        store[key] = compute()
-        while len(store) > KEPT_ENTRIES:
-            store.popitem(last=False)
-    store.move_to_end(key)
-    return store[key]
-
-
-def forget_results() -> None:
-    """Drop all that was computed from the reader's uploads."""
-    st.session_state.pop(KEPT, None)
-
-
-def kept(*, max_entries: int, show_spinner: str | bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Remember results of a function whose first argument is a checkpoint's name: for all sessions, or in this one.
-
-    Arguments must be plain values; results are shared, so they are read-only.
-    """
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        shared = st.cache_resource(max_entries=max_entries, show_spinner=show_spinner)(function)
-
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            if not is_upload(str(args[0])):
-                found: T = shared(*args, **kwargs)
-                return found
-            return in_session(function.__qualname__, (args, tuple(kwargs.items())), lambda: function(*args, **kwargs))
-
-        return call
-
-    return decorate
-
-
 def _path(name: str) -> Path:
     paths, _ = own_paths()
     if name not in paths:
@@ -202,32 +163,32 @@ def _of_bundle(found: Bundle, name: str, answers: Answers) -> Checkpoint:
     return found.checkpoint(dict(answers), name)
 
 
-@st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
+@kept(max_entries=8, show_spinner="Loading the checkpoint …")
 def _loaded(name: str, path: str, stamp: int) -> Checkpoint:  # noqa: ARG001  (part of the cache key)
-    return replace(load(Path(path)), name=name)
+    return replace(apart.load_folder(Path(path)), name=name)
 
 
-@st.cache_resource(max_entries=8, show_spinner="Loading the checkpoint …")
+@kept(max_entries=8, show_spinner="Loading the checkpoint …")
 def _answered(name: str, path: str, stamp: int, answers: Answers) -> Checkpoint:
     return _of_bundle(_bundle(path, stamp), name, answers)
 
 
-@st.cache_data(max_entries=256, show_spinner="Looking through your checkpoints …")
+@kept(max_entries=256, show_spinner="Looking through your checkpoints …")
 def _architecture(name: str, path: str, stamp: int, answers: Answers) -> str | None:
     """Kept apart from the model, so that a list of many checkpoints does not hold them all."""
     if _says_all(Path(path)):
-        return _architecture_of(lambda: _loaded(name, path, stamp))
-    return _architecture_of(lambda: _answered(name, path, stamp, answers))
+        return _architecture_of(lambda: apart.folder_architecture(Path(path)))
+    return _architecture_of(lambda: _answered(name, path, stamp, answers).architecture)
 
 
-def _architecture_of(loaded: Callable[[], Checkpoint]) -> str | None:
+def _architecture_of(found: Callable[[], str]) -> str | None:
     try:
-        return loaded().architecture
+        return found()
     except HeedmapError:
         return None
 
 
-@st.cache_data(max_entries=256, show_spinner=False)
+@kept(max_entries=256, show_spinner=False)
 def _fingerprint(path: str, stamp: int) -> str | None:  # noqa: ARG001  (part of the cache key)
     try:
         files = find_files(Path(path))
@@ -236,7 +197,7 @@ def _fingerprint(path: str, stamp: int) -> str | None:  # noqa: ARG001  (part of
     return fingerprint_of(files[part] for part in sorted(files))
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the file …")
+@kept(max_entries=2, show_spinner="Reading the file …")
 def _bundle(path: str, stamp: int) -> Bundle:  # noqa: ARG001  (part of the cache key)
     """The weights at a path, and the vocabularies that lie beside them in its folder."""
     place = Path(path)

@@ -15,7 +15,8 @@ from tests.checkpoint.huggingface.families import write_folder
 from transformer import load, report
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import OFFLINE
-from transformer.errors import CheckpointError
+from transformer.checkpoint.worker import apart, pool
+from transformer.errors import CheckpointError, InputError
 
 
 @pytest.fixture
@@ -44,12 +45,87 @@ def change(file: Path, **values: Any) -> None:
         ("config.json", {"n_head": 0}, "the transformers library cannot read it"),
         ("config.json", {"n_inner": 23}, "of another shape"),
         ("config.json", {"n_layer": 3}, "missing .*transformer.h.2"),
+        ("config.json", {"architectures": 1}, "config.json is refused: it gives architectures as 1, .* list of names"),
+        ("config.json", {"architectures": [1]}, r"it gives architectures as \[1\]"),
+        ("config.json", {"architectures": "GPT2"}, "it gives architectures as 'GPT2'"),
+        ("config.json", {"dropout": 7}, "it gives dropout as 7, which should be a share from 0 to 1"),
+        ("config.json", {"text_config": {"attention_dropout": -0.5}}, "it gives attention_dropout as -0.5"),
+        ("config.json", {"relative_attention_max_distance": -1}, "it gives relative_attention_max_distance as -1"),
+        ("config.json", {"relative_attention_num_buckets": 0}, "it gives relative_attention_num_buckets as 0"),
+        ("config.json", {"chunk_size_feed_forward": 2}, "it gives chunk_size_feed_forward as 2, which should be 0"),
+        ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer_config.json .* model_max_length as 'x'"),
+        ("tokenizer_config.json", {"model_max_length": [3]}, "model_max_length as"),
+        ("tokenizer_config.json", {"model_max_length": True}, "model_max_length as True"),
     ],
 )
 def test_it_is_refused_by_name(folder: Path, file: str, values: dict[str, Any], reason: str) -> None:
     change(folder / file, **values)
     with pytest.raises(CheckpointError, match=reason):
         load(folder)
+
+
+def test_what_only_looks_odd_is_read(folder: Path) -> None:
+    change(folder / "config.json", architectures=None, label2id={"dropout": 7}, resid_pdrop=0, summary_dropout=None)
+    change(folder / "tokenizer_config.json", model_max_length=1e30)
+    assert load(folder).model.sites
+
+
+def broken_normalizer(folder: Path, charsmap: str) -> None:
+    """A table of characters that the native code believes, and gives up on."""
+    change(folder / "tokenizer.json", normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap})
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])
+def test_a_panic_of_native_code_is_a_refusal_that_names_the_folder(tmp_path: Path, family: str) -> None:
+    folder = write_folder(tmp_path / family, family)
+    broken_normalizer(folder, "AAAA")
+    with pytest.raises(CheckpointError, match=f"{family}'s tokenizer is refused.*native code gave up"):
+        load(folder)
+
+
+@pytest.mark.parametrize("method", ["encode", "source_ids", "target_ids", "pieces", "decode", "labels"])
+def test_a_panic_at_work_is_told_and_no_other_end_is_taken_for_one(
+    folder: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = load(folder).tokenizer
+    assert tokenizer is not None
+    raised: list[type[BaseException]] = [type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})]
+
+    def give_up(*_: Any, **__: Any) -> None:
+        raise raised[0]("index out of bounds")
+
+    class Broken:
+        is_fast = True
+        name_or_path = str(folder)
+        __call__ = decode = convert_ids_to_tokens = give_up
+        __len__ = lambda _: 97  # noqa: E731
+
+    monkeypatch.setattr(tokenizer, "library", Broken())
+    text: Any = [3] if method in {"decode", "labels"} else "the dog"
+    with pytest.raises(InputError, match=r"tokenizer of gpt2 cannot work on this .*index out of bounds"):
+        getattr(tokenizer, method)(text)
+    raised[0] = KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        getattr(tokenizer, method)(text)
+
+
+def test_a_worker_tries_a_folder_before_the_server_loads_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "load", None)
+    assert apart.folder_architecture(folder) == "hugging-face-decoder"
+    template = pool.WORKERS._template
+    assert template is not None
+    assert len(list(Path(f"/proc/{template.pid}/task").iterdir())) == 1  # what has threads must not fork
+    broken_normalizer(folder, "AAAA")
+    with pytest.raises(CheckpointError, match="gpt2's tokenizer is refused"):
+        apart.load_folder(folder)
+
+
+def test_a_folder_that_takes_too_long_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_folder(tmp_path / "marian", "marian")
+    change(folder / "config.json", max_position_embeddings=100_000)  # a table made number by number
+    monkeypatch.setattr(apart, "FOLDER_SECONDS", 2)
+    with pytest.raises(CheckpointError, match="marian is refused: reading it took more than 2 s of work"):
+        apart.load_folder(folder)
 
 
 def test_pickled_weights_are_refused_with_a_remedy(folder: Path) -> None:

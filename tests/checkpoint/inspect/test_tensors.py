@@ -1,5 +1,8 @@
 """Looking into files without running them: the tree, the numbers, ties, circuits, neighbours and differences."""
 
+import hashlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +13,12 @@ from torch import nn
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, REFERENCE, model, reference_file
+from transformer.checkpoint.inspect import statistics
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import compare
-from transformer.checkpoint.inspect.tensors import inspect, summary
+from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summaries, summary
+from transformer.checkpoint.inspect.ties import tied_groups
+from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import InputError
 
 
@@ -74,6 +80,130 @@ def test_dead_and_broken_tensors_are_flagged(numbers, flags):
     found = summary("x", torch.tensor(numbers, dtype=torch.float64))
     assert found.flags == flags
     assert np.isfinite(found.norm) or numbers == [-1e308, 1e308]
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 1.0 + 2**-52], [5e-324, 1e-323], [1e300, 1e300 * (1 + 2**-50)]])
+def test_numbers_too_close_for_a_histogram_have_none(numbers):
+    found = summary("x", torch.tensor(numbers, dtype=torch.float64))
+    assert not found.counts.any()
+    assert (found.smallest, found.largest) == tuple(numbers)
+
+
+def _views() -> dict[str, torch.Tensor]:
+    """Tensors in every kind of memory, larger than the slices that the tests below cut."""
+    base = torch.from_numpy(np.random.default_rng(3).normal(3, 5, (13, 29, 17)))
+    base[3, 5, 7], base[11, 2, 3] = float("nan"), float("inf")
+    return {
+        "whole": base,
+        "turned": base.permute(2, 0, 1),
+        "steps": base[1::3, :, ::2],
+        "repeated": base[:1].expand(5, 29, 17),
+        "whole numbers": torch.arange(997),
+        "alike": torch.ones(997),
+        "alike, but for the last": torch.cat([torch.ones(996), torch.zeros(1)]),
+        "nothing": torch.zeros(0, 7),
+    }
+
+
+@pytest.mark.parametrize("name", _views())
+@pytest.mark.parametrize("size", [1, 7, 500])
+def test_slices_make_the_statistics_of_the_whole(name, size, monkeypatch):
+    tensor = _views()[name]
+    whole = summary(name, tensor)
+    monkeypatch.setattr(statistics, "SLICE", size)
+    pieces = list(statistics.slices(tensor))
+    assert all(piece.dim() == 1 and 0 < len(piece) <= size for piece in pieces)
+    assert torch.equal(torch.cat([*pieces, tensor.new_empty(0)]).nan_to_num(), tensor.flatten().nan_to_num())
+    found = summary(name, tensor)
+    for number in ("norm", "mean", "deviation", "smallest", "largest"):
+        assert getattr(found, number) == pytest.approx(getattr(whole, number)), number
+    assert (found.n_not_finite, found.dead) == (whole.n_not_finite, whole.dead)
+    assert (found.counts == whole.counts).all()
+    finite = tensor.double()[tensor.double().isfinite()].numpy()
+    assert (found.counts == np.histogram(finite, bins=len(found.counts))[0]).all()
+
+
+def test_a_large_view_is_not_copied_as_a_whole(monkeypatch):
+    """10 GB as they are counted, one block of 4 MB in truth."""
+    monkeypatch.setattr(statistics, "SLICE", 2**20)
+    view = torch.ones(2**20).expand(2500, 2**20)
+    first = next(iter(statistics.slices(view)))
+    assert first.data_ptr() == view.data_ptr()
+
+
+class _EnoughError(Exception):
+    """What a reader who leaves raises."""
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5, 40, 60])
+def test_the_work_ends_between_two_slices(calls, monkeypatch):
+    monkeypatch.setattr(statistics, "SLICE", 50)
+    left = iter(range(calls - 1))
+
+    def leave() -> None:
+        if next(left, None) is None:
+            raise _EnoughError
+
+    made = {name: torch.arange(997.0) + (1 if name == "c" else 0) for name in "abc"}
+    with pytest.raises(_EnoughError):
+        inspect_contents(Contents("x", made), 7, leave)
+
+
+def test_tensors_are_worked_out_when_they_are_asked_for():
+    asked: list[int] = []
+    tensors = {name: torch.arange(7.0) for name in "abc"}
+    made = summaries(tensors, lambda: asked.append(1))
+    assert next(made).name == "a"
+    seen = len(asked)
+    assert next(made).name == "b"
+    assert len(asked) == 2 * seen > 0
+
+
+@pytest.mark.parametrize("name", [".".join("a" * 5000), "." * 5000, "", "a..b", ".a"])
+def test_no_name_is_nested_too_deep_for_the_tree(name):
+    found = inspect_contents(Contents("x", {name: torch.ones(3)}), 7)
+    node = found.tree
+    for part in name.split(".")[:-1]:
+        (node,) = node.modules
+        assert (node.name, node.n_parameters) == (part, 3)
+    assert [tensor.name for tensor in node.tensors] == [name]
+    assert len(found.text.splitlines()) == 1 + len(name.split(".")) + 1
+
+
+def test_the_tree_is_that_of_the_names_in_their_order():
+    names = ["b.x.w", "a.w", "b.w", "b.x.v", "w", "a.x.y.w", "b.y.w"]
+    sizes = {name: size for size, name in enumerate(names, 2)}
+    tree = inspect_contents(Contents("x", {name: torch.ones(size) for name, size in sizes.items()}), 7).tree
+
+    def brute(prefix: str) -> tuple[int, list[str], dict[str, Any]]:
+        inside = [name for name in names if name.startswith(prefix)]
+        parts = [name[len(prefix) :].split(".") for name in inside]
+        modules = dict.fromkeys(part[0] for part in parts if len(part) > 1)
+        own = [name for name, part in zip(inside, parts, strict=True) if len(part) == 1]
+        return sum(sizes[name] for name in inside), own, {m: brute(f"{prefix}{m}.") for m in modules}
+
+    def seen(node: ModuleNode) -> tuple[int, list[str], dict[str, Any]]:
+        return node.n_parameters, [t.name for t in node.tensors], {m.name: seen(m) for m in node.modules}
+
+    assert seen(tree) == brute("")
+    assert list(seen(tree)[2]) == ["b", "a"]
+
+
+def test_one_memory_is_tied_without_a_look_at_its_numbers(monkeypatch):
+    monkeypatch.setattr(hashlib, "sha256", None)
+    base = torch.arange(77.0)
+    tensors = {"a": base, "part": base[3:], "b": base.view(77), "turned": base.view(7, 11), "part again": base[3:]}
+    assert tied_groups(tensors) == (("a", "b"), ("part", "part again"))
+
+
+def test_one_content_in_two_memories_is_tied():
+    base = torch.arange(77.0)
+    tensors = {
+        "a": base.view(7, 11), "zeros": torch.zeros(9), "b": base.clone().view(7, 11), "zeros again": torch.zeros(9),
+        "turned": base.view(11, 7).T.contiguous(), "c": base.view(7, 11), "other": base.view(7, 11) + 1,
+        "double": base.double().view(7, 11), "turned again": base.view(11, 7).T, "one": base[:1], "one more": base[:1],
+    }  # fmt: skip
+    assert tied_groups(tensors) == (("a", "b", "c"), ("turned", "turned again"))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int64, torch.bool])

@@ -1,6 +1,8 @@
 """Mutated bytes of each format: never anything but a clean refusal, or a correct load."""
 
 import io
+import subprocess
+import sys
 from functools import cache
 from typing import Any
 
@@ -98,3 +100,13 @@ def test_programs_of_random_steps(steps):
     program = b"\x80\x02" + "".join(steps).encode("latin-1") + b"."
     with pytest.raises(CheckpointError):
         read_stream(io.BytesIO(hostile.archive(program)), "mutated")
+
+
+@pytest.mark.parametrize("first", [0, 100, 200])
+def test_mutants_are_refused_or_read_as_other_readers_read_them(first):
+    """Each in a process with 4 GB and 20 s; `python -m tests.checkpoint.safe.fuzz --files 20000` does more of the same."""
+    command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "100", "--first", str(first)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "100 files, 0 bad" in done.stdout
+    assert "read as others read it" in done.stdout

@@ -1,4 +1,4 @@
-"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing is written to disk."""
+"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing here writes to disk."""
 
 import io
 import json
@@ -12,14 +12,15 @@ from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
-from transformer.checkpoint.foreign.vocabularies import parse_tokenizer
-from transformer.checkpoint.load import build, read_uploads
+from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
+from transformer.checkpoint.load import build
 from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refusal
 from transformer.checkpoint.weight_files import ENDINGS
+from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, ConfigError
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.base import Tokenizer
@@ -31,8 +32,8 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 MARKS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
-NO_MARKS = Marks(-1, -1, -1)
-"""For a first look at a vocabulary, whose marks are not known yet."""
+CONFIG_BYTES = 1024 * 1024
+"""The most that a config.json may have: one of ours has a kilobyte."""
 
 _TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)(?:$|[._-])", re.IGNORECASE)
 
@@ -56,6 +57,11 @@ class Bundle:
         return replace(self, vocabularies=dict(vocabularies))
 
     @cached_property
+    def _parsed(self) -> dict[str, Vocabulary]:
+        """Every vocabulary, parsed once for all that asks for it."""
+        return {name: parse_vocabulary(data, name, self.limits) for name, data in self.vocabularies.items()}
+
+    @cached_property
     def marks(self) -> dict[str, int]:
         """The marks that a vocabulary names; the target's start and end count before the source's.
 
@@ -64,8 +70,8 @@ class Bundle:
         """
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            tokenizer = parse_tokenizer(self.vocabularies[name], name, NO_MARKS, self.limits)
-            known = {mark: getattr(tokenizer, mark) for mark in MARKS}
+            marks = self._parsed[name].marks
+            known = {mark: getattr(marks, mark) for mark in MARKS}
             found |= {mark: i for mark, i in known.items() if i >= 0}
         return found
 
@@ -103,13 +109,13 @@ class Bundle:
         target: Tokenizer | None = None
         by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
         for name in by_name:
-            data = self.vocabularies[name]
-            count = len(parse_tokenizer(data, name, NO_MARKS, self.limits))
+            vocabulary = self._parsed[name]
+            count = len(vocabulary)
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
             if count == source_size and source is None and not (aims_at_target and target_size):
-                source = parse_tokenizer(data, name, marks, self.limits)
+                source = vocabulary.tokenizer(marks)
             elif count == target_size and target is None:
-                target = parse_tokenizer(data, name, marks, self.limits)
+                target = vocabulary.tokenizer(marks)
             else:
                 sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
                 raise CheckpointError(
@@ -135,6 +141,8 @@ def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
 def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:
     """Sort open files by name: weights (one, or the encoder and decoder of a recurrent pair), config, vocabularies.
 
+    Weights and vocabularies are read in a worker process (see `apart`).
+
     Raises:
         CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
     """
@@ -144,13 +152,13 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
             f"{', '.join(files) or 'nothing'} was brought, but no file of weights ({', '.join(ENDINGS)}): choose the "
             "weights, and the vocabulary together with them"
         )
-    settings = _config(files[CONFIG], limits) if CONFIG in files else None
+    settings = _config(files[CONFIG]) if CONFIG in files else None
     if settings is not None and "model_type" in settings and "architecture" not in settings:
         raise CheckpointError(
             f"{CONFIG} is one of the transformers library, whose folders are read from disk: start the app with a "
             "folder that holds it (--checkpoints DIR), or give its path to load"
         )
-    contents = read_uploads(weights, limits)
+    contents = apart.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings=settings)
     vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
@@ -177,7 +185,7 @@ def is_vocabulary(name: str) -> bool:
 
 
 def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
-    """The bytes of a vocabulary, once they are found to be readable as one.
+    """The bytes of a vocabulary, once they are found (in a worker process) to be readable as one.
 
     Raises:
         CheckpointError: it is too large, no vocabulary, or a pickle.
@@ -187,15 +195,15 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read")
     stream.seek(0)
     data = stream.read()
-    parse_tokenizer(data, name, NO_MARKS, limits)
+    apart.try_vocabulary(data, name, limits)
     return data
 
 
-def _config(stream: BufferedIOBase, limits: ReadLimits) -> dict[str, Any]:
+def _config(stream: BufferedIOBase) -> dict[str, Any]:
     """The table in a config.json."""
     length = stream.seek(0, io.SEEK_END)
-    if length > limits.header_bytes:
-        raise refusal(CONFIG, f"it has {length:,} bytes, at most {limits.header_bytes:,} are read")
+    if length > CONFIG_BYTES:
+        raise refusal(CONFIG, f"it has {length:,} bytes, at most {CONFIG_BYTES:,} are read")
     stream.seek(0)
     try:
         found = json.loads(stream.read())

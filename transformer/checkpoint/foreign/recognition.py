@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout, meta_shapes
 from transformer.checkpoint.foreign.questions import Answers
@@ -82,7 +85,7 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
     ignored = dict(fit.ignored)
     unexpected = {}
     for name in shapes.keys() - known:
-        reason = _harmless(name, shapes[name], patterns)
+        reason = _harmless(name, contents.tensors[name], patterns)
         if reason:
             ignored[name] = reason
         else:
@@ -102,6 +105,7 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         unexpected=dict(sorted(unexpected.items())),
         wrong_shape=dict(sorted(wrong.items())),
         ignored=dict(sorted(ignored.items())),
+        doubts={name: reason for name, reason in fit.doubts.items() if name in unexpected},
         questions=tuple(answers.asked.values()),
         assumptions=answers.assumptions,
         config=fit.config,
@@ -116,16 +120,18 @@ def _needed(fit: Fit) -> dict[str, Shape]:
     return {source.name: source.foreign_shape(ours[name]) for name, source in fit.sources.items() if source.name}
 
 
-def _harmless(name: str, shape: Shape, patterns: Iterable[str]) -> str | None:
+def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:
     """Why a tensor that no layer uses plays no part; None if it might."""
     if any(fnmatchcase(name, pattern) for pattern in patterns):
         return "left out as asked"
     if _LOSS.search(name):
         return "it belongs to the loss"
-    if not shape:
+    if not tensor.shape and not tensor.is_floating_point():  # a lone real number may scale what is read
         return "a counter"
-    if name.endswith("mask"):
+    if name.endswith("mask") and bool(((tensor == 0) | (tensor == 1) | (tensor == -torch.inf)).all()):
         return "a mask, which is computed anew"
+    if name.endswith("ids") and not tensor.is_floating_point():
+        return "indices, which are computed anew"
     return None
 
 

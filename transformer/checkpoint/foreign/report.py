@@ -10,6 +10,9 @@ from transformer.checkpoint.safe.contents import Shape, shape_text
 SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""
 
+OPENING = ("others_after", "norm_after_stack", "one_position_table", "source_positions", "embedding", "position_table")
+"""Questions whose answers can give unexpected tensors a part."""
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -17,7 +20,8 @@ class Report:
 
     `confidence` is the share of names (theirs and the layout's together) that match in name and shape: 1 means that
     the file is this layout, all of it and nothing else. `wrong_shape` gives the shape that the layout needs, then
-    the one found. `ignored` names tensors that play no part, with the reason.
+    the one found. `ignored` names tensors that play no part, with the reason; `doubts` unexpected ones that might act
+    before the last attention, with what is known of them.
     """
 
     source: str
@@ -30,6 +34,7 @@ class Report:
     unexpected: Mapping[str, Shape] = field(default_factory=dict)
     wrong_shape: Mapping[str, tuple[Shape, Shape]] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
     assumptions: tuple[str, ...] = ()
     config: Any = None
@@ -55,6 +60,8 @@ class Report:
                 f"take out the {len(self.unexpected)} unexpected; where they change nothing that the model computes, "
                 'name them: ignore="PATTERN"'
             )
+            opening = [question for question in self.questions if question.name in OPENING]
+            steps += [f"or answer {question.name}: {question.text}" for question in opening]
         return tuple(steps)
 
     @property
@@ -64,7 +71,9 @@ class Report:
         lines = [f"{self.source} {verdict} {self.title} ({self.confidence:.0%} of the names and shapes match)."]
         lines += [f"  because {reason}" for reason in self.reasons]
         lines += _listed("missing", {name: f"{name} {shape_text(shape)}" for name, shape in self.missing.items()})
-        lines += _listed("unexpected", {name: f"{name} {shape_text(shape)}" for name, shape in self.unexpected.items()})
+        doubted = {name: f"; {reason}" for name, reason in self.doubts.items()}
+        unknown = {n: f"{n} {shape_text(shape)}{doubted.get(n, '')}" for n, shape in self.unexpected.items()}
+        lines += _listed("unexpected", unknown)
         wrong = {n: f"{n} should be {shape_text(a)}, is {shape_text(b)}" for n, (a, b) in self.wrong_shape.items()}
         lines += _listed("wrong shape", wrong)
         lines += _listed("not used", {name: f"{name}: {reason}" for name, reason in self.ignored.items()})

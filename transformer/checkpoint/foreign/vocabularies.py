@@ -6,7 +6,7 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 import io
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from transformer.checkpoint.safe.refusal import refusal
 from transformer.errors import CheckpointError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
-from transformer.tokens.vocabulary import Marks, VocabularyTokenizer, find_marks
+from transformer.tokens.vocabulary import NO_MARKS, Marks, VocabularyTokenizer, find_marks
 
 AS_TEXT = (
     "where you trust the file, write its tokens as text, one a line in the order of their ids: "
     'open("vocabulary.txt", "w").write("\\n".join(vocab.get_itos()))'
 )
+
+
+MOST_TOKENS = 1_000_000
+"""Four times the largest vocabulary in use (mT5's and Gemma's 250,000); a million take about 300 MB of memory."""
 
 
 def read_tokenizer(
@@ -56,11 +60,41 @@ def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = D
     Raises:
         CheckpointError: the bytes are none of the known kinds, or are refused.
     """
+    return parse_vocabulary(data, name, limits).tokenizer(marks)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """A vocabulary that was parsed, before it is known which embedding it is for, and the checkpoint's marks."""
+
+    found: TextTokenizer | VocabularyTokenizer
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def marks(self) -> Marks:
+        """Those that it names; -1 for the others."""
+        return Marks(self.found.pad_id, self.found.bos_id, self.found.eos_id)
+
+    def tokenizer(self, marks: Marks) -> Tokenizer:
+        """The tokenizer, with `marks` where it names none itself."""
+        return self.found.with_marks(marks) if isinstance(self.found, VocabularyTokenizer) else self.found
+
+
+def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Vocabulary:
+    """What the bytes of a file hold. Costs several passes over them and, in memory, many times their size.
+
+    Raises:
+        CheckpointError: the bytes are none of the known kinds, or are refused.
+    """
     _refuse_pickles(data, name, limits)
     if Path(name).suffix == ".model":
-        return TextTokenizer(data)
+        found = TextTokenizer(data)
+        _check_count(len(found), name)
+        return Vocabulary(found)
     tokens = read_tokens(data, name, limits)
-    return VocabularyTokenizer(tokens, replace(marks, **find_marks(tokens)))
+    return Vocabulary(VocabularyTokenizer(tokens, replace(NO_MARKS, **find_marks(tokens))))
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
@@ -73,7 +107,12 @@ def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> 
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise refusal(name, f"byte {error.start} is no UTF-8 text", "save the vocabulary as UTF-8") from error
-    tokens = _from_json(text, name) if text.lstrip()[:1] in {"{", "["} and name.endswith(".json") else _from_lines(text)
+    if text.lstrip()[:1] in {"{", "["} and name.endswith(".json"):
+        tokens = _from_json(text, name)
+    else:
+        _check_count(text.count("\n"), name)
+        tokens = _from_lines(text)
+    _check_count(len(tokens), name)
     for i, token in enumerate(tokens):
         if not token or len(token) > limits.name_characters:
             what = "is empty" if not token else f"has {len(token):,} characters"
@@ -81,6 +120,11 @@ def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> 
     if not tokens:
         raise refusal(name, "it holds no token", "write one token on each line, in the order of their ids")
     return tokens
+
+
+def _check_count(count: int, name: str) -> None:
+    if count > MOST_TOKENS:
+        raise refusal(name, f"it has {count:,} tokens, at most {MOST_TOKENS:,} are read", AS_TEXT)
 
 
 def _from_lines(text: str) -> list[str]:
@@ -114,5 +158,5 @@ def _refuse_pickles(data: bytes, name: str, limits: ReadLimits) -> None:
         try:
             Structure(name, limits).read(io.BytesIO(program))
         except CheckpointError as error:
-            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}.") from error
+            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}") from error
         raise refusal(name, "it is a pickle, and vocabularies are read from text only", AS_TEXT)

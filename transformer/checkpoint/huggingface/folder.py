@@ -1,6 +1,7 @@
 """Hugging Face folders: recognised by their config.json, and checked like a stranger's file before they are built."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,27 @@ REFUSED_KEYS = {
 
 REPEATED, MOST_REPEATED = ("block", "depth", "expert", "stack", "group"), 10_000
 """Words in a config that may stand for parts built one by one, and how many are; sizes of a table are far below."""
+
+
+LABELS = "label2id"
+"""A table whose keys are a model's own words."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "architectures": (
+        "a list of names", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ),
+    "dropout": ("a share from 0 to 1", lambda value: not _is_number(value) or 0 <= value <= 1),
+    "chunk_size_feed_forward": ("0: other sizes fit some texts alone", lambda value: _is_number(value) and value == 0),
+    "relative_attention_max_distance": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "relative_attention_num_buckets": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "model_max_length": ("a number above 0", lambda value: _is_number(value) and value > 0),
+}  # fmt: skip
+"""Parts of a key's name, and what its value should be where there is one."""
 
 REMEDY = "save the model in full precision, of an architecture that transformers knows itself, with save_pretrained"
 
@@ -84,12 +106,14 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
             )
     if (path / "adapter_config.json").exists():
         raise refusal(path.name, "it holds an adapter, which is no model by itself", "merge it into its model first")
-    config, generation, _ = (_settings(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
+    config, generation, tokenizer = (_settings(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
     shapes: dict[str, Shape] = {}
     for file in weight_files(path):
         with file.open("rb") as handle:
             shapes |= check_header(handle, _size(file, limits), f"{path.name}/{file.name}", limits).shapes
     _check_sizes(config, f"{path.name}/{CONFIG}", len(shapes))
+    _check_values(config, f"{path.name}/{CONFIG}")
+    _check_values(tokenizer, f"{path.name}/{TOKENIZER_CONFIG}")
     has_tokenizer = any((path / name).is_file() for name in VOCABULARIES)
     return FolderContents(path.name, config, generation, shapes, has_tokenizer)
 
@@ -161,6 +185,18 @@ def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
             raise refusal(name, f"it describes {value:,} layers ({key}), the weights hold {n_tensors:,} tensors")
         if any(part in key for part in REPEATED) and value > MOST_REPEATED:
             raise refusal(name, f"it asks for {value:,} parts of one kind ({key}), at most {MOST_REPEATED:,} are built")
+
+
+def _check_values(config: dict[str, Any], name: str) -> None:
+    """Refuse values of a wrong kind that the library believes until the model runs."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            if key != LABELS:
+                _check_values(value, name)
+            continue
+        wanted = next((wanted for part, wanted in VALUES.items() if part in key), None)
+        if wanted is not None and value is not None and not wanted[1](value):
+            raise refusal(name, f"it gives {key} as {value!r:.80}, which should be {wanted[0]}", REMEDY)
 
 
 def unreadable(source: str, error: Exception) -> CheckpointError:

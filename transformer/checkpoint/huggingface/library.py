@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from threading import RLock
 from typing import Any
 
@@ -17,6 +18,16 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_T
 
 REQUIREMENTS = "requirements-hf.txt"
 """Where the extra is pinned."""
+
+
+def check_installed() -> None:
+    """Say what to install where the library is missing; it is not imported.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise _missing("no module of that name")
 
 
 @cache
@@ -31,14 +42,18 @@ def library() -> Any:
     try:
         found = importlib.import_module("transformers")
     except ImportError as error:
-        raise CheckpointError(
-            f"a Hugging Face folder is read with the transformers library, which is not installed ({error}): "
-            f"run `pip install -r {REQUIREMENTS}` and start again"
-        ) from error
+        raise _missing(str(error)) from error
     from transformer.checkpoint.huggingface import attention  # it imports the library in turn
 
     attention.register(found)
     return found
+
+
+def _missing(reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"a Hugging Face folder is read with the transformers library, which is not installed ({reason}): "
+        f"run `pip install -r {REQUIREMENTS}` and start again"
+    )
 
 
 _quiet = RLock()

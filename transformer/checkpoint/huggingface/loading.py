@@ -205,7 +205,10 @@ def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[Hu
     net, spare = _net(path, config.kind, settings, "eager")
     config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
     model = build(config, net, (), f"weights as the model's own eager attention computed them, kept whole ({reason})")
-    sites, sums = eager_sites(model)
+    try:
+        sites, sums = eager_sites(model)
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise unreadable(f"{path.name}/config.json", error) from error
     note = (
         model.note if sums else f"{model.note}; rows need not sum to 1: the rest goes to no token (an attention sink)"
     )

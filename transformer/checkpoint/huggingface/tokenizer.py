@@ -4,7 +4,8 @@ Labels follow one convention, SentencePiece's: a leading ▁ starts a word. Byte
 the letters that they stand for, WordPieces (BERT) without their ##.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from threading import RLock
@@ -12,6 +13,8 @@ from typing import Any
 
 from transformer.checkpoint.huggingface.folder import unreadable
 from transformer.checkpoint.huggingface.library import library, quiet
+from transformer.checkpoint.huggingface.panics import PanicError, panics_raised
+from transformer.errors import InputError
 from transformer.pictures.axes import WORD_START
 from transformer.tokens.base import check_unicode
 
@@ -20,6 +23,9 @@ BYTE_SPACE, CONTINUED = "Ġ", "##"
 
 UNKNOWN_LENGTH = 10**6
 """A tokenizer that does not know how much its model reads names a number far above this."""
+
+PROBE = "A man is riding a bicycle."
+"""What a tokenizer reads and writes before it is believed."""
 
 _turn = RLock()
 """These tokenizers change while they work (Marian switches languages), and sessions are threads."""
@@ -31,6 +37,11 @@ class HuggingFaceTokenizer:
     def __init__(self, tokenizer: Any, target: bool = False) -> None:
         self.library = tokenizer
         self.target = target
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that it was read from."""
+        return Path(str(self.library.name_or_path)).name
 
     @property
     def max_length(self) -> int | None:
@@ -61,14 +72,14 @@ class HuggingFaceTokenizer:
         """Ids of `text`, without marks.
 
         Raises:
-            InputError: `text` is not Unicode that can be encoded.
+            InputError: `text` is not Unicode that can be encoded, or the tokenizer gives up on it.
         """
         return self._ids(text, marks=False)
 
     def pieces(self, text: str) -> list[str]:
         """The tokens of `text` as they stand in it; what the vocabulary lacks is shown as itself."""
         if not self.library.is_fast:
-            with _turn:
+            with self._working():
                 self._face_side()
                 return [self._label(piece) for piece in self.library.tokenize(text)]
         found = self._call(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -90,12 +101,12 @@ class HuggingFaceTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; marks, padding and ids that the vocabulary lacks leave no trace."""
         known = [int(i) for i in ids if int(i) < len(self)]
-        with _turn:
+        with self._working():
             return str(self.library.decode(known, skip_special_tokens=True))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
         """What a person reads for each id; a leading ▁ starts a word. A model may have more rows than tokens."""
-        with _turn:
+        with self._working():
             return [self._label_of(int(i)) for i in ids]
 
     def is_special(self, token: int) -> bool:
@@ -134,8 +145,24 @@ class HuggingFaceTokenizer:
         return list(self._call(text, add_special_tokens=marks)["input_ids"])
 
     def _call(self, text: str, **options: Any) -> Any:
-        with _turn:
+        with self._working():
             return self.library(text_target=text, **options) if self.target else self.library(text, **options)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """One caller at a time; what the native code cannot do is told as what cannot be read.
+
+        Raises:
+            InputError: the native code gave up.
+        """
+        try:
+            with _turn, panics_raised():
+                yield
+        except PanicError as error:
+            raise InputError(
+                f"the tokenizer of {self.folder} cannot work on this ({_line(error)}): type something else, or save "
+                "the tokenizer again"
+            ) from error
 
     def _face_side(self) -> None:
         """Turn a tokenizer that knows two languages to the one that is meant."""
@@ -145,17 +172,26 @@ class HuggingFaceTokenizer:
 
 
 def read_tokenizer(path: Path) -> HuggingFaceTokenizer:
-    """The tokenizer in a folder.
+    """The tokenizer in a folder, once it was seen to read and write a text.
 
     Raises:
-        CheckpointError: the library cannot read it.
+        CheckpointError: the library cannot read it, or it fails at the first text.
     """
     try:
-        with quiet():
+        with quiet(), panics_raised():
             found = library().AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            tokenizer = HuggingFaceTokenizer(found)
+            ids = tokenizer.source_ids(PROBE)
+            tokenizer.pieces(PROBE)
+            tokenizer.labels(ids)
+            tokenizer.decode(ids)
     except Exception as error:
         raise unreadable(f"{path.name}'s tokenizer", error) from error
-    return HuggingFaceTokenizer(found)
+    return tokenizer
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")[:200]
 
 
 def _of_word_piece(piece: str) -> str:

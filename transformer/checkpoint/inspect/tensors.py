@@ -1,58 +1,29 @@
 """Looking into a checkpoint without running it: the tree of its modules, and each tensor in numbers."""
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.checkpoint.inspect.statistics import TensorSummary, go_on, summary
+from transformer.checkpoint.inspect.ties import tied_groups
 from transformer.checkpoint.load import read
-from transformer.checkpoint.safe.contents import Contents, Shape, shape_text
+from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.weight_files import find_files
 
-BINS = 40
-"""Bars of a tensor's histogram."""
-
-
-@dataclass(frozen=True, eq=False)
-class TensorSummary:
-    """One tensor in numbers. Statistics are over its finite numbers; `norm` is the root of the sum of squares.
-
-    `counts` are the bars of a histogram between `edges`. `dead` marks a tensor whose numbers are all the same, so
-    that it says nothing (a bias of zeros, a gain of ones: untrained, or never used).
-    """
-
-    name: str
-    shape: Shape
-    dtype: str
-    n_bytes: int
-    norm: float
-    mean: float
-    deviation: float
-    smallest: float
-    largest: float
-    n_not_finite: int
-    dead: bool
-    counts: Int[np.ndarray, " bin"]
-    edges: Float[np.ndarray, " edge"]
-
-    @property
-    def numel(self) -> int:
-        """How many numbers it holds."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """What a reader should know: NaN or infinity in it, or all numbers alike."""
-        bad = (f"{self.n_not_finite:,} NaN or infinite",) if self.n_not_finite else ()
-        return (*bad, *(("all numbers alike",) if self.dead else ()))
+__all__ = [
+    "Inspection",
+    "ModuleNode",
+    "TensorSummary",
+    "inspect",
+    "inspect_contents",
+    "summaries",
+    "summary",
+    "tied_groups",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +35,18 @@ class ModuleNode:
     modules: tuple["ModuleNode", ...]
     tensors: tuple[TensorSummary, ...]
 
-    def lines(self, depth: int = 0) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """The tree as text, a module or tensor a line."""
-        yield f"{'  ' * depth}{self.name or '(checkpoint)'}  {self.n_parameters:,}"
-        for tensor in self.tensors:
-            shape = shape_text(tensor.shape)
-            flags = "".join(f"  [{flag}]" for flag in tensor.flags)
-            last = tensor.name.rpartition(".")[2]
-            yield f"{'  ' * (depth + 1)}{last}  {shape}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
-        for module in self.modules:
-            yield from module.lines(depth + 1)
+        waiting: list[tuple[ModuleNode, int]] = [(self, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            yield f"{'  ' * depth}{node.name or '(checkpoint)'}  {node.n_parameters:,}"
+            for tensor in node.tensors:
+                shape = shape_text(tensor.shape)
+                flags = "".join(f"  [{flag}]" for flag in tensor.flags)
+                last = tensor.name.rpartition(".")[2]
+                yield f"{'  ' * (depth + 1)}{last}  {shape}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
+            waiting.extend((module, depth + 1) for module in reversed(node.modules))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +68,7 @@ class Inspection:
     @cached_property
     def tree(self) -> ModuleNode:
         """The modules, one inside the other."""
-        return _node("", [(tensor.name.split("."), tensor) for tensor in self.tensors])
+        return _tree(self.tensors)
 
     @property
     def text(self) -> str:
@@ -115,65 +88,54 @@ def inspect(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> Inspection
     return inspect_contents(read(path, limits), sum(file.stat().st_size for file in find_files(path).values()))
 
 
-def inspect_contents(contents: Contents, file_bytes: int) -> Inspection:
-    """As `inspect`, for what was read already (an upload)."""
+def inspect_contents(contents: Contents, file_bytes: int, between: Callable[[], None] = go_on) -> Inspection:
+    """As `inspect`, for what was read already (an upload).
+
+    `between` is called between slices of `statistics.SLICE` numbers; what it raises ends the work.
+    """
     return Inspection(
         source=contents.source,
         format=contents.format,
         file_bytes=file_bytes,
-        tensors=tuple(summary(name, tensor) for name, tensor in contents.tensors.items()),
-        tied=tied_groups(contents.tensors),
+        tensors=tuple(summaries(contents.tensors, between)),
+        tied=tied_groups(contents.tensors, between),
     )
 
 
-def summary(name: str, tensor: Tensor) -> TensorSummary:
-    """One tensor in numbers."""
-    numbers = tensor.detach().double().flatten()
-    finite = numbers[numbers.isfinite()]
-    known = finite if finite.numel() else torch.zeros(1, dtype=torch.float64)
-    smallest, largest = float(known.min()), float(known.max())
-    counts, edges = np.histogram(finite.numpy(), bins=BINS) if np.isfinite(largest - smallest) else _no_histogram()
-    return TensorSummary(
-        name=name,
-        shape=tuple(tensor.shape),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        n_bytes=tensor.numel() * tensor.element_size(),
-        norm=float(torch.linalg.vector_norm(known)),
-        mean=float(known.mean()),
-        deviation=float(known.std(correction=0)),
-        smallest=smallest,
-        largest=largest,
-        n_not_finite=numbers.numel() - finite.numel(),
-        dead=numbers.numel() > 1 and bool((numbers == numbers[0]).all()),
-        counts=counts,
-        edges=edges,
-    )
-
-
-def tied_groups(tensors: Mapping[str, Tensor]) -> tuple[tuple[str, ...], ...]:
-    """Names that hold the same numbers in the same shape: one matrix in two places. All numbers alike do not count."""
-    groups: dict[tuple[Shape, torch.dtype, str], list[str]] = defaultdict(list)
+def summaries(tensors: Mapping[str, Tensor], between: Callable[[], None] = go_on) -> Iterator[TensorSummary]:
+    """The tensors in numbers, one after the other, each worked out when it is asked for; `between` as above."""
     for name, tensor in tensors.items():
-        flat = tensor.detach().flatten()
-        if flat.numel() > 1 and not bool((flat == flat[0]).all()):
-            content = hashlib.sha256(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
-            groups[tuple(tensor.shape), tensor.dtype, content].append(name)
-    return tuple(tuple(names) for names in groups.values() if len(names) > 1)
+        yield summary(name, tensor, between)
 
 
-def _no_histogram() -> tuple[Int[np.ndarray, " bin"], Float[np.ndarray, " edge"]]:
-    """Numbers so far apart that no bar can hold them."""
-    return np.zeros(BINS, dtype=np.int64), np.linspace(0, 1, BINS + 1)
+@dataclass(eq=False, slots=True)
+class _Module:
+    """A module while the tree grows: its parent's place in the list of all, and what lies in it."""
+
+    name: str
+    parent: int
+    n_parameters: int
+    tensors: list[TensorSummary]
+    modules: list[ModuleNode]
 
 
-def _node(name: str, inside: list[tuple[list[str], TensorSummary]]) -> ModuleNode:
-    modules: dict[str, list[tuple[list[str], TensorSummary]]] = defaultdict(list)
-    for parts, tensor in inside:
-        if len(parts) > 1:
-            modules[parts[0]].append((parts[1:], tensor))
-    return ModuleNode(
-        name=name,
-        n_parameters=sum(tensor.numel for _, tensor in inside),
-        modules=tuple(_node(child, tensors) for child, tensors in modules.items()),
-        tensors=tuple(tensor for parts, tensor in inside if len(parts) == 1),
-    )
+def _tree(tensors: tuple[TensorSummary, ...]) -> ModuleNode:
+    """The tree of modules. Takes room for each module once, and no recursion, however the names are nested."""
+    grown = [_Module("", -1, 0, [], [])]
+    places: dict[tuple[int, str], int] = {}  # (parent, name) -> place
+    for tensor in tensors:
+        here = 0
+        grown[here].n_parameters += tensor.numel
+        for part in tensor.name.split(".")[:-1]:
+            step = (here, part)
+            here = places.setdefault(step, len(grown))
+            if here == len(grown):
+                grown.append(_Module(part, step[0], 0, [], []))
+            grown[here].n_parameters += tensor.numel
+        grown[here].tensors.append(tensor)
+    for module in reversed(grown):  # a module stands behind its parent, so its own modules are whole by now
+        module.modules.reverse()
+        node = ModuleNode(module.name, module.n_parameters, tuple(module.modules), tuple(module.tensors))
+        if module.parent >= 0:
+            grown[module.parent].modules.append(node)
+    return node

@@ -4,6 +4,7 @@
 Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
 """
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
 from transformer.checkpoint.huggingface.folder import is_hugging_face
 from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.checkpoint.safe.refusal import refusal
 from transformer.errors import CheckpointError, ConfigError
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.text import TextTokenizer
@@ -30,6 +32,10 @@ CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
     "examples.json",
     "CARD.md",
 )
+
+AGAIN = "copy the folder again, or correct the file"
+MOST_NAME = 80
+"""Characters of a language's name that are read."""
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -50,27 +56,75 @@ def load_folder(path: Path) -> Checkpoint:
     try:
         model_type, config_type = ARCHITECTURES[about["architecture"]]
         config = config_type(**about["config"])
-        task = SequenceTask.of(about["task"]) if "task" in about else None
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(
             f"{path.name}/{CONFIG} does not describe a known model ({error}): it needs `architecture` "
             f"({', '.join(ARCHITECTURES)}) and the `config` of that model"
         ) from error
+    name = f"{path.name}/{CONFIG}"
+    task, languages = _task(about, config, name), _languages(about, name)
+    examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ()
     with torch.random.fork_rng(devices=[]):
         model = model_type(config)
     weights = _read_weights(path / WEIGHTS)
     fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
     tokenizer = TextTokenizer.read(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
-    examples = _read_json(path / EXAMPLES) if (path / EXAMPLES).is_file() else []
     return Checkpoint(
         name=path.name,
         model=watch(model.eval()),
         tokenizer=tokenizer,
-        languages=tuple(about.get("languages", ("source", "target"))),
-        examples=tuple(examples),
+        languages=languages,
+        examples=examples,
         folder=path,
         task=task,
     )
+
+
+def described_architecture(path: Path) -> str:
+    """The key of `ARCHITECTURES` that one of our folders names; nothing else of it is read.
+
+    Raises:
+        CheckpointError: its config cannot be read, or names none.
+    """
+    about = _read_json(path / CONFIG)
+    found = about.get("architecture") if isinstance(about, dict) else None
+    if not isinstance(found, str) or found not in ARCHITECTURES:
+        reason = f"its `architecture` is none of {', '.join(ARCHITECTURES)}"
+        raise refusal(f"{path.name}/{CONFIG}", reason, AGAIN)
+    return found
+
+
+def _task(about: Mapping[str, Any], config: Any, name: str) -> SequenceTask | None:
+    """What the config says that the model decides; it has to fit the model's classes and letters."""
+    if "task" not in about:
+        return None
+    try:
+        task = SequenceTask.of(about["task"])
+    except ConfigError as error:
+        raise refusal(name, str(error), AGAIN) from error
+    classes, vocab = getattr(config, "n_classes", len(task.classes)), getattr(config, "vocab", len(task.alphabet))
+    if len(task.classes) != classes or len(task.alphabet) > vocab:
+        reason = (
+            f"its task has {len(task.classes)} classes and {len(task.alphabet)} ids, its model {classes} and {vocab}"
+        )
+        raise refusal(name, reason, AGAIN)
+    return task
+
+
+def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """The names of source and target."""
+    found = about.get("languages", ["source", "target"])
+    if not (isinstance(found, list) and len(found) == 2 and all(isinstance(one, str) for one in found)):
+        raise refusal(name, f"its `languages` ({type(found).__name__}) are not the names of two languages", AGAIN)
+    return found[0][:MOST_NAME], found[1][:MOST_NAME]
+
+
+def _examples(file: Path) -> tuple[str, ...]:
+    """Texts to start with."""
+    found = _read_json(file)
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise refusal(f"{file.parent.name}/{file.name}", "it is no list of texts", AGAIN)
+    return tuple(found)
 
 
 def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
@@ -123,11 +177,17 @@ def save_folder(
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -> None:
-    """Tensors by name as safetensors."""
+    """Tensors by name as safetensors.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}, path
-    )
+    stored = {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}
+    try:
+        save_file(stored, path)
+    except SafetensorError as error:  # its own name for what the system refused
+        raise OSError(errno.EIO, str(error), str(path)) from error
 
 
 def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
@@ -165,7 +225,7 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.parent.name}/{path.name} cannot be read as JSON: {error}") from error
+        raise refusal(f"{path.parent.name}/{path.name}", f"it cannot be read as JSON ({error})", AGAIN) from error
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:

@@ -15,7 +15,6 @@ from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.refusal import refusal
-from transformer.errors import ConfigError
 
 SMALL_FILE_BYTES = 8 * 1024 * 1024
 """The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
@@ -27,6 +26,12 @@ TABLE_NUMBERS = 2**27
 """The largest table of positions that is computed: `max_length` times `d_model`."""
 
 REMEDY = "copy the folder again, or convert the original checkpoint again"
+
+LARGEST = 1e30
+"""Real numbers of a config lie below; a comparison refuses NaN, and whole numbers that no float can be."""
+
+LONGEST_WORD = 100
+"""Characters of a word in a config; the longest that means something has under 20."""
 
 
 def checked_folder(path: Path, limits: ReadLimits) -> Path:
@@ -79,7 +84,7 @@ def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[
     try:
         config = config_type(**values)
         described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
-    except (TypeError, ConfigError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
         raise refusal(name, f"it does not describe a known model ({error})", REMEDY) from error
     held = sum(math.prod(shape) for shape in shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
@@ -103,7 +108,7 @@ def _is_plain(value: Any, kind: Any) -> bool:
     if kind is int:
         return type(value) is int and abs(value) < 2**31
     if kind is float:
-        return type(value) in {int, float} and math.isfinite(value)
+        return type(value) in {int, float} and -LARGEST < value < LARGEST
     if kind is str:
-        return isinstance(value, str)
+        return isinstance(value, str) and len(value) <= LONGEST_WORD
     return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, int) for item in value)

@@ -1,12 +1,11 @@
 """The names that a checkpoint may ask for, and nothing else: what the known layouts need."""
 
-from argparse import Namespace
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 
-class Global(NamedTuple):
-    """A name that a pickle asks Python to import."""
+@dataclass(frozen=True)
+class Global:
+    """A name that a pickle asks Python to import. No tuple, so that it cannot be taken for one of the file's."""
 
     module: str
     name: str
@@ -54,6 +53,3 @@ DTYPES = frozenset(Global("torch", name) for name in ITEM_BYTES)
 
 ALLOWED = frozenset({ORDERED_DICT, NAMESPACE, TENSOR, PARAMETER, SIZE, DEVICE, *STORAGES, *DTYPES})
 """Every name that reading may resolve."""
-
-SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [Namespace]
-"""What `torch.load(weights_only=True)` must be told to accept beyond its own list: a plain bag of options."""

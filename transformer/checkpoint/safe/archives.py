@@ -1,32 +1,33 @@
 """torch's file format: a zip archive of one pickle and one entry for each block of numbers.
 
-The table of contents is held against the file before anything is taken out, so that a bomb, a path trick or a wrong
-size is refused here. Every entry must be stored as it is: torch never compresses.
+An archive is read exactly as torch.save writes it, and no other: entries one after the other from the first byte, each
+stored as it is, then the table of contents, then the end. So no byte has two meanings, and none is read that was not
+checked. Sources: APPNOTE.TXT of PKWARE for the records; torch's `PyTorchStreamWriter` and the miniz that it calls for
+what is in them (padding called `FB`, sizes behind the bytes, no attributes).
 """
 
-import struct
-import zipfile
+import zlib
 from dataclasses import dataclass
 from io import BufferedIOBase
 
+from transformer.checkpoint.safe.blocks import Place
+from transformer.checkpoint.safe.directories import Entry, read_directory
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
 
 ARCHIVE_START = b"PK\x03\x04"
-_ENCRYPTED = 0x1
-_UTF8 = 0x800
-_LOCAL_HEADER = struct.Struct("<4s2xHH16xHH")  # signature, flags, method, length of name, length of extra
-_END = b"PK\x05\x06"
-_END_BYTES = 22
-_PROGRAM = "data.pkl"
+_PROGRAM, _VERSION, _BYTE_ORDER = "data.pkl", "version", "byteorder"
+_VERSIONS = frozenset(str(version).encode() for version in range(1, 11))
+_SMALL = 16
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The pickle of a torch file, and the size of each block of numbers by key."""
+    """The pickle of a torch file, and where the bytes of each block of numbers lie, by key."""
 
     program: bytes
-    blocks: dict[str, int]
+    blocks: dict[str, Place]
+    is_big_endian: bool
 
 
 def open_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Archive:
@@ -35,30 +36,24 @@ def open_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     Raises:
         CheckpointError: the archive is damaged, is no torch checkpoint, or is built to mislead.
     """
-    handle.seek(max(0, size - _END_BYTES))
-    if not handle.read(_END_BYTES).startswith(_END):
-        raise refusal(source, "its archive has no table of contents at its end: it is cut off, or something follows it")
-    try:
-        with zipfile.ZipFile(handle) as archive:
-            entries = archive.infolist()
-            _check_count(len(entries), source, limits)
-            root = _check_names([entry.filename for entry in entries], source, limits)
-            _check_entries(entries, handle, size, source)
-            sizes = {entry.filename.removeprefix(root): entry.file_size for entry in entries}
-            if sizes[_PROGRAM] > limits.pickle_bytes:
-                reason = f"its pickle has {sizes[_PROGRAM]:,} bytes, at most {limits.pickle_bytes:,} are read"
-                raise refusal(source, reason, SAVE_WEIGHTS)
-            program = archive.read(root + _PROGRAM)
-    except (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, UnicodeError) as error:
-        raise refusal(source, f"it is a damaged or cut-off zip archive ({error})") from error
-    blocks = {name.removeprefix("data/"): n_bytes for name, n_bytes in sizes.items() if name.startswith("data/")}
-    return Archive(program, blocks)
-
-
-def _check_count(count: int, source: str, limits: ReadLimits) -> None:
-    if count > limits.archive_entries:
-        reason = f"its archive has {count:,} entries, at most {limits.archive_entries:,} are read"
+    entries = read_directory(handle, size, source, limits)
+    root = _check_names([entry.name for entry in entries], source, limits)
+    by_name = {entry.name.removeprefix(root): entry for entry in entries}
+    if by_name[_PROGRAM].n_bytes > limits.pickle_bytes:
+        reason = f"its pickle has {by_name[_PROGRAM].n_bytes:,} bytes, at most {limits.pickle_bytes:,} are read"
         raise refusal(source, reason, SAVE_WEIGHTS)
+    program = _read(handle, by_name[_PROGRAM], source)
+    if _VERSION in by_name and _small(handle, by_name[_VERSION], source) not in _VERSIONS:
+        raise refusal(source, "its archive is of a version that is not known", SAVE_WEIGHTS)
+    order = _small(handle, by_name[_BYTE_ORDER], source) if _BYTE_ORDER in by_name else b"little"
+    if order not in {b"little", b"big"}:
+        raise refusal(source, "the order of its bytes is neither little nor big", SAVE_WEIGHTS)
+    blocks = {
+        name.removeprefix("data/"): Place(entry.start, entry.n_bytes, entry.checksum)
+        for name, entry in by_name.items()
+        if name.startswith("data/")
+    }
+    return Archive(program, blocks, order == b"big")
 
 
 def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
@@ -66,10 +61,10 @@ def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
     roots = {name.partition("/")[0] for name in names}
     for name in names:
         parts = name.split("/")
-        if not all(part not in {"", ".", ".."} for part in parts) or "\\" in name or ":" in parts[0] or "\0" in name:
-            raise refusal(source, f"its archive holds the path {name!r:.80}, which leads elsewhere")
         if len(name) > limits.name_characters:
             raise refusal(source, f"its archive holds a name of {len(name):,} characters")
+        if not all(part not in {"", ".", ".."} for part in parts) or "\\" in name or ":" in parts[0] or "\0" in name:
+            raise refusal(source, f"its archive holds the path {shown(name)}, which leads elsewhere")
     if len(set(names)) < len(names):
         raise refusal(source, "its archive holds two entries of one name")
     root = f"{roots.pop()}/" if len(roots) == 1 else ""
@@ -82,23 +77,17 @@ def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
     return root
 
 
-def _check_entries(entries: list[zipfile.ZipInfo], handle: BufferedIOBase, size: int, source: str) -> None:
-    """Every entry is stored, named alike in both of its headers, inside the file, and shares no byte with another."""
-    end = 0
-    for entry in sorted(entries, key=lambda entry: entry.header_offset):
-        what = f"the entry {entry.filename!r:.80} of its archive"
-        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-            raise refusal(source, f"{what} is compressed, which torch never does", SAVE_WEIGHTS)
-        if entry.flag_bits & _ENCRYPTED:
-            raise refusal(source, f"{what} is encrypted", SAVE_WEIGHTS)
-        if entry.header_offset < 0:
-            raise refusal(source, f"{what} would start before the file: it is cut off")
-        handle.seek(entry.header_offset)
-        signature, flags, method, name_length, extra_length = _LOCAL_HEADER.unpack(handle.read(_LOCAL_HEADER.size))
-        name = handle.read(name_length).decode("utf-8" if flags & _UTF8 else "cp437")
-        if (signature, method, name) != (ARCHIVE_START, zipfile.ZIP_STORED, entry.orig_filename):
-            raise refusal(source, f"{what} is described differently in its two headers")
-        start = entry.header_offset + _LOCAL_HEADER.size + name_length + extra_length
-        if entry.header_offset < end or start + entry.file_size > size:
-            raise refusal(source, f"{what} overlaps another or ends past the file")
-        end = start + entry.file_size
+def _small(handle: BufferedIOBase, entry: Entry, source: str) -> bytes:
+    """One word that the archive says of itself."""
+    if entry.n_bytes > _SMALL:
+        raise refusal(source, f"the entry {shown(entry.name)} of its archive has {entry.n_bytes:,} bytes")
+    return _read(handle, entry, source).strip()
+
+
+def _read(handle: BufferedIOBase, entry: Entry, source: str) -> bytes:
+    """The bytes of one entry. torch can be told to write no checksums: then they are 0."""
+    handle.seek(entry.start)
+    data = handle.read(entry.n_bytes)
+    if len(data) != entry.n_bytes or entry.checksum not in {0, zlib.crc32(data)}:
+        raise refusal(source, f"the entry {shown(entry.name)} of its archive is damaged: its checksum is another")
+    return data

@@ -11,10 +11,12 @@ from io import BufferedIOBase
 from typing import Any
 
 from transformer.checkpoint.safe.allowed import ITEM_BYTES
+from transformer.checkpoint.safe.blocks import Place
 from transformer.checkpoint.safe.contents import Shape
-from transformer.checkpoint.safe.declared import is_count
+from transformer.checkpoint.safe.declared import StorageInfo, TensorInfo, check_shape, is_count
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.names import check_names
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
 
 _LENGTH_BYTES = 8
 _KINDS = {
@@ -33,10 +35,19 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself: the tensors it holds by name, and its free-text notes."""
+    """What a safetensors file says of itself: the tensors it holds by name, and where the bytes of each lie.
 
-    shapes: dict[str, Shape]
-    notes: dict[str, str]
+    A shared matrix is stored once, and its other names are noted (`save_model` does so): they are names here like any
+    other, of the same block of numbers. A block's key is the name that it is stored under.
+    """
+
+    tensors: dict[str, TensorInfo]
+    places: dict[str, Place]
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """The tensors that are stored, by name; without the other names of shared ones."""
+        return {name: self.tensors[name].shape for name in self.places}
 
 
 def looks_like_safetensors(start: bytes) -> bool:
@@ -56,27 +67,33 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
         raise refusal(source, f"its header claims {length:,} bytes, at most {limits.header_bytes:,} are read")
     if _LENGTH_BYTES + length > size:
         raise refusal(source, f"its header claims {length:,} bytes, the file has {size:,}: it is cut off or lies")
-    table = _parse(handle.read(length), source)
+    table = _parse(handle.read(length), source, limits)
     notes = table.pop("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
         raise refusal(source, "its metadata is no table of texts")
     if not table:
         raise refusal(source, "it holds no tensors by name", "save a state_dict with safetensors.torch.save_file")
-    if len(table) > limits.tensors:
-        raise refusal(source, f"it holds {len(table):,} tensors, at most {limits.tensors:,} are read", SAVE_WEIGHTS)
-    ranges = sorted(_byte_range(name, entry, source, limits) for name, entry in table.items())
-    end = 0
-    for start, stop, name in ranges:
-        if start != end:
-            raise refusal(source, f"the bytes of {name!r:.80} overlap others or leave a gap")
-        end = stop
-    if _LENGTH_BYTES + length + end != size:
-        reason = f"its header describes {_LENGTH_BYTES + length + end:,} bytes, the file has {size:,}"
-        raise refusal(source, reason)
-    return Header({name: tuple(entry["shape"]) for name, entry in table.items()}, notes)
+    copies = {copy: name for copy, name in notes.items() if name in table and copy not in table}
+    check_names([*table, *copies], source, limits)
+    start = _LENGTH_BYTES + length
+    tensors: dict[str, TensorInfo] = {}
+    places: dict[str, Place] = {}
+    for name, entry in table.items():
+        tensors[name], places[name] = _described(name, entry, start, source, limits)
+    end = start
+    for name, place in sorted(places.items(), key=lambda one: (one[1].start, one[1].n_bytes)):
+        if place.start != end:
+            raise refusal(source, f"the bytes of {shown(name)} overlap others or leave a gap")
+        end += place.n_bytes
+    if end != size:
+        raise refusal(source, f"its header describes {end:,} bytes, the file has {size:,}")
+    return Header(tensors | {copy: tensors[name] for copy, name in copies.items()}, places)
 
 
-def _parse(text: bytes, source: str) -> dict[str, Any]:
+def _parse(text: bytes, source: str, limits: ReadLimits) -> dict[str, Any]:
+    if text.count(b"{") + text.count(b"[") > limits.header_brackets:
+        raise refusal(source, f"its header holds more than {limits.header_brackets:,} tables and lists", SAVE_WEIGHTS)
+
     def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -84,7 +101,7 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
         return found
 
     try:
-        table = json.loads(text, object_pairs_hook=without_doubles)
+        table = json.loads(text.decode(), object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
         raise refusal(source, f"its header is no JSON ({type(error).__name__})") from error
     if not isinstance(table, dict):
@@ -92,22 +109,30 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
     return table
 
 
-def _byte_range(name: str, entry: Any, source: str, limits: ReadLimits) -> tuple[int, int, str]:
-    """Where the bytes of one tensor start and stop, if its description holds together."""
-    what = f"the tensor {name!r:.80}"
-    try:
-        kind, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise refusal(source, f"{what} is not described as safetensors does") from error
-    if len(name) > limits.name_characters:
-        raise refusal(source, f"it names a tensor with {len(name):,} characters")
+def _described(name: str, entry: Any, start: int, source: str, limits: ReadLimits) -> tuple[TensorInfo, Place]:
+    """One tensor and the place of its bytes, counted from the start of the file, if its description holds together.
+
+    The values are JSON of any kind, nested as deep as it may be: none is shown or compared before its type is known.
+    """
+    what = f"the tensor {shown(name)}"
+    if not isinstance(entry, dict):
+        raise refusal(source, f"{what} is not described as safetensors does")
+    kind, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not isinstance(kind, str) or not isinstance(offsets, list) or len(offsets) != 2:
+        raise refusal(source, f"{what} is not described as safetensors does")
     if kind not in _KINDS:
-        raise refusal(source, f"{what} is of kind {kind!r:.40}, which no known layout uses", "save it as float32")
-    if not isinstance(shape, list) or len(shape) > limits.dimensions or not all(map(is_count, (*shape, start, stop))):
+        raise refusal(source, f"{what} is of kind {shown(kind)}, which no known layout uses", "save it as float32")
+    first, last = offsets
+    if not isinstance(shape, list) or len(shape) > limits.dimensions or not all(map(is_count, (*shape, first, last))):
         raise refusal(source, f"{what} has no sensible shape or place")
-    claimed = math.prod(shape) * ITEM_BYTES[_KINDS[kind]]
-    if claimed != stop - start:
-        raise refusal(
-            source, f"{what} claims {math.prod(shape):,} numbers ({claimed:,} bytes) in {stop - start:,} bytes"
-        )
-    return start, stop, name
+    sizes, numel = tuple(shape), math.prod(shape)
+    try:
+        check_shape(sizes)
+    except ValueError as error:
+        raise refusal(source, f"{what} has no sensible shape or place") from error
+    claimed = numel * ITEM_BYTES[_KINDS[kind]]
+    if claimed != last - first:
+        raise refusal(source, f"{what} claims {numel:,} numbers ({claimed:,} bytes) in {last - first:,} bytes")
+    strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+    info = TensorInfo(sizes, StorageInfo(name, _KINDS[kind], numel), 0, strides)
+    return info, Place(start + first, claimed)

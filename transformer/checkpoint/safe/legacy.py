@@ -4,10 +4,12 @@ Files from 2017 to 2020 are in it, the first edition of The Annotated Transforme
 """
 
 import io
+from io import BufferedIOBase
 from typing import Any
 
+from transformer.checkpoint.safe.blocks import Place
 from transformer.checkpoint.safe.pickles import Structure
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refusal, shown
 
 LEGACY_START = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 """A pickle of the number that marks these files."""
@@ -16,25 +18,36 @@ _VERSION = 1001
 _COUNT_BYTES = 8
 
 
-def check_legacy(whole: io.BytesIO, size: int, structure: Structure) -> Any:
-    """What the file would build, once every block of numbers is found to be as long as it is said to be.
+def check_legacy(handle: BufferedIOBase, size: int, structure: Structure) -> tuple[Any, dict[str, Place]]:
+    """What the file would build, and where each block of numbers lies, once each is as long as it is said to be.
 
     Raises:
         CheckpointError: the file is damaged, asks for code, or claims more than it holds.
     """
-    whole.seek(len(LEGACY_START))
-    if structure.read(whole) != _VERSION:
-        raise refusal(structure.source, "it is of a version of torch's old format that is not known")
-    structure.read(whole)  # the sizes of the machine that wrote it
-    claimed = structure.read(whole)
-    keys = structure.read(whole)
-    if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(structure.storages):
-        raise refusal(structure.source, "its list of blocks is not the list of blocks that its tensors use")
+    source = structure.source
+    handle.seek(0)
+    programs = io.BytesIO(handle.read(structure.limits.pickle_bytes))
+    programs.seek(len(LEGACY_START))
+    version = structure.read(programs)
+    if type(version) is not int or version != _VERSION:
+        raise refusal(source, "it is of a version of torch's old format that is not known")
+    structure.read(programs)  # the sizes of the machine that wrote it
+    claimed = structure.read(programs)
+    keys = structure.read(programs)
+    if type(keys) is not list or not all(isinstance(key, str) for key in keys):
+        raise refusal(source, "its list of blocks holds what is no name of a block")
+    if len(keys) != len(structure.storages) or set(keys) != structure.storages.keys():
+        raise refusal(source, "its list of blocks is not the list of blocks that its tensors use")
+    places: dict[str, Place] = {}
+    at = programs.tell()
     for key in keys:
         block = structure.storages[key]
-        written = int.from_bytes(whole.read(_COUNT_BYTES), "little")
-        if written != block.numel or whole.tell() + block.n_bytes > size:
-            reason = f"block {key!r:.40} should hold {block.numel:,} numbers, the file has fewer, or says {written:,}"
-            raise refusal(structure.source, reason)
-        whole.seek(block.n_bytes, io.SEEK_CUR)
-    return claimed
+        handle.seek(at)
+        written = int.from_bytes(handle.read(_COUNT_BYTES), "little")
+        at += _COUNT_BYTES
+        if written != block.numel or at + block.n_bytes > size:
+            reason = f"block {shown(key)} should hold {block.numel:,} numbers, the file has fewer, or says {written:,}"
+            raise refusal(source, reason)
+        places[key] = Place(at, block.n_bytes)
+        at += block.n_bytes
+    return claimed, places

@@ -1,8 +1,13 @@
 """The structure of a pickle, worked out on paper: what it would build, without building it.
 
 A pickle is a program for a small stack machine. This one moves labels instead of objects: it imports nothing, calls
-nothing and allocates no tensor. So everything that a file claims or asks for is known, and can be refused, before
-`torch.load` reads it. Source: the standard library's `pickletools`, which documents every opcode.
+nothing and allocates no tensor. So everything that a file claims or asks for is known, and can be refused, before any
+tensor is made; and `torch.load` is never asked. Source: the standard library's `pickletools`, which documents every
+opcode.
+
+What stands on the stack is a stranger's: a tuple of twice the same tuple of twice the same tuple ... is a few bytes to
+write, and more than a lifetime to print, hash, sort or compare. So nothing is, before its type is known to be a text
+or a small number. The marks of this machine itself (`Global`, `TensorInfo` ...) are no tuples.
 """
 
 import io
@@ -24,13 +29,16 @@ from transformer.checkpoint.safe.declared import (
     is_count,
 )
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
 
 PICKLE_START = b"\x80"
 """How every pickle of protocol 2 and later starts."""
 
 PROTOCOL = 2
 """The only pickle protocol that torch writes, unless told otherwise, and that its safe reader knows."""
+
+_LARGEST_KEY = 2**31
+"""Numbers that are keys (the optimiser's state has some) are small: a large one takes long to hash and to print."""
 
 
 @dataclass
@@ -131,7 +139,7 @@ class _Machine:
     def ask(self, wanted: Global) -> None:
         """A name to import: allowed, or the end."""
         if wanted not in allowed.ALLOWED:
-            reason = f"it asks to import {str(wanted)[:200]!r}, and reading a checkpoint runs nothing"
+            reason = f"it asks to import {shown(str(wanted))}, and reading a checkpoint runs nothing"
             raise refusal(self.file.source, reason, SAVE_WEIGHTS)
         self.push(wanted)
 
@@ -171,9 +179,13 @@ class _Machine:
         if not isinstance(target, dict) or len(values) % 2:
             raise TypeError(f"sets {len(values)} keys and values of a {type(target).__name__}")
         self.file.count(len(values) // 2)
+        longest = self.file.limits.name_characters
         for key, value in zip(values[::2], values[1::2], strict=True):
-            if not (isinstance(key, str) or (type(key) is int and abs(key) < 2**31)):
+            if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
                 raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
+            if isinstance(key, str) and len(key) > longest:
+                reason = f"a key has {len(key):,} characters, at most {longest:,} are read"
+                raise refusal(self.file.source, reason, SAVE_WEIGHTS)
             target[key] = value
 
     def set_item(self, _: None) -> None:
@@ -185,15 +197,18 @@ class _Machine:
     def create(self, _: None) -> None:
         """An empty object of an allowed class."""
         arguments, kind = self.stack.pop(), self.stack.pop()
-        if kind != allowed.NAMESPACE or arguments != ():
+        if not isinstance(kind, Global) or kind != allowed.NAMESPACE or not _is_empty(arguments, tuple):
             raise TypeError("creates an object that torch.save does not write")
         self.push(Options())
 
     def build(self, _: None) -> None:
         """Fill an object with its state."""
         state, target = self.stack.pop(), self.stack[-1]
-        if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+        if not isinstance(state, dict):
             raise TypeError(f"fills a {type(target).__name__} from a {type(state).__name__}")
+        self.file.count(len(state))  # each time: one table can fill many objects
+        if not all(isinstance(key, str) for key in state):
+            raise TypeError(f"fills a {type(target).__name__} under names that are no texts")
         if isinstance(target, Options):
             target.values.update(state)
         elif not isinstance(target, dict):  # an OrderedDict carries `_metadata`, which says nothing of the weights
@@ -202,29 +217,37 @@ class _Machine:
     def call(self, _: None) -> None:
         """A call of an allowed name, on paper."""
         arguments, function = self.stack.pop(), self.stack.pop()
-        if not isinstance(arguments, tuple) or not isinstance(function, Global):
+        if type(arguments) is not tuple or not isinstance(function, Global):
             raise TypeError(f"calls a {type(function).__name__}")
         self.push(self._result(function, arguments))
 
     def _result(self, function: Global, arguments: tuple[Any, ...]) -> Any:
-        if function == allowed.TENSOR and len(arguments) == 6 and arguments[5] == {}:
+        if function == allowed.TENSOR and len(arguments) == 6 and _is_empty(arguments[5], dict):
             return claimed_tensor(*arguments[:4], source=self.file.source, limits=self.file.limits)
-        if function == allowed.PARAMETER and isinstance(arguments[0], TensorInfo):
+        if function == allowed.PARAMETER and len(arguments) == 3 and isinstance(arguments[0], TensorInfo):
             return arguments[0]
-        if function == allowed.ORDERED_DICT and arguments == ():
+        if function == allowed.ORDERED_DICT and not arguments:
             return {}
-        if function == allowed.SIZE and isinstance(arguments[0], tuple) and all(map(is_count, arguments[0])):
+        if function == allowed.SIZE and len(arguments) == 1 and self._are_sizes(arguments[0]):
             return Plain(function)
-        if function == allowed.DEVICE and all(isinstance(part, str | int) for part in arguments):
+        if function == allowed.DEVICE and len(arguments) <= 2 and all(isinstance(one, str | int) for one in arguments):
             return Plain(function)
         raise TypeError(f"calls {function} in a way that torch.save does not")
+
+    def _are_sizes(self, value: Any) -> bool:
+        return type(value) is tuple and len(value) <= self.file.limits.dimensions and all(map(is_count, value))
 
     def storage(self, _: None) -> None:
         """A reference to a block of numbers, which stands elsewhere in the file."""
         info = claimed_storage(self.stack.pop())
         if self.file.storages.setdefault(info.key, info) != info:
-            raise ValueError(f"block {info.key!r:.40} is described twice, differently")
+            raise ValueError(f"block {shown(info.key)} is described twice, differently")
         self.push(info)
+
+
+def _is_empty(value: Any, kind: type) -> bool:
+    """Whether `value` is of this kind and holds nothing; asked so, its insides are never compared."""
+    return type(value) is kind and not value
 
 
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}

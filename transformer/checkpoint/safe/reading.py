@@ -1,6 +1,8 @@
 """Reading a stranger's file: sizes and structure first, then the weights. Nothing in the file is ever run.
 
-Three formats: safetensors; torch's zip archive; and the plain pickles that torch wrote before version 1.6.
+Three formats: safetensors; torch's zip archive; and the plain pickles that torch wrote before version 1.6. All three
+end in the same two things, what the file claims of its tensors and where their bytes lie; the tensors are made from
+these alone. The readers of torch and safetensors are not asked, so what a file makes of them does not matter.
 """
 
 import io
@@ -9,27 +11,17 @@ import stat
 from collections.abc import Mapping
 from io import BufferedIOBase
 from pathlib import Path
-from pickle import UnpicklingError
-from threading import Lock
-from typing import IO, Any, cast
+from typing import Any
 
-import safetensors.torch
-import torch
-from safetensors import SafetensorError
-from torch import Tensor
-
-from transformer.checkpoint.safe.allowed import SAFE_CLASSES
 from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
+from transformer.checkpoint.safe.blocks import Place, check_repeats, read_tensors
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.headers import check_header, looks_like_safetensors
 from transformer.checkpoint.safe.legacy import LEGACY_START, check_legacy
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.pickles import PICKLE_START, Structure
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
 from transformer.checkpoint.safe.weights import check_tree, find_settings, find_weights
-
-_one_at_a_time = Lock()
-"""torch keeps its list of safe classes for the whole process, so only one reader may add to it at a time."""
 
 
 def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -81,15 +73,8 @@ def read_stream(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAUL
 
 def _read_safetensors(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
     header = check_header(handle, size, source, limits)
-    handle.seek(0)
-    try:
-        tensors = safetensors.torch.load(handle.read())
-    except SafetensorError as error:
-        raise refusal(source, f"it is damaged ({error})") from error
-    for copy, original in header.notes.items():  # save_model stores a shared matrix once and notes its other names
-        if original in tensors:
-            tensors.setdefault(copy, tensors[original])
-    return Contents(source, tensors, format="safetensors")
+    check_repeats(header.tensors, source, limits)
+    return Contents(source, read_tensors(handle, header.tensors, header.places, source), format="safetensors")
 
 
 def _read_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
@@ -98,38 +83,32 @@ def _read_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLi
     claimed = structure.read(io.BytesIO(archive.program))
     for block in structure.storages.values():
         found = archive.blocks.get(block.key)
-        if found != block.n_bytes:
-            raise refusal(
-                source,
-                f"block {block.key!r:.40} should hold {block.n_bytes:,} bytes, the archive has "
-                f"{'none' if found is None else f'{found:,}'}",
-            )
-    return _load(handle, source, limits, claimed, "torch archive")
+        if found is None or found.n_bytes != block.n_bytes:
+            has = "none" if found is None else f"{found.n_bytes:,}"
+            reason = f"block {shown(block.key)} should hold {block.n_bytes:,} bytes, the archive has {has}"
+            raise refusal(source, reason)
+    big = archive.is_big_endian
+    return _contents(handle, source, limits, claimed, archive.blocks, "torch archive", is_big_endian=big)
 
 
 def _read_legacy(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
-    handle.seek(0)
-    whole = io.BytesIO(handle.read())  # without a file's descriptor, torch does not try its older tar format
-    claimed = check_legacy(whole, size, Structure(source, limits))
-    return _load(whole, source, limits, claimed, "torch pickle (before version 1.6)")
+    claimed, places = check_legacy(handle, size, Structure(source, limits))
+    return _contents(handle, source, limits, claimed, places, "torch pickle (before version 1.6)")
 
 
-def _load(handle: BufferedIOBase, source: str, limits: ReadLimits, claimed: Any, file_format: str) -> Contents:
-    """Read for real what was found in order on paper; and hold the two against each other."""
+def _contents(
+    handle: BufferedIOBase,
+    source: str,
+    limits: ReadLimits,
+    claimed: Any,
+    places: Mapping[str, Place],
+    file_format: str,
+    *,
+    is_big_endian: bool = False,
+) -> Contents:
+    """The weights among what a pickle would build, made from the checked places of their bytes."""
     check_tree(claimed, source, limits)
-    expected, place = find_weights(claimed, source, limits)
-    handle.seek(0)
-    try:
-        with _one_at_a_time, torch.serialization.safe_globals(SAFE_CLASSES):
-            loaded = torch.load(cast(IO[bytes], handle), map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError) as error:
-        raise refusal(source, f"torch cannot read it ({str(error)[:200]})") from error
-    found, _ = find_weights(loaded, source, limits)
-    tensors: dict[str, Tensor] = {name: tensor.detach() for name, tensor in found.items()}
-    _check_shapes(expected, tensors, source)
+    infos, place = find_weights(claimed, source, limits)
+    check_repeats(infos, source, limits)
+    tensors = read_tensors(handle, infos, places, source, is_big_endian=is_big_endian)
     return Contents(source, tensors, find_settings(claimed), place, file_format)
-
-
-def _check_shapes(expected: Mapping[str, Any], found: Mapping[str, Tensor], source: str) -> None:
-    if {name: info.shape for name, info in expected.items()} != {name: tuple(t.shape) for name, t in found.items()}:
-        raise refusal(source, "its structure reads differently the second time")

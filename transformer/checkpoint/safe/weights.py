@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
 from transformer.checkpoint.safe.declared import Options, TensorInfo
 from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.names import check_names, is_text
 from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
 
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
@@ -17,6 +16,9 @@ HALVES = ("encoder", "decoder")
 
 SETTINGS = ("settings", "hyper_parameters", "hparams", "args", "opt", "config")
 """Names under which trainers keep options."""
+
+_LONGEST_TEXT = 10_000
+_LARGEST_NUMBER = 2**63
 
 
 def check_tree(root: Any, source: str, limits: ReadLimits) -> None:
@@ -46,22 +48,18 @@ def check_tree(root: Any, source: str, limits: ReadLimits) -> None:
             path.append((id(child), _children(child)))
 
 
-def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, Any], str]:
-    """The tensors by name, and the place where they lay. Works on what a file claims and on what was read from it.
+def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, TensorInfo], str]:
+    """What the file claims of its tensors, by name, and the place where they lie.
 
     Raises:
         CheckpointError: there are no named tensors, too many, or names that are too long.
     """
-    tensors, place = _search(root, ())
+    tensors, place = _search(root)
     if not tensors:
-        kind = "a single tensor" if _is_tensor(root) else "no tensors by name"
+        kind = "a single tensor" if isinstance(root, TensorInfo) else "no tensors by name"
         raise refusal(source, f"it holds {kind}", "save a state_dict: torch.save(model.state_dict(), path)")
-    if len(tensors) > limits.tensors:
-        raise refusal(source, f"it holds {len(tensors):,} tensors, at most {limits.tensors:,} are read", SAVE_WEIGHTS)
-    longest = max(map(len, tensors))
-    if longest > limits.name_characters:
-        raise refusal(source, f"it names a tensor with {longest:,} characters", SAVE_WEIGHTS)
-    return tensors, ".".join(place)
+    check_names(tensors, source, limits)
+    return tensors, place
 
 
 def find_settings(root: Any) -> dict[str, Any]:
@@ -72,39 +70,54 @@ def find_settings(root: Any) -> dict[str, Any]:
         options = root.get(name)
         values = options.values if isinstance(options, Options) else options
         if isinstance(values, Mapping):
-            return {str(k): v for k, v in values.items() if isinstance(v, str | int | float | bool)}
+            named = {key: value for key, value in values.items() if isinstance(key, str) and _is_plain(key)}
+            return {key: value for key, value in named.items() if _is_plain(value)}
     return {}
 
 
-def _search(node: Any, place: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    if not isinstance(node, Mapping):
-        return {}, place
-    tensors = _named(node)
-    if tensors:
-        return tensors, place
-    halves = {half: _named(node.get(half)) for half in HALVES}
-    if all(halves.values()):
-        return {f"{half}.{name}": tensor for half, named in halves.items() for name, tensor in named.items()}, place
-    for name in WRAPPERS:
-        found, where = _search(node.get(name), (*place, name))
-        if found:
-            return found, where
-    return {}, place
+def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
+    """The first dictionary of tensors under the known names, depth first.
+
+    Each dictionary is looked at once: one that holds another under all nine names, that one a third, and so on, is
+    small to write and has more paths through it than can be walked.
+    """
+    seen: set[int] = set()
+    known: dict[int, dict[str, TensorInfo]] = {}
+    waiting: list[tuple[Any, str]] = [(root, "")]
+    while waiting:
+        node, place = waiting.pop()
+        if not isinstance(node, Mapping) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        tensors = _named(node, known)
+        if tensors:
+            return tensors, place
+        halves = {half: _named(node.get(half), known) for half in HALVES}
+        if all(halves.values()):
+            joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+            return joined, place
+        waiting.extend((node.get(name), f"{place}.{name}" if place else name) for name in reversed(WRAPPERS))
+    return {}, ""
 
 
-def _named(node: Any) -> dict[str, Any]:
+def _named(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+    """The tensors that lie in `node` itself; what was found is kept in `known`."""
     if not isinstance(node, Mapping):
         return {}
-    return {name: value for name, value in node.items() if isinstance(name, str) and _is_tensor(value)}
+    if id(node) not in known:
+        items = node.items()
+        known[id(node)] = {key: v for key, v in items if isinstance(key, str) and isinstance(v, TensorInfo)}
+    return known[id(node)]
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, TensorInfo | Tensor)
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a text or number of a size that an option has."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT and is_text(value)
+    return isinstance(value, bool | float) or (type(value) is int and abs(value) < _LARGEST_NUMBER)
 
 
 def _children(node: Any) -> list[Any]:
-    if isinstance(node, TensorInfo):
-        return []
     if isinstance(node, Mapping):
         return list(node.values())
     if isinstance(node, Options):

@@ -26,7 +26,7 @@ from ui.lessons import shared
 from ui.shared import controls
 from ui.shared.address import choice, lines
 from ui.store import cached
-from ui.store.user_checkpoints import kept
+from ui.store.cache import kept
 from ui.texts import t
 
 SITES = {"encoder": "encoder.0.self", "decoder": "decoder.0.self", "cross": "decoder.0.cross"}
@@ -118,7 +118,7 @@ def _checkpoint(name: str, revision: int) -> Checkpoint:
     return _toy(revision) if name == TOY else cached.checkpoint(name)
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@kept(max_entries=16, show_spinner=False)
 def _toy(vocab: int) -> Checkpoint:
     return Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
 
@@ -314,7 +314,7 @@ def _draw(board: Board, view: MaskView, titles: dict[str, str] | None = None) ->
 def _verdict(report: LeakReport) -> None:
     worst = max(report.sites, key=lambda leak: leak.largest)
     if worst.leaks:
-        st.error(t("masks.leak", largest=worst.largest, site=f"`{worst.site}`"), icon=":material/water_drop:")
+        st.error(t("masks.leak", largest=worst.largest, site=worst.site), icon=":material/water_drop:")
     elif report.leaks:
         st.error(t("masks.leak_changed"), icon=":material/water_drop:")
     else:

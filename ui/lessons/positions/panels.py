@@ -41,7 +41,7 @@ from ui.lessons import shared
 from ui.shared import controls
 from ui.shared.address import choice, line, tenths, whole
 from ui.store import cached
-from ui.texts import error_text, t
+from ui.texts import plain, t
 
 SCREENS = ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
 BASES = ("10", "100", "1000", "10000", "100000")
@@ -135,7 +135,7 @@ def rotation_panel(d_model: int, length: int, base: float) -> None:
         r"\begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega \end{pmatrix}"
         r"\begin{pmatrix} \sin p\omega \\ \cos p\omega \end{pmatrix}"
     )
-    k = whole(t("positions.steps"), 0, length - 1, 3, key="steps")
+    k = whole(t("positions.steps"), 0, length - 1, min(3, length - 1), key="steps")
     start = whole(t("positions.start"), 0, length - 1 - k, 0, key="p")
     table = position_table("paper", length, d_model, base)
     errors = rotation_errors(table, k, base)
@@ -174,7 +174,7 @@ def variants_panel(d_model: int, length: int, base: float) -> None:
         try:
             tables["learned"] = first_rows(learned, length)
         except InputError as error:
-            st.error(controls.sentence(error_text(str(error))), icon=":material/block:")
+            st.error(controls.sentence(str(error)), icon=":material/block:")
             del tables["learned"]
     names = {variant: t(f"positions.variant_{variant}") for variant in tables}
     paper = tables["paper"]
@@ -245,7 +245,7 @@ def order_panel() -> None:
     model, sentence = found
     draw = whole(t("positions.draw"), 0, 99, 1, key="draw")
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
-    st.text(t("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
+    st.text(plain("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
     st.latex(r"\max\left|\,\mathrm{encoder}(\pi x) - \pi\,\mathrm{encoder}(x)\,\right|")
     gaps = {name: shuffle_gap(model, sentence, order, name == "with") for name in ("without", "with")}
     for place, (name, gap) in zip(st.columns(2), gaps.items(), strict=True):
@@ -269,9 +269,7 @@ def end_panel() -> None:
     try:
         learned = past_the_end("learned", ready, 32, asked)
     except InputError as error:
-        st.error(
-            f"{t('positions.variant_learned')}: {controls.sentence(error_text(str(error)))}", icon=":material/block:"
-        )
+        st.error(f"{t('positions.variant_learned')}: {controls.sentence(str(error))}", icon=":material/block:")
     else:
         st.success(t("positions.reaches", rows=len(learned)), icon=":material/check:")
     _csv(fixed=fixed)

@@ -47,7 +47,8 @@ class Fit:
     """How a file would become one of our models: its config, and where each of its tensors comes from.
 
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
-    what the model computes, each with the reason.
+    what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
+    over: they might act before the last attention.
     """
 
     architecture: str
@@ -56,6 +57,7 @@ class Fit:
     reasons: tuple[str, ...]
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -2,19 +2,33 @@
 
 Two layouts: any module around nn.TransformerEncoder, and the published net that keeps its layers in a plain list and
 adds positions along the batch. Linear maps after the layers (a classifier, a language model's head) are run as well
-where they follow one another; what they read is asked. Anything else there is not run.
+where they follow one another; what they read is asked. Anything else there is not run. What might act before the
+layers, and is neither the embedding nor a positional table, is refused by name (see `roles`).
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
-from transformer.checkpoint.foreign.layouts.torch_ends import bias_of, find_ends, head_maps, head_options
-from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, stacks, templates
+from transformer.checkpoint.foreign.layouts.roles import (
+    SECOND,
+    UNTOLD,
+    is_embedding,
+    module_of,
+    names_tokens,
+    places,
+    says_after,
+    words,
+)
+from transformer.checkpoint.foreign.layouts.torch_ends import Ends, Table, bias_of, find_ends, head_maps, head_options
+from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.layouts.torch_module import TEMPLATE
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, mark, norm_eps
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.models.encoder import EncoderConfig
+
+NONE = "none"
+"""The answer that no tensor of the file plays a part."""
 
 _AFTER = "it comes after the encoder's layers, and is not run"
 
@@ -76,21 +90,21 @@ def _fit(
     first = f"{stack.path}0"
     bias = f"{first}.self_attn.in_proj_bias" in shapes
     d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
-    normed = f"{stack.norm}.weight" in shapes and stack.path.endswith("layers.")
+    normed = norm_after((stack,), shapes, answers)
     sources: dict[str, Source] = {}
     for i in range(stack.count):
         sources |= layer(f"encoder.{i}", f"{stack.path}{i}", decodes=False, bias=bias)
     if normed:
         sources |= linear("encoder_norm", stack.norm, has_bias=bias)
-    unused = templates(shapes)
+    unused = templates(contents, answers)
     ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
     used = {source.name for source in sources.values() if source.name} | ignored.keys()
     ends = find_ends(shapes, used, d_model)
-    embedding = ends.matrices[0] if ends.matrices else "an embedding"
+    embedding = _embedding(ends, answers)
     sources["embedding.weight"] = Source(embedding)
     options: dict[str, Any] = {}
-    if ends.tables:
-        table = ends.tables[0]
+    table = _table(ends, shapes, stack, answers)
+    if table is not None:
         options = {"positions": table.kind, "max_length": table.length}
         sources["positions.table"] = table.source
         if table.source.extra_axis == 1:
@@ -100,7 +114,13 @@ def _fit(
         text = "By which formula are positions computed?"
         options["positions"] = choice(answers, "positions", text, ("sinusoidal", "doubled", "none"), "as in the paper")
     taken = used | {source.name for source in sources.values()}
-    after = {name: shape for name, shape in shapes.items() if name not in taken and not name.startswith(stack.path)}
+    free = {
+        name: shapes[name]
+        for name, tensor in contents.tensors.items()
+        if name not in taken and not name.startswith(stack.path) and tensor.is_floating_point()
+    }
+    found, doubts = _around(free, shapes, stack, d_model, answers)
+    after = {name: free[name] for name in free if name in found}
     head = head_options(after, d_model, size(shapes, (embedding, 0)), answers)
     if head:
         names = head_maps(after, d_model)
@@ -126,15 +146,71 @@ def _fit(
         scale_embedding=choice(
             answers, "scale_embedding", "Are embeddings multiplied by the root of d_model?", scaled, why
         ),
-        causal=choice(
-            answers, "causal", "Is the future hidden, as in a language model?", (False, True), "an encoder's way"
-        ),
+        causal=_causal(contents, answers),
         pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
         **options,
         **head,
     )
     reasons = (f"{stack.count} x nn.TransformerEncoderLayer at {stack.path}", "no decoder")
-    return Fit("encoder", config, sources, reasons, ignored=ignored)
+    return Fit("encoder", config, sources, reasons, ignored=ignored, doubts=doubts)
+
+
+def _causal(contents: Contents, answers: Answers) -> bool:
+    """Whether the future is hidden; a stored mask above the diagonal says that it is."""
+    stored = [tensor for name, tensor in contents.tensors.items() if name.endswith("mask") and tensor.ndim == 2]
+    square = [tensor != tensor[0, 0] for tensor in stored if tensor.shape[0] == tensor.shape[1] > 1]
+    upper = any(bool(one.triu(1).sum() == one.sum()) and bool(one[0, 1:].all()) for one in square)
+    why = "a stored mask hides it" if upper else "an encoder's way"
+    return bool(choice(answers, "causal", "Is the future hidden, as in a language model?", (upper, not upper), why))
+
+
+def _embedding(ends: Ends, answers: Answers) -> str:
+    """The tensor that embeds the tokens, by its name; asked where names leave it open."""
+    likely = [name for name in ends.matrices if is_embedding(name)]
+    if len(likely) > 1:
+        likely = [name for name in likely if names_tokens(name)] or likely
+    if len(likely) == 1:
+        return likely[0]
+    possible = [name for name in ends.matrices if not says_after(words(module_of(name)))]
+    if not possible:
+        return "an embedding"
+    text = "Which tensor embeds the tokens (none: the file has no such tensor)?"
+    names = tuple(dict.fromkeys([*likely, *possible, NONE]))
+    found = choice(answers, "embedding", text, names, "names leave it open")
+    return "an embedding" if found == NONE else found
+
+
+def _table(ends: Ends, shapes: Mapping[str, Shape], stack: Stack, answers: Answers) -> Table | None:
+    """The positional table that is added before the layers; asked where there are several, or it might act later."""
+    tables = {table.name: table for table in ends.tables}
+    if not tables:
+        return None
+    names, order = tuple(tables), tuple(shapes)
+    last = max(i for i, name in enumerate(order) if name.startswith(stack.path))
+    clear = len(names) == 1 and order.index(names[0]) < last and not says_after(words(names[0]))
+    text = "Which positional table is added before the layers?"
+    chosen = (
+        names[0] if clear else choice(answers, "position_table", text, (*names, NONE), "names and order leave it open")
+    )
+    return tables.get(chosen)
+
+
+def _around(
+    free: Mapping[str, Shape], shapes: Mapping[str, Shape], stack: Stack, d_model: int, answers: Answers
+) -> tuple[set[str], dict[str, str]]:
+    """What of the `free` tensors stands after the layers; and what might not, each with the reason."""
+    paths = tuple(other.path for other in stacks(shapes) if other.path != stack.path)
+    second = {name: SECOND for name in free if paths and name.startswith(paths)}
+    norm = {name: UNTOLD for name in free if name.startswith(f"{stack.norm}.")}
+    rest = {name: shape for name, shape in free.items() if name not in second and name not in norm}
+    found = places(rest, shapes, stack.path, d_model)
+    after, untold = set(found.after), {**found.untold, **second}
+    if untold:
+        some = ", ".join(list(untold)[:3]) + (" and others" if len(untold) > 3 else "")
+        text = f"Do all of these act after the layers, or not at all: {some}?"
+        if choice(answers, "others_after", text, (False, True), "nothing tells"):
+            after, untold = after | set(untold), {}
+    return after, {**untold, **found.early, **norm}
 
 
 def _with_biases(names: Iterable[str]) -> set[str]:

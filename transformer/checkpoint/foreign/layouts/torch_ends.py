@@ -5,21 +5,20 @@ what stays open is asked.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Source
-from transformer.checkpoint.foreign.questions import Answers, choice
+from transformer.checkpoint.foreign.layouts.roles import is_embedding, is_position, is_second_embedding, words
+from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Shape
 
-_POSITION = re.compile(r"pos|(?:^|[._])pe(?:$|[._])", re.IGNORECASE)
 _PROJECTION = re.compile(
     r"gener|proj|head|logit|vocab|(?:^|[._])(?:fc|out|output|linear|classifier)\d*[._]", re.IGNORECASE
 )
-_EMBEDDING = re.compile(r"emb|tok|word|lut|voc", re.IGNORECASE)
-_TARGET = re.compile(r"tgt|trg|target|dec|out", re.IGNORECASE)
-_SOURCE = re.compile(r"src|source|enc|inp", re.IGNORECASE)
+_TARGET = re.compile(r"tgt\w*|trg\w*|target\w*|dec(?!od(?:ing|ed))\w*|outs?|outputs?")
+_SOURCE = re.compile(r"src\w*|source\w*|enc(?!od(?:ing|ed))\w*|in|inp|inputs?")
 
 TIED = "tied"
 """The answer that the projection is the target's embedding itself."""
@@ -32,6 +31,11 @@ class Table:
     source: Source
     length: int
     kind: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in the file."""
+        return str(self.source.name)
 
 
 @dataclass(frozen=True)
@@ -53,39 +57,126 @@ def find_ends(shapes: Mapping[str, Shape], used: Iterable[str], d_model: int) ->
     return Ends(tuple(name for name in wide if name not in biased), biased, tuple(tables.values()))
 
 
-def projection(ends: Ends, answers: Answers) -> str | None:
-    """The tensor that scores the target's vocabulary; None if its embedding does. Asked where it is not clear."""
-    if ends.biased:
-        return ends.biased[-1]
-    last = ends.matrices[-1] if len(ends.matrices) > 1 else TIED
-    named = [name for name in ends.matrices[1:] if _PROJECTION.search(name) and not _EMBEDDING.search(name)]
-    if len(named) == 1:
+def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | None:
+    """The tensor that scores the target's vocabulary; None if its embedding does. Asked where it is not clear.
+
+    `rows` gives the rows of each. A map with a bias is it if it has as many as an embedding; of several, names tell. Of
+    matrices without, a name decides where just one is called like a projection; otherwise the one that is not called an
+    embedding is proposed, or the last.
+    """
+    vocabularies = {rows[name] for name in ends.matrices}
+    fitting = [name for name in ends.biased if rows[name] in vocabularies]
+    likely = [name for name in fitting if _PROJECTION.search(name)]
+    if len(likely) == 1 or len(fitting) == 1:
+        return (likely if len(likely) == 1 else fitting)[0]
+    if fitting:
+        text, why = "Which tensor scores the target's vocabulary?", "from the order of the file"
+        return choice(answers, "projection", text, _usual(fitting, fitting[-1]), why)
+    named = [name for name in ends.matrices if _PROJECTION.search(name) and not is_embedding(name)]
+    if len(named) == 1 and len(ends.matrices) > 1:
         return named[0]
-    plain = len(ends.matrices) > 2 or not _EMBEDDING.search(last)
-    options = dict.fromkeys([last if plain else TIED, TIED, *ends.matrices[1:]])
+    plain = [name for name in ends.matrices if not is_embedding(name) and not is_second_embedding(name)]
+    usual = plain[0] if len(plain) == 1 and len(ends.matrices) > 1 else TIED
+    if usual == TIED and len(ends.matrices) > 2:
+        usual = ends.matrices[-1]
+    options = dict.fromkeys([usual, TIED, *ends.matrices])
     text = "Which tensor scores the target's vocabulary?"
-    found = choice(answers, "projection", text, tuple(options), "from the order of the file")
+    found = choice(answers, "projection", text, tuple(options), "from names and order")
     return None if found == TIED else found
 
 
-def source_and_target(embeddings: Mapping[str, int], answers: Answers, target_vocab: int | None) -> tuple[str, str]:
+def sides(names: Sequence[str]) -> dict[str, str]:
+    """Which of `names` say that they belong to the `source` and which to the `target`; others are left out.
+
+    Words that all of several names share (a wrapper called `encoder_decoder`) say nothing.
+    """
+    said = {name: set(words(name)) for name in names}
+    shared = set.intersection(*said.values()) if len(said) > 1 else set()
+    found = {}
+    for name, own in said.items():
+        source, target = (any(map(kind.fullmatch, own - shared)) for kind in (_SOURCE, _TARGET))
+        if source != target:
+            found[name] = "source" if source else "target"
+    return found
+
+
+def source_and_target(
+    embeddings: Mapping[str, int], answers: Answers, target_vocab: int | None, scores: str | None = None
+) -> tuple[str, str]:
     """Which embedding reads the source and which the target; one alone reads both.
 
-    `embeddings` gives the rows of each, `target_vocab` those of the projection. Asked where nothing tells.
+    `embeddings` gives the rows of each, `target_vocab` those of the projection, `scores` names a projection that may
+    be the target's embedding too. Asked where nothing tells.
     """
-    names = tuple(embeddings)
+    names = tuple(name for name in embeddings if not is_second_embedding(name)) or tuple(embeddings)
+    side = sides(names)
+    question = "Which tensor embeds the target?"
     if len(names) == 1:
+        if side and scores is not None:  # one side's alone, by its name
+            other = (names[0], scores) if side[names[0]] == "target" else (scores, names[0])
+            return names[0], choice(answers, "target_embedding", question, other, "no other embedding is there")
         return names[0], names[0]
     fitting = [name for name in names if embeddings[name] == target_vocab]
-    called = [name for name in names if _TARGET.search(name) and not _SOURCE.search(name)]
-    target = fitting[0] if len(fitting) == 1 else next(iter(called), None)
-    source = next((name for name in names if _SOURCE.search(name) and name != target), None)
-    if target and (source or len(names) == 2):
-        return source or next(name for name in names if name != target), target
-    why = "from the order of the file"
-    source = choice(answers, "source_embedding", "Which tensor embeds the source?", names, why)
-    others = tuple(name for name in names if name != source)
-    return source, choice(answers, "target_embedding", "Which tensor embeds the target?", others, why)
+    called = {kind: [name for name in names if side.get(name) == kind] for kind in ("source", "target")}
+    target = called["target"][0] if len(called["target"]) == 1 else None
+    source = called["source"][0] if len(called["source"]) == 1 else None
+    if target is None and len(fitting) == 1 and fitting[0] != source:
+        target = fitting[0]
+    text, why = "Which tensor embeds the source?", "from the order of the file"
+    if len(names) == 2 and (source or target):
+        source = source or next(name for name in names if name != target)
+        target = target or next(name for name in names if name != source)
+        if side:
+            return source, target
+        if is_embedding(source) == is_embedding(target):  # the rows of the projection tell them apart
+            return answers.ask(Question("source_embedding", text, source, (source, target), rare=True)), target
+        why = "the other one is not called an embedding"
+        return choice(answers, "source_embedding", text, _usual(names, max(names, key=is_embedding)), why), target
+    if source is None:
+        usual = _usual(names, next(name for name in names if name != target))
+        source = choice(answers, "source_embedding", text, usual, why)
+    if target is None or target == source:
+        target = choice(answers, "target_embedding", question, tuple(n for n in names if n != source), why)
+    return source, target
+
+
+def position_tables(tables: Sequence[Table], answers: Answers) -> tuple[Table, Table] | None:
+    """The tables whose rows are added to the source and to the target; None where none is.
+
+    One serves both sides, unless its name gives it to one: then it is asked whether it serves the other as well. Of
+    several, names tell; where they do not, it is asked, since their order may be either.
+    """
+    by_name = {table.name: table for table in tables}
+    names = tuple(by_name)
+    side = sides(names)
+    if not names:
+        return None
+    if len(names) == 1:
+        if side:
+            text = f"Is {names[0]} added to both the source and the target?"
+            why = "its name gives it to one side"
+            if not choice(answers, "one_position_table", text, (False, True), why):
+                return None
+        return tables[0], tables[0]
+    chosen = []
+    for i, kind in enumerate(("source", "target")):
+        called = [name for name in names if side.get(name) == kind]
+        if len(called) == 1:
+            chosen.append(called[0])
+            continue
+        rest = [name for name in names if name not in chosen and name not in side]
+        if len(names) == 2 and len(side) == 1 and len(rest) == 1:  # the other one is named
+            chosen.append(rest[0])
+            continue
+        text = f"Which table holds the positions of the {kind}?"
+        usual = _usual(names, names[0] if i == 0 else next(n for n in reversed(names) if n not in chosen))
+        chosen.append(choice(answers, f"{kind}_positions", text, usual, "from the order of the file"))
+    return by_name[chosen[0]], by_name[chosen[1]]
+
+
+def _usual(names: Sequence[str], first: str) -> tuple[str, ...]:
+    """The options with the proposed one in front."""
+    return tuple(dict.fromkeys([first, *names]))
 
 
 def head_maps(after: Mapping[str, Shape], d_model: int) -> list[str]:
@@ -128,7 +219,7 @@ def bias_of(name: str) -> str:
 
 def _table(name: str, shape: Shape, d_model: int) -> Table | None:
     """A positional table: named like one, d_model wide; perhaps with an axis for the batch."""
-    if not _POSITION.search(name) or not shape or shape[-1] != d_model:
+    if not is_position(name) or not shape or shape[-1] != d_model:
         return None
     kind = "learned" if name.endswith("weight") else "stored"
     if len(shape) == 2:

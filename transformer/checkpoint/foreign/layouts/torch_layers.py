@@ -1,14 +1,20 @@
 """Layers of torch.nn.Transformer: how their tensors become ours, and where in a module they stand."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.checkpoint.foreign.layouts.base import Source, linear
-from transformer.checkpoint.safe.contents import Shape
+from transformer.checkpoint.foreign.layouts.roles import words
+from transformer.checkpoint.foreign.questions import Answers, choice
+from transformer.checkpoint.safe.contents import Contents, Shape
 
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
+
+_TEMPLATE_WORDS = frozenset(
+    {"encoder", "decoder", "transformer", "one", "single", "base", "template", "layer", "block"}
+)
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,49 @@ def stacks(shapes: Mapping[str, Shape]) -> list[Stack]:
     ]
 
 
-def templates(shapes: Mapping[str, Shape]) -> tuple[str, ...]:
-    """Paths of single layers beside the stacks: what nn.TransformerEncoder copied, and never runs itself."""
-    return tuple(layer["path"] for name in shapes if (layer := _LONE_LAYER.match(name)))
+def norm_after(found: Sequence[Stack], shapes: Mapping[str, Shape], answers: Answers) -> bool:
+    """Whether the norms beside the stacks stand after their last layers.
+
+    They do in torch's own container, which holds layers and a norm alone. In a module that holds other things too, a
+    `norm` may as well stand before the layers: it is asked, and without an answer it has no place.
+    """
+    normed = [stack for stack in found if stack.path.endswith("layers.") and f"{stack.norm}.weight" in shapes]
+    open_to_doubt = [stack for stack in normed if not _torchs_own(stack, shapes)]
+    if not open_to_doubt:
+        return bool(normed)
+    names = " and ".join(stack.norm for stack in open_to_doubt)
+    text = f"Does {names} stand after the last layer (no: it has no place here)?"
+    return choice(answers, "norm_after_stack", text, (False, True), "it may as well stand before the first")
+
+
+def _torchs_own(stack: Stack, shapes: Mapping[str, Shape]) -> bool:
+    """Whether the module that holds the layers is torch's container: it holds nothing but them and the norm."""
+    held = (stack.path, f"{stack.norm}.")
+    container = stack.path.removesuffix("layers.")
+    return all(name.startswith(held) for name in shapes if name.startswith(container))
+
+
+def templates(contents: Contents, answers: Answers) -> tuple[str, ...]:
+    """Paths of single layers beside the stacks: what nn.TransformerEncoder copied, and never runs itself.
+
+    Such a layer is never trained, so that its norms are as they were made. One whose norms have moved is a template
+    only by its name (`encoder_layer`), and then it is asked.
+    """
+    shapes = contents.shapes
+    paths = [layer["path"] for name in shapes if (layer := _LONE_LAYER.match(name))]
+    moved = [path for path in paths if not _untouched(contents, path)]
+    named = [path for path in moved if set(words(path.rstrip(".").rpartition(".")[2])) <= _TEMPLATE_WORDS]
+    if named:
+        text = f"Is {' and '.join(named)} only what the stack was copied from, never run itself?"
+        if not choice(answers, "only_copied", text, (True, False), "its name says so"):
+            named = []
+    return tuple(path for path in paths if path not in moved or path in named)
+
+
+def _untouched(contents: Contents, path: str) -> bool:
+    """Whether a layer's norms are as they were made: gains of 1, shifts of 0."""
+    norms = {name: tensor for name, tensor in contents.tensors.items() if name.startswith(f"{path}norm")}
+    return bool(norms) and all(bool((t == float(name.endswith("weight"))).all()) for name, t in norms.items())
 
 
 def attention(ours: str, theirs: str, bias: bool) -> dict[str, Source]:

@@ -7,8 +7,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, size
-from transformer.checkpoint.foreign.layouts.torch_ends import Ends, bias_of, find_ends, projection, source_and_target
-from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, stacks, templates
+from transformer.checkpoint.foreign.layouts.roles import UNTOLD
+from transformer.checkpoint.foreign.layouts.torch_ends import (
+    Ends,
+    bias_of,
+    find_ends,
+    position_tables,
+    projection,
+    source_and_target,
+)
+from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_marks
 from transformer.checkpoint.safe.contents import Contents
 from transformer.models.seq2seq import preset
@@ -33,9 +41,9 @@ class TorchModule:
         first = f"{encoder.path}0"
         bias = f"{first}.self_attn.in_proj_bias" in shapes
         d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1), (f"{decoder.path}0.norm1.weight", 0))
-        normed = f"{encoder.norm}.weight" in shapes or f"{decoder.norm}.weight" in shapes
+        normed = norm_after((encoder, decoder), shapes, answers)
         sources = _layers(encoder, decoder, bias, normed)
-        unused = templates(shapes)
+        unused = templates(contents, answers)
         ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
         used = {source.name for source in sources.values() if source.name} | ignored.keys()
         ends = find_ends(shapes, used, d_model)
@@ -76,6 +84,7 @@ class TorchModule:
             ),
             copies=copies,
             ignored=ignored,
+            doubts=dict.fromkeys(shapes, UNTOLD),
         )
 
     def typical_names(self) -> Iterable[str]:
@@ -106,9 +115,10 @@ def _ends(
 ) -> tuple[dict[str, Any], dict[str, Source], tuple[str, ...]]:
     """Embeddings, positions and projection: what the config says of them, their sources, and shared ones."""
     shapes, copies = contents.shapes, []
-    scores = projection(ends, answers)
+    scores = projection(ends, {name: shape[0] for name, shape in shapes.items() if shape}, answers)
     embeddings = {name: shapes[name][0] for name in ends.matrices if name != scores} or {"an embedding": 1}
-    source, target = source_and_target(embeddings, answers, shapes[scores][0] if scores else None)
+    rows = shapes[scores][0] if scores else None
+    source, target = source_and_target(embeddings, answers, rows, scores)
     shared = source == target or contents.same(source, target)
     tied = scores is None or contents.same(scores, target)
     sources = {"source_embedding.weight": Source(source)}
@@ -118,7 +128,7 @@ def _ends(
         copies.append(target)
     if not tied:
         sources["projection.weight"] = Source(scores)
-    elif scores is not None:
+    elif scores is not None and scores != target:
         copies.append(scores)
     has_bias = scores in ends.biased
     if has_bias:
@@ -130,8 +140,9 @@ def _ends(
         "tie_projection": tied,
         "projection_bias": has_bias,
     }
-    if ends.tables:
-        first, last = ends.tables[0], ends.tables[-1]
+    tables = position_tables(ends.tables, answers)
+    if tables is not None:
+        first, last = tables
         options |= {"positions": first.kind, "max_length": first.length}
         sources |= {"source_positions.table": first.source, "target_positions.table": last.source}
     else:

@@ -1,0 +1,262 @@
+"""Whatever a file, a name or an address says, the reader's browser asks no other server and shows no foreign link.
+
+An image and a link are planted wherever one of them can reach; a listener counts who comes. The content policy, which
+would stop a request on its way, is left out here.
+"""
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import quote, urlencode
+
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+from safetensors.torch import save_file
+
+from tests.browser.hostile import planted, planted_name
+from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server
+from tests.checkpoint.huggingface.families import write_folder
+from tests.checkpoint.originals.annotated import EncoderDecoder
+from tests.pages.tiny import save_tiny
+
+pytestmark = pytest.mark.browser
+FOREIGN = """own => {
+  const found = [], look = root => {
+    for (const element of root.querySelectorAll("*")) {
+      if (element.shadowRoot) look(element.shadowRoot);
+      const to = element.getAttribute("href") ?? element.getAttribute("xlink:href") ?? element.getAttribute("src");
+      if (element.closest("[data-testid=stMarkdownContainer], [data-testid=stCaptionContainer]")
+          && element.matches("img, a, iframe, object, embed, video, audio")) found.push(element.outerHTML);
+      else if (to && !/^(#|data:|blob:|\\.?\\/)/.test(to) && !to.startsWith(own)) found.push(element.outerHTML);
+    }
+  };
+  look(document);
+  return found.map(text => text.slice(0, 300));
+}"""
+UNFOLD = (
+    "() => document.querySelectorAll('[data-testid=stExpander] details:not([open]) summary').forEach(s => s.click())"
+)
+HELP = """() => [...document.querySelectorAll("[data-testid=stMain] [data-testid=stTooltipHoverTarget]")]
+  .map(target => target.getBoundingClientRect()).filter(box => box.width && box.top > 0 && box.bottom < innerHeight)
+  .map(box => [box.left + box.width / 2, box.top + box.height / 2])"""
+HF = ("model_type", "architectures", "hidden_act")
+"""Strings of a Hugging Face config that are planted, each in a copy of its own."""
+
+KEYS = sorted(
+    {
+        key
+        for file in [*(ROOT / "ui").rglob("*.py"), *(ROOT / "pages").glob("*.py")]
+        for key in re.findall(r'key="([a-z][a-z.-]*)"|query_params\["([a-z]+)"\]', file.read_text("utf-8"))
+        for key in key
+        if key
+    }
+    | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
+)
+TEXTS = {
+    "": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",), "checkpoints": ("token",),
+    "attention_steps": ("source", "target"), "masks": ("sources", "targets"), "positions": ("text",),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[tuple[str, list[str]]]:
+    """A server's host and port, and every path that it was asked for."""
+    asked: list[str] = []
+
+    class Counting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Counting)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def own_checkpoints(folder: Path, host: str) -> None:
+    """A folder of checkpoints whose every string is planted."""
+    names = {what: planted_name(host, what) for what in ("folder", "classes", "tensors", "words", "bert", "broken")}
+    folder.mkdir()
+    save_tiny(folder)
+    translator = (folder / "tiny").rename(folder / names["folder"])
+    (translator / "CARD.md").write_text(planted(host, "card"))
+    (translator / "examples.json").write_text(json.dumps([f"two dogs {planted(host, 'example')}"]))
+    rewrite(translator / "config.json", {"languages": [planted(host, "from"), planted(host, "to")]})
+    classifier = folder / names["classes"]
+    shutil.copytree(ROOT / "checkpoints" / "splice-junctions", classifier)
+    config = json.loads((classifier / "config.json").read_text())
+    known = config["task"]["classes"]
+    config["task"]["classes"] = [f"{name}{planted(host, f'class-{name}')}" for name in known]
+    config["task"]["meanings"] = {name: planted(host, "meaning") for name in config["task"]["classes"]}
+    for mark, name in zip(config["task"]["landmarks"], config["task"]["classes"], strict=False):
+        mark |= {"label": name, "name": planted(host, "landmark")}
+    (classifier / "config.json").write_text(json.dumps(config))
+    examples = json.loads((classifier / "examples.json").read_text())
+    headers = [text.replace(" ", f"{planted(host, 'header')} ", 1) for text in examples]
+    (classifier / "examples.json").write_text(json.dumps(headers))
+    torch.manual_seed(7)
+    weights = EncoderDecoder(23, 19, 2, 12, 3, 10).state_dict()
+    odd = {planted(host, "nan"): torch.tensor([float("nan"), 1.0]), planted(host, "odd"): torch.ones(3)}
+    odd[planted(host, "tied")] = odd[planted(host, "odd")]
+    torch.save({**weights, **odd}, folder / f"{names['tensors']}.pt")
+    save_file({planted(host, "only"): torch.ones(2, 3)}, folder / f"{names['broken']}.safetensors")
+    (folder / f"{names['broken']}.bin").write_bytes(b"nothing")
+    worded = folder / names["words"]
+    worded.mkdir()
+    torch.save(weights, worded / "model.pt")
+    rows = [planted(host, f"token-{i}").replace(" ", "_") for i in range(23)]
+    (worded / f"{planted_name(host, 'vocab')}vocab.txt").write_text("\n".join(rows))
+    write_folder(folder / names["bert"], "bert")
+    for what in HF:
+        copy = folder / f"{names['bert']}{what}"
+        shutil.copytree(folder / names["bert"], copy)
+        rewrite(copy / "config.json", {what: [planted(host, what)] if what == "architectures" else planted(host, what)})
+    (folder / f"{planted_name(host, 'link')}.pt").symlink_to(ROOT / "README.md")
+
+
+def rewrite(path: Path, changes: dict[str, object]) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+class Walk:
+    """One window that goes from page to page, opens what is folded up, and looks at what is there."""
+
+    def __init__(self, browser: Browser, address: str, host: str) -> None:
+        self.page = browser.new_context(bypass_csp=True, viewport={"width": 1400, "height": 1000}).new_page()
+        self.page.set_default_timeout(PATIENCE * 1000)
+        self.visit, self.address, self.host = Visit(self.page), address, host
+        self.found: list[str] = []
+        self.seen = 0
+        """How often a planted text was there to be read."""
+
+    def go(self, page: str, **query: str) -> None:
+        """Visit an address and look."""
+        with self.visit.run():
+            self.page.goto(f"{self.address}/{page}?{urlencode(query, quote_via=quote)}")
+        self.look()
+
+    def look(self) -> None:
+        """Open tooltips and folds, then count foreign elements and planted texts."""
+        self.page.wait_for_timeout(150)
+        self.page.evaluate(UNFOLD)
+        for place in self.page.evaluate(HELP)[:4]:
+            self.page.mouse.move(*place)
+            self.page.wait_for_timeout(80)
+        self.found += self.page.evaluate(FOREIGN, self.address)
+        self.seen += self.page.locator("body").inner_text().count(self.host)
+
+    def bring(self, *files: Path) -> None:
+        """Give files to the page's uploader, and look at what it says."""
+        with self.visit.run():
+            self.page.locator("input[type=file]").set_input_files([str(file) for file in files])
+        expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
+        self.page.wait_for_timeout(500)
+        self.look()
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory, listener: tuple[str, list[str]]) -> Iterator[tuple[str, Path]]:
+    """The address of a dashboard whose own folder is planted, and that folder."""
+    folder = tmp_path_factory.mktemp("planted") / "mine"
+    own_checkpoints(folder, listener[0])
+    server, address = start_server(ROOT / "app.py", folder.parent / "app.log", HEEDMAP_CHECKPOINTS=str(folder))
+    yield address, folder
+    server.terminate()
+    server.wait(timeout=PATIENCE)
+
+
+@pytest.fixture
+def walk(browser: Browser, dashboard: tuple[str, Path], listener: tuple[str, list[str]]) -> Iterator[Walk]:
+    """A window at the planted dashboard, from which nobody else may be asked."""
+    walk = Walk(browser, dashboard[0], listener[0])
+    yield walk
+    walk.page.context.close()
+    assert walk.found == []
+    assert listener[1] == []
+
+
+@pytest.fixture
+def mine(dashboard: tuple[str, Path]) -> dict[str, str]:
+    """The dashboard's names for the planted checkpoints, by what they are."""
+    names = [path.name for path in dashboard[1].iterdir() if not path.is_symlink()]
+    return {name.rpartition("[")[2].replace("](x)", ""): f"mine/{name}" for name in names}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_parameter_of_an_address(walk: Walk, page: str) -> None:
+    walk.go(page, **{key: planted(walk.host, key) for key in KEYS if key not in TEXTS[page]})
+    for key in TEXTS[page]:
+        walk.go(page, **{key: planted(walk.host, key)})
+
+
+def test_what_is_typed_and_refused(walk: Walk) -> None:
+    walk.go("masks", sources=f"{planted(walk.host, 'many')} {'a ' * 41}", targets="x")
+    walk.go("sequences", sequence=f">{planted(walk.host, 'header')} EI\n{'ACGT' * 12}")
+    walk.go("sequences", sequence=f"ACGT{planted(walk.host, 'letters')}")
+    walk.go("align", text="two dogs run", force=planted(walk.host, "forced"), screen="lesson")
+    assert walk.seen > 3
+
+
+WHAT = ("folder", "classes", "tensors.pt", "words", "broken.bin", "broken.safetensors", *(f"bert{key}" for key in HF))
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str) -> None:
+    for show in ("attention", "tensors", *(("compare",) if what == "tensors.pt" else ())):
+        walk.go("checkpoints", model=mine[what], show=show)
+    assert walk.seen > 1
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("", {"model": "folder"}),
+        ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
+        ("align", {"first": "folder"}),
+        ("align", {"first": "folder", "screen": "agreement"}),
+        ("align", {"first": "folder", "screen": "training"}),
+        ("align", {"first": "folder", "screen": "downloads"}),
+        ("sequences", {"model": "classes"}),
+        ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
+        ("sequences", {"model": "classes", "read": "motifs"}),
+        ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
+        ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
+        ("positions", {"made": "shipped", "model": "folder"}),
+    ],
+)
+def test_planted_checkpoints_on_other_pages(walk: Walk, mine: dict[str, str], page: str, query: dict[str, str]) -> None:
+    walk.go(page, **{key: mine.get(value, value) for key, value in query.items()})
+
+
+@pytest.mark.parametrize("what", ["tensors.pt", "broken.bin", "broken.safetensors", "words"])
+def test_files_that_are_brought(walk: Walk, mine: dict[str, str], dashboard: tuple[str, Path], what: str) -> None:
+    path = dashboard[1] / mine[what].removeprefix("mine/")
+    walk.go("checkpoints", show="tensors")
+    walk.bring(*(path.iterdir() if path.is_dir() else [path]))
+    assert walk.seen > 1
+
+
+@pytest.mark.parametrize("read", ["file", "motifs"])
+def test_sequences_that_are_brought(walk: Walk, tmp_path: Path, read: str) -> None:
+    fasta = tmp_path / f"{planted_name(walk.host, 'fasta')}.fa"
+    header, bad = planted(walk.host, "record"), planted(walk.host, "bad")
+    fasta.write_text(f">{header} EI\n{'ACGT' * 15}\n>{bad}\nACG!\n")
+    walk.go("sequences", read=read)
+    walk.bring(fasta)
+    broken = tmp_path / f"{planted_name(walk.host, 'gzip')}.gz"
+    broken.write_bytes(gzip.compress(fasta.read_bytes())[:-9])
+    walk.go("sequences", read=read)
+    walk.bring(broken)
+    assert walk.seen > 0

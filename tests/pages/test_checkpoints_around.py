@@ -1,0 +1,44 @@
+"""The page Checkpoints on files whose parts nothing places: refused by name, and answered."""
+
+import io
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+from torch import nn
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.torch_around import Around
+from tests.pages.test_checkpoints import asked, brought, fine, opened
+
+
+def _file(norm: str) -> bytes:
+    layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 17, 0.0), 2, enable_nested_tensor=False)
+    parts = {"token": nn.Embedding(23, 12), norm: nn.LayerNorm(12), "encoder": layers}
+    buffer = io.BytesIO()
+    torch.save(scramble(Around(parts, [norm], scaled=True, positions=True)).state_dict(), buffer)
+    return buffer.getvalue()
+
+
+def refused(page: AppTest) -> set[str]:
+    """The tensors that have no place, by the page."""
+    assert page.error
+    return {name for table in page.dataframe for name in table.value.iloc[:, 0]}
+
+
+def test_a_norm_that_nothing_places_is_refused_until_it_is_answered():
+    page = brought(opened(), **{"model.pt": _file("norm")})
+    assert not page.success
+    assert "norm.weight" in refused(page)
+    assert any("nothing tells whether it acts before" in text.value for text in page.text)
+    asked(page, "button_group", "others_after").set_value(True)
+    assert fine(page.run()).success
+
+
+@pytest.mark.parametrize("norm", ["input_norm", "ln_emb"])
+def test_a_norm_whose_name_places_it_before_the_layers_is_refused(norm: str):
+    page = brought(opened(), **{"model.pt": _file(norm)})
+    assert not page.success
+    assert f"{norm}.weight" in refused(page)
+    assert any("its name says that it acts before the layers" in text.value for text in page.text)
+    assert not [widget for widget in page.get("button_group") if str(widget.key).endswith(".others_after")]

@@ -1,0 +1,61 @@
+"""Who may open a websocket: this server's own pages, this machine, and what is configured."""
+
+import pytest
+import streamlit as st
+from starlette.datastructures import Headers
+
+from ui.guard import POLICY, welcome
+
+HOST = "atlas.example:8501"
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        (None, True),
+        (f"http://{HOST}", True),
+        ("https://localhost:3000", True),
+        ("http://127.0.0.1", True),
+        ("http://[::1]:80", True),
+        ("http://atlas.example", False),
+        (f"http://{HOST}.other.example", False),
+        ("http://other.example", False),
+        ("http://localhost.other.example", False),
+        ("http://localhost@other.example", False),
+        ("http://other.example/localhost", False),
+        ("http://other.example:8501", False),
+        ("localhost", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+def test_only_own_pages_and_this_machine_open_a_websocket(origin: str | None, allowed: bool) -> None:
+    headers = {"host": HOST} | ({"origin": origin} if origin is not None else {})
+    assert welcome(Headers(headers)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("server.corsAllowedOrigins", ["https://front.example"]),
+        ("browser.serverAddress", "front.example"),
+        ("server.enableCORS", False),
+    ],
+)
+def test_what_is_configured_may_too(option: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = Headers({"host": HOST, "origin": "https://front.example"})
+    assert not welcome(headers)
+    known = st.get_option
+    monkeypatch.setattr(st, "get_option", lambda name: value if name == option else known(name))
+    assert welcome(headers)
+
+
+def test_a_broken_host_opens_nothing() -> None:
+    assert not welcome(Headers({"host": "", "origin": "http://"}))
+    assert not welcome(Headers({"host": HOST, "origin": "http://[::1"}))
+
+
+def test_the_policy_names_no_other_server() -> None:
+    assert not [where for where in POLICY.values() if "*" in where or "." in where or "http" in where]
+    assert "'unsafe-inline'" not in POLICY["script-src"]
+    assert "'unsafe-eval'" not in POLICY["script-src"]
