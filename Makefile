@@ -1,5 +1,6 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
+# make docs     what the library offers to a notebook, from its docstrings, in docs/api/
 # make test     lint, types and every test; finds or installs a Chromium
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
@@ -7,7 +8,7 @@ SHELL := /bin/bash
 VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
 
-.PHONY: setup setup-dev run test check benchmark clean
+.PHONY: setup setup-dev run test check benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -23,6 +24,9 @@ check: setup-dev
 test: check
 	$(IN_VENV) -m tests.chromium
 	$(IN_VENV) -m pytest
+
+docs: setup-dev
+	$(IN_VENV) -m pdoc transformer --output-directory docs/api
 
 benchmark: setup-dev
 	$(IN_VENV) -m benchmarks

@@ -5,131 +5,19 @@ Imports are read off the syntax trees, so one inside a function counts.
 
 import ast
 import re
-import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("app.py", "transformer", "ui", "pages")
+from tests import imports as walk
+from tests.imports import FILES, PYTHON, ROOT, SOURCES, drawn_into, imports, relative, sources, wrong_ways
+
 TEXT = {".py", ".md", ".toml", ".txt", ".js", ".css", ".html", ".json", ".jsonl", ".yml", ".cfg", ""}
+TEXT_FILES = [path for path in FILES if path.suffix in TEXT]
 MAX_LINES = 400
 MAX_CHECKPOINTS = 60_000_000
-
-FLOORS = (
-    ("transformer.messages", "transformer.sites"),
-    ("transformer.errors",),
-    ("transformer.layers", "transformer.tokens", "transformer.pictures"),
-    ("transformer.models",),
-    ("transformer.decoding",),
-    ("transformer.figures",),
-    ("transformer.attention",),
-    ("transformer.sequences",),
-    ("transformer.checkpoint.safe",),
-    ("transformer.checkpoint",),
-    ("transformer.runs",),
-    ("transformer.lessons", "transformer.training"),
-    ("transformer.commands",),
-    ("transformer",),
-    ("ui.texts", "ui.components"),
-    ("ui.store",),
-    ("ui.shared",),
-    ("ui.translate", "ui.align", "ui.sequences", "ui.checkpoints", "ui.lessons"),
-    ("ui",),
-    ("pages",),
-    ("app",),
-)
-"""The rooms from the ground up: each imports only what lies below its own floor. Rooms of one floor do not know each
-other. A room stands for all of its modules that are not in a room of their own."""
-
-NEVER = {
-    "transformer": ("streamlit",),
-    "transformer.layers": ("plotly",),
-    "transformer.models": ("plotly",),
-    "transformer.figures": ("torch",),
-    "transformer.decoding": ("plotly",),
-    "transformer.checkpoint": ("plotly",),
-    "transformer.runs": ("plotly",),
-    "ui": ("transformer.training", "transformer.commands"),
-    "pages": ("torch", "plotly", "transformer.layers", "transformer.models", "transformer.training"),
-    "app": ("torch", "plotly"),
-}
-"""Room -> what it must not import although it could."""
-
-
-def project_files() -> list[Path]:
-    """Every file that belongs to the project: tracked, or new and not ignored."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode == 0:
-        paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
-        return [path for path in paths if path.is_file()]
-    hidden = {".venv", ".git", "runs", "__pycache__"}
-    return [p for p in ROOT.rglob("*") if p.is_file() and not hidden & set(p.relative_to(ROOT).parts)]
-
-
-FILES = project_files()
-PYTHON = [path for path in FILES if path.suffix == ".py"]
-TEXT_FILES = [path for path in FILES if path.suffix in TEXT]
-
-
-def name_of(path: Path) -> str:
-    """The dotted name of a module: `transformer/layers/__init__.py` is `transformer.layers`."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def within(name: str, package: str) -> bool:
-    return name == package or name.startswith(package + ".")
-
-
-def imports(path: Path) -> set[str]:
-    """Dotted names that a file imports; `from a import b` counts as `a.b`, and relative imports are resolved."""
-    found = set()
-    package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-    return found
-
-
-def sources(*places: str) -> list[Path]:
-    return [path for path in PYTHON if any(within(name_of(path), place.removesuffix(".py")) for place in places)]
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-
-
-def room_of(name: str) -> str | None:
-    """The innermost room that a dotted name lies in; None for what is not ours."""
-    parts = name.split(".")
-    inside = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((room for room in inside if room in FLOOR), None)
-
-
-def wrong_ways(path: Path) -> list[str]:
-    """Imports of a file that do not lead down."""
-    here = name_of(path)
-    room = room_of(here)
-    assert room is not None, f"{relative(path)} stands in no room of FLOORS"
-    found = []
-    for name in sorted(imports(path)):
-        other = room_of(name)
-        if other is not None and other != room and FLOOR[other] >= FLOOR[room]:
-            found.append(f"{relative(path)} ({room}) imports {name} ({other})")
-        if any(within(here, place) and any(within(name, no) for no in never) for place, never in NEVER.items()):
-            found.append(f"{relative(path)} imports {name}")
-    return found
 
 
 def test_imports_lead_down() -> None:
@@ -154,15 +42,20 @@ def test_imports_lead_down() -> None:
 def test_both_directions_and_hidden_imports_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, line: str, ways: int
 ) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(walk, "ROOT", tmp_path)
     module = tmp_path / place
     module.parent.mkdir(parents=True)
     module.write_text(line + "\n")
     assert len(wrong_ways(module)) == ways
 
 
+def test_the_drawing_of_the_rooms_is_that_of_the_imports() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert drawn_into(text) == text, "python -m tests.imports draws it anew"
+
+
 def test_the_import_walk_sees_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(walk, "ROOT", tmp_path)
     module = tmp_path / "transformer" / "layers" / "x.py"
     module.parent.mkdir(parents=True)
     module.write_text(

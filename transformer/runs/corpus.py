@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sacrebleu
 import torch
 from tqdm import tqdm
 
@@ -93,6 +92,8 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
 
     Source: Post 2018, "A Call for Clarity in Reporting BLEU Scores".
     """
+    import sacrebleu  # an extra of the library, which reading and running do not need
+
     metric = sacrebleu.BLEU()
     score = metric.corpus_score(list(translations), [list(references)])
     return Bleu(float(score.score), str(metric.get_signature()))
