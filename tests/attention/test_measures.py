@@ -14,6 +14,7 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
 from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 ALL = np.ones((3, 3), dtype=bool)
 PAST = np.tri(3, dtype=bool)
@@ -35,7 +36,7 @@ def attention(heads: list[np.ndarray], site: str = "encoder.0.self", special: tu
     n_queries, n_keys = heads[0].shape
     keys = Axis("key", tuple(map(str, range(n_keys))), tuple(range(n_keys)), tuple(i in special for i in range(n_keys)))
     return AttentionMap(
-        site, Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
+        Site(site), Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
     )
 
 
@@ -172,7 +173,7 @@ def test_roles(weights: np.ndarray, roles: tuple[str, ...]) -> None:
 
 def test_a_role_begins_at_its_threshold() -> None:
     def head(previous: float, broad: float) -> HeadMeasures:
-        return HeadMeasures("encoder.0.self", 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
+        return HeadMeasures(Site("encoder.0.self"), 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
 
     assert head(measures.SHARE, measures.BROAD).roles == ("previous token", "broad")
     assert head(measures.SHARE - 1e-9, measures.BROAD - 1e-9).roles == ()
@@ -192,13 +193,13 @@ def test_the_strongest_head_is_the_most_confident_about_real_tokens() -> None:
         attention([EVEN, EVEN, sharp], site="decoder.1.cross", special=(2,)),
         attention([SAME], site="encoder.0.self"),
     )
-    assert measures.strongest_head(layers) == StrongestHead("decoder.1.cross", layer=1, head=2)
-    assert measures.strongest_head(layers, "encoder.self") == StrongestHead("encoder.0.self", layer=0, head=0)
+    assert measures.strongest_head(layers) == StrongestHead(Site("decoder.1.cross"), layer=1, head=2)
+    assert measures.strongest_head(layers, "encoder.self") == StrongestHead(Site("encoder.0.self"), layer=0, head=0)
 
 
 def test_where_no_query_has_a_choice_the_first_head_is_the_strongest() -> None:
     alone = record(attention([np.ones((1, 1))] * 2))
-    assert measures.strongest_head(alone, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
+    assert measures.strongest_head(alone, "encoder.self") == StrongestHead(Site("encoder.0.self"), 0, 0)
 
 
 def test_an_unknown_kind_of_site_is_named() -> None:

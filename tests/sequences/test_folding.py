@@ -12,6 +12,7 @@ from transformer.layers.kmers import windows
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
 from transformer.sequences.folding import folded, rank_correlation, received
+from transformer.sites import Site
 
 
 def test_a_window_shares_evenly_among_its_letters():
@@ -45,7 +46,7 @@ def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
     monkeypatch.setattr("transformer.sequences.folding.ROWS_AT_ONCE", 5)
     source = QueriesKeys(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
     queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
-    attention = AttentionMap("encoder.0.self", queries, keys, source)
+    attention = AttentionMap(Site("encoder.0.self"), queries, keys, source)
     np.testing.assert_allclose(received(attention, 1), attention.weights(1).mean(axis=0), rtol=1e-5)
 
 

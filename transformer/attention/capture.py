@@ -18,16 +18,17 @@ from transformer.errors import RecordError
 from transformer.layers.attention import DotProductAttention
 from transformer.models.protocols import Watchable
 from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 
 @dataclass
 class Recording:
     """What ran while one caller watched, by site; nothing is computed before it is asked for."""
 
-    _sources: dict[str, list[Source]] = field(default_factory=dict)
+    _sources: dict[Site, list[Source]] = field(default_factory=dict)
 
     @property
-    def sites(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:
         """The sites that ran, in order."""
         return tuple(self._sources)
 
@@ -37,9 +38,9 @@ class Recording:
         Raises:
             RecordError: the site did not run, or a fused attention ran more than once.
         """
-        if site not in self._sources:
+        runs = self._sources.get(Site(site))
+        if runs is None:
             raise RecordError(f"site={site!r} did not run: choose one of {', '.join(self._sources) or '(nothing ran)'}")
-        runs = self._sources[site]
         if len(runs) == 1:
             return runs[0]
         steps = [run for run in runs if isinstance(run, Weights)]
@@ -55,14 +56,14 @@ class Recording:
         """The attention of one batch element; without axes, positions are its labels."""
         source = self.source(site)
         return AttentionMap(
-            site=site,
+            site=Site(site),
             queries=queries or Axis.of_tokens("query position", [str(i) for i in range(source.n_queries)]),
             keys=keys or Axis.of_tokens("key position", [str(i) for i in range(source.n_keys)]),
             source=source,
             batch=batch,
         )
 
-    def add(self, site: str, source: Source) -> None:
+    def add(self, site: Site, source: Source) -> None:
         """Keep one run of a site."""
         self._sources.setdefault(site, []).append(source)
 
@@ -91,7 +92,7 @@ def watching() -> bool:
     return _sink.get() is not None
 
 
-def keep(site: str, source: Source) -> None:
+def keep(site: Site, source: Source) -> None:
     """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
     sink = _sink.get()
     if sink is not None:
@@ -102,7 +103,7 @@ def keep(site: str, source: Source) -> None:
 class _Observer:
     """The hook of one attention module."""
 
-    site: str
+    site: Site
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         sink = _sink.get()

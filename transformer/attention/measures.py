@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 
 from transformer.attention.record import AttentionMap, Record
 from transformer.errors import RecordError
+from transformer.sites import Site
 
 SHARE = 0.5
 """A head has a role by position, or rests on special tokens, if that takes at least this mean share of its weight."""
@@ -99,7 +100,7 @@ class HeadMeasures:
     decoder position is where a token is read: `same` is the weight on the token that was read last.
     """
 
-    site: str
+    site: Site
     head: int
     entropy: float
     normalised_entropy: float
@@ -127,7 +128,7 @@ class HeadMeasures:
             "next token": self.next >= SHARE,
             "special tokens": self.special >= SHARE,
             "broad": self.normalised_entropy >= BROAD,
-            "aligned": self.site.endswith(".cross") and self.advance >= ALIGNED and self.confidence >= SHARE,
+            "aligned": self.site.kind == "cross" and self.advance >= ALIGNED and self.confidence >= SHARE,
         }
         return tuple(role for role, holds in found.items() if holds)
 
@@ -140,7 +141,7 @@ def measure(attention: AttentionMap, head: int) -> HeadMeasures:
     """
     weights, visible = attention.weights(head).astype(np.float64), attention.mask()
     choosing, special = _choosing(visible), np.array(attention.keys.special, dtype=bool)
-    is_self = attention.site.endswith(".self") and weights.shape[0] == weights.shape[1]
+    is_self = attention.site.kind == "self" and weights.shape[0] == weights.shape[1]
     previous, same, following = (share_at(weights, visible, offset) if is_self else np.nan for offset in (-1, 0, 1))
     return HeadMeasures(
         site=attention.site,
@@ -165,7 +166,7 @@ def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
 class StrongestHead(NamedTuple):
     """A head by its site, the place of that site among those of its kind (its layer), and its number."""
 
-    site: str
+    site: Site
     layer: int
     head: int
 
@@ -189,22 +190,22 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
     return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
-def sites_of(record: Record, kind: str) -> tuple[str, ...]:
+def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
     """The sites of a kind, first layer first.
 
     Raises:
         RecordError: the record has none.
     """
-    sites = tuple(site for site in record.sites if _kind(site) == kind)
+    sites = tuple(site for site in record.sites if site.group == kind)
     if not sites:
-        kinds = ", ".join(dict.fromkeys(map(_kind, record.sites)))
+        kinds = ", ".join(dict.fromkeys(site.group for site in record.sites))
         raise RecordError(f"kind={kind!r} is not in this record: choose one of {kinds}")
     return sites
 
 
 def has_kind(record: Record, kind: str) -> bool:
     """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
-    return any(_kind(site) == kind for site in record.sites)
+    return any(site.group == kind for site in record.sites)
 
 
 def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "position position"]:
@@ -217,7 +218,7 @@ def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "po
         RecordError: the record has no site of this kind, or it is no self-attention.
     """
     maps = [record[site] for site in sites_of(record, kind)]
-    if not kind.endswith(".self"):
+    if Site(kind).kind != "self":
         raise RecordError(f"kind={kind!r} cannot be rolled out: choose self-attention, such as encoder.self")
     total = np.eye(maps[0].shape[0])
     for attention in maps:
@@ -264,8 +265,3 @@ def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else np.nan
-
-
-def _kind(site: str) -> str:
-    first, *_, last = site.split(".")
-    return f"{first}.{last}"

@@ -22,13 +22,14 @@ from transformer.pictures.axes import Axis
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 from transformer.pictures.picture import Picture, block_length, reduced_blocks
+from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked)."""
 
-    site: str
+    site: Site
     queries: Axis
     keys: Axis
     source: Source = field(repr=False)
@@ -185,10 +186,10 @@ class AttentionMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Mapping[str, AttentionMap]):
+class Record(Mapping[Site, AttentionMap]):
     """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
 
-    maps: dict[str, AttentionMap]
+    maps: dict[Site, AttentionMap]
 
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
@@ -196,18 +197,19 @@ class Record(Mapping[str, AttentionMap]):
         Raises:
             RecordError: no such site.
         """
-        if site not in self.maps:
+        found = self.maps.get(Site(site))
+        if found is None:
             raise RecordError(f"site={site!r} is not in this record: choose one of {', '.join(self.maps)}")
-        return self.maps[site]
+        return found
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Site]:
         return iter(self.maps)
 
     def __len__(self) -> int:
         return len(self.maps)
 
     @property
-    def sites(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:
         """Every site, in the order they ran."""
         return tuple(self.maps)
 

@@ -26,6 +26,7 @@ from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_ste
 from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
+from transformer.sites import Site
 
 STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
 """The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
@@ -48,7 +49,7 @@ def attention_board(
     if not source.ids or not target.ids:
         raise InputError("the sentence has no token: type at least one word")
     with torch.no_grad():
-        return Board.of(_Layer(model, source, target, site, recipe).matrices())
+        return Board.of(_Layer(model, source, target, Site(site), recipe).matrices())
 
 
 def temperature_curve(
@@ -64,16 +65,15 @@ def temperature_curve(
 class _Layer:
     """The layer of one site, in float64, and what reaches it."""
 
-    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe) -> None:
+    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: Site, recipe: Recipe) -> None:
         self.model = copy.deepcopy(model).double().eval()
         self.recipe = recipe
-        stack, index, self.kind = site.split(".")
-        self.stack, self.index = stack, int(index)
-        block = getattr(self.model, stack)[self.index]
+        self.stack, self.index, self.kind = site.stack, site.layer, site.kind
+        block = getattr(self.model, self.stack)[self.index]
         self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
         self.residual: Residual = getattr(block, f"{self.kind}_residual")
-        self.queries = source if stack == "encoder" else target
-        self.keys = target if self.kind == "self" and stack == "decoder" else source
+        self.queries = source if self.stack == "encoder" else target
+        self.keys = target if self.kind == "self" and self.stack == "decoder" else source
         ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
         with _inputs(self.residual, self.attention.key) as seen:
             self.model(ids["source"], ids["target"])

@@ -17,7 +17,6 @@ from transformer.decoding.search import DecodingOptions, decode, teacher_forced
 from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
-from transformer.lessons.sentences import translator
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.concurrency import guarded
 
@@ -97,7 +96,7 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     Raises:
         CheckpointError: the checkpoint is no translator, or it has no tokenizer.
     """
-    model, tokenizer = translator(broken(checkpoint, how)), checkpoint.writer
+    model, tokenizer = broken(checkpoint, how).model_as(Seq2Seq), checkpoint.writer
     if tokenizer is None:
         raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
     ends = torch.full((len(batch), 1), model.config.pad_id)

@@ -6,7 +6,7 @@ Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,8 @@ from transformer.layers.blocks import BlockConfig, EncoderBlock
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
@@ -94,6 +96,9 @@ class EncoderConfig:
 class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
 
+    architecture: ClassVar = "encoder"
+    abilities: ClassVar = Abilities(masks=True)
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
@@ -130,9 +135,9 @@ class Encoder(nn.Module):
         hidden = self(ids)
         return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run."""
-        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run."""
+        return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
     def _logits(
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]

@@ -6,7 +6,7 @@ pooled vector goes through a small classifier. Related: He et al. 2023, "Nucleic
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -15,10 +15,12 @@ from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import BlockConfig, EncoderBlock
-from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, whole_windows, windows
+from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class KmerConfig:
 class KmerClassifier(nn.Module):
     """Read a sequence of letters and say which class it belongs to."""
 
+    architecture: ClassVar = "kmer"
+    abilities: ClassVar = Abilities(reads_windows=True)
+
     def __init__(self, config: KmerConfig) -> None:
         super().__init__()
         self.config = config
@@ -129,16 +134,24 @@ class KmerClassifier(nn.Module):
             InputError: an id that the vocabulary lacks, or a sequence that is too short or too long.
         """
         check_ids("inputs", letters, self.config.vocab)
-        windows(letters.shape[1], self.config.widths)
+        self.windows(letters.shape[1])
         return {"logits": self(letters)}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run; positions are windows.
+    def windows(self, length: int) -> list[Window]:
+        """The windows over `length` letters that the positions of its attention stand for, in their order.
+
+        Raises:
+            InputError: the sequence is shorter than the widest window.
+        """
+        return windows(length, self.config.widths)
+
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run; positions are windows.
 
         `pooling`, where attention pools, has one query for each question that the decision asks.
         """
-        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
-        return sites | ({"pooling": self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
+        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
+        return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
     def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
         """Hide windows that touch padding."""

@@ -1,10 +1,13 @@
-"""What decoding and recording ask of a model."""
+"""What decoding, recording, runs and pages ask of a model."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from transformer.sites import Site
 
 
 @runtime_checkable
@@ -70,10 +73,23 @@ def written_pad(marks: DecodingConfig) -> int:
     return found
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What the models of one class can do, said once by that class.
+
+    `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
+    of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide.
+    """
+
+    translates: bool = False
+    reads_windows: bool = False
+    masks: bool = False
+
+
 @runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""
 
-    def attention_sites(self) -> Mapping[str, nn.Module]:
-        """Every attention module by its public name, in the order they run."""
+    def attention_sites(self) -> Mapping[Site, nn.Module]:
+        """Every attention module by its site, in the order they run."""
         ...

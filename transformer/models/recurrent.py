@@ -5,7 +5,7 @@ second (`additive`). One model; `RecurrentConfig.attention` chooses.
 """
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +16,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,9 @@ class RecurrentCache:
 
 class Recurrent(nn.Module):
     """Read a source token by token, then write a target token by token, looking back at the source at each step."""
+
+    architecture: ClassVar = "recurrent"
+    abilities: ClassVar = Abilities(translates=True, masks=True)
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -160,9 +165,9 @@ class Recurrent(nn.Module):
         check_ids("targets", target, self.config.target_vocab)
         return {"log_probs": log_probs(self(source, target))}
 
-    def attention_sites(self) -> dict[str, nn.Module]:
-        """The one attention of the model, by its public name; its forward returns (mixed, weights)."""
-        return {"decoder.cross": self.attention}
+    def attention_sites(self) -> dict[Site, nn.Module]:
+        """The one attention of the model, by its site; its forward returns (mixed, weights)."""
+        return {Site("decoder.cross"): self.attention}
 
     def _encode(
         self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None

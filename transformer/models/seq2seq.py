@@ -6,7 +6,7 @@ torch.nn.Transformer. They differ by configuration only (see the presets at the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class DecoderCache:
 class Seq2Seq(nn.Module):
     """Read a source, write a target: the Transformer of the paper, in the dialect that `config` describes."""
 
+    architecture: ClassVar = "seq2seq"
+    abilities: ClassVar = Abilities(translates=True, masks=True)
+
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.config = config
@@ -223,12 +228,12 @@ class Seq2Seq(nn.Module):
             check_ids(what, ids, size)
         return {"log_probs": log_probs(self(source, target))}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
-        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
+        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         for i, block in enumerate(self.decoder):
-            sites[f"decoder.{i}.self"] = block.self_attention.core
-            sites[f"decoder.{i}.cross"] = block.cross_attention.core
+            sites[Site.of("decoder", i, "self")] = block.self_attention.core
+            sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
 
     def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:

@@ -13,9 +13,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import windows
 from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis, questions
 from transformer.runs.concurrency import guarded
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
@@ -47,7 +45,7 @@ def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = No
         InputError: nothing to read, too much, or what has no id.
         CheckpointError: the checkpoint has no way to read a text.
     """
-    if isinstance(checkpoint.model, Decodable):
+    if checkpoint.translates:
         translation = translate(checkpoint, text, options, forced)
         return Look(checkpoint.name, text, translation.record, translation)
     model: Any = checkpoint.model
@@ -56,7 +54,7 @@ def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = No
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
     maps = {
-        site: seen.map(site, axis if site.endswith(".self") else questions(seen.source(site).n_queries), axis)
+        site: seen.map(site, axis if site.kind == "self" else questions(seen.source(site).n_queries), axis)
         for site in seen.sites
     }
     return Look(
@@ -83,9 +81,9 @@ def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
 
 def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:
     """Positions of an encoder are tokens; those of a k-mer classifier are windows of them."""
-    tokenizer = checkpoint.tokenizer
-    if isinstance(checkpoint.model, KmerClassifier):
-        spans = windows(len(ids), checkpoint.model.config.widths)
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    if isinstance(model, KmerClassifier):
+        spans = model.windows(len(ids))
         names = [f"{' '.join(pieces[s.start : s.start + s.width])} ({s.start + 1}-{s.start + s.width})" for s in spans]
         return Axis.of_tokens("window", names)
     return Axis.of_pieces("token", pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids])

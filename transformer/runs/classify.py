@@ -14,7 +14,7 @@ from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import Window, windows
+from transformer.layers.kmers import Window
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, questions
 from transformer.runs.concurrency import guarded
@@ -88,7 +88,7 @@ def read(checkpoint: Checkpoint, text: str) -> Letters:
     letters = task.alphabet.read(text)
     if len(letters) > MAX_LETTERS:
         raise InputError(_too_long(len(letters)))
-    windows(len(letters), model.config.widths)  # refuses what is shorter than the widest
+    model.windows(len(letters))  # refuses what is shorter than the widest
     return letters
 
 
@@ -111,7 +111,7 @@ def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> l
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, task = classifier(checkpoint)
-    spans = tuple(windows(len(sequences[0]), model.config.widths))
+    spans = tuple(model.windows(len(sequences[0])))
     with guarded(), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
     asking = questions(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)

@@ -8,9 +8,7 @@ import sacrebleu
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions, decode
-from transformer.errors import CheckpointError
 from transformer.models.protocols import Decodable
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
@@ -41,19 +39,6 @@ class Bleu:
 
     score: float
     signature: str
-
-
-def translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer]:
-    """Model and tokenizer of a checkpoint that can translate.
-
-    Raises:
-        CheckpointError: it cannot.
-    """
-    if not isinstance(checkpoint.model, Decodable):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
-    if checkpoint.tokenizer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: put its tokenizer.model beside the weights")
-    return checkpoint.model, checkpoint.tokenizer
 
 
 def translate_lines(

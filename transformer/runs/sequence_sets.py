@@ -16,6 +16,7 @@ from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
 from transformer.sequences.motifs import Motif, motif, top_site
+from transformer.sites import Site
 
 MAX_SEQUENCES = 500
 """Most sequences of a set; each is run by itself, with all of its attention."""
@@ -37,7 +38,7 @@ class ReadSequence:
     label: int
     predicted: int
     spans: tuple[Window, ...]
-    received: Mapping[str, Float[np.ndarray, "head window"]]
+    received: Mapping[Site, Float[np.ndarray, "head window"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class SequenceSet:
     labelled: bool
 
     @cached_property
-    def sites(self) -> dict[str, int]:
+    def sites(self) -> dict[Site, int]:
         """How many heads each site has."""
         return {site: len(values) for site, values in self.sequences[0].received.items()}
 
@@ -67,13 +68,13 @@ class SequenceSet:
         """
         texts = [one.text for one in self.sequences]
         found = [
-            (one.label, top_site(one.received[site][head], one.spans, one.text, i, width))
+            (one.label, top_site(one.received[Site(site)][head], one.spans, one.text, i, width))
             for i, one in enumerate(self.sequences)
         ]
         chosen, others = ([s for its, s in found if (its == label) is wanted] for wanted in (True, False))
         return motif(chosen, others, texts, width, self.letters)
 
-    def clearest(self, label: int, width: int) -> tuple[str, int]:
+    def clearest(self, label: int, width: int) -> tuple[Site, int]:
         """The site and head whose motif for this class holds most information."""
         every = [(site, head) for site, heads in self.sites.items() for head in range(heads)]
         return max(every, key=lambda place: self.motif(label, place[0], place[1], width).information.sum())
@@ -120,7 +121,7 @@ def _read(checkpoint: Checkpoint, record: FastaRecord) -> Letters:
         raise InputError(f"{record.id}: {error}") from error
 
 
-def _received(run: Classification) -> dict[str, Float[np.ndarray, "head window"]]:
+def _received(run: Classification) -> dict[Site, Float[np.ndarray, "head window"]]:
     """What each window received from each head of each site."""
     maps = {site: run.record[site] for site in run.record.sites}
     return {site: np.array([received(one, head) for head in range(one.n_heads)]) for site, one in maps.items()}

@@ -17,11 +17,12 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import InputError
 from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
 from transformer.runs.concurrency import guarded
+from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 
 MAX_CHARACTERS = 2_000
@@ -70,7 +71,7 @@ def translate(
         InputError: nothing to read, or too much.
         CheckpointError: the checkpoint does not translate text.
     """
-    model, reader, writer = _translator(checkpoint)
+    model, reader, writer = checkpoint.translator()
     source_ids = checked_ids(text, "text", model, reader)
     source = torch.tensor([source_ids])
     if forced is not None:
@@ -95,15 +96,6 @@ def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Trans
         raise InputError(f"hypothesis={node} holds no token yet: choose one further down the tree")
     other = _watched(checkpoint, translation.input, list(translation.source_ids), list(ids))
     return replace(other, tree=translation.tree, node=node)
-
-
-def _translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
-    """The model, and what reads the source and writes the target."""
-    if not isinstance(checkpoint.model, Decodable):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
-    if checkpoint.tokenizer is None or checkpoint.writer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
-    return checkpoint.model, checkpoint.tokenizer, checkpoint.writer
 
 
 def checked_ids(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
@@ -131,7 +123,7 @@ def _watched(
     checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
 ) -> Translation:
     """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
-    model, reader, writer = _translator(checkpoint)
+    model, reader, writer = checkpoint.translator()
     read_ids = [model.config.bos_id, *target_ids[:-1]]
     with guarded(), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
@@ -143,7 +135,7 @@ def _watched(
     written = _axis(f"token being written ({target_name})", written_pieces, target_ids, writer)
     read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    maps = {site: _map(seen, site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
+    maps = {site: _map(seen, site, *axes[site.group]) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
         input=text,
@@ -155,7 +147,7 @@ def _watched(
     )
 
 
-def _map(seen: Recording, site: str, queries: Axis, keys: Axis) -> AttentionMap:
+def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap:
     """The map of a site; weights past the end of the source, which location attention has, become one last key."""
     kept = seen.source(site)
     if isinstance(kept, Weights) and kept.n_keys > len(keys):

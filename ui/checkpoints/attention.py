@@ -8,11 +8,10 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
-from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
-from transformer.models.protocols import Decodable
 from transformer.runs.any_model import Look
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.shared import controls, record_views
@@ -63,7 +62,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
         text = st.text_input(label, value=start, key=f"look.{name}.{by_id}", placeholder=t("checkpoints.text_hint"))
         forced = ""
-        if isinstance(checkpoint.model, Decodable):
+        if checkpoint.translates:
             forced = st.text_input(
                 t("checkpoints.forced"), key=f"forced.{name}", placeholder=t("checkpoints.forced_hint")
             )

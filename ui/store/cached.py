@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
-from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.ours.folder import CONFIG, WEIGHTS, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot
 from transformer.checkpoint.ours.history import snapshots as snapshots_in

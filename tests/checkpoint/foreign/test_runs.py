@@ -8,7 +8,7 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from transformer import load, translate
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
-from transformer.runs.corpus import translate_lines, translator
+from transformer.runs.corpus import translate_lines
 from transformer.tokens.vocabulary import IdTokenizer, Marks, VocabularyTokenizer
 
 SHORT = DecodingOptions(max_length=5, beam=2)
@@ -45,7 +45,7 @@ def test_without_an_end_mark_nothing_is_added():
 @pytest.mark.parametrize("name", ["rnn-tutorial-1", "rnn-tutorial-2", "torch-postnorm"])
 def test_whole_files_of_ids_are_translated(name):
     checkpoint = load(REFERENCE / name)
-    model, tokenizer = translator(checkpoint)
+    model, tokenizer, _ = checkpoint.translator()
     assert isinstance(checkpoint.writer, IdTokenizer)
     lines = translate_lines(model, tokenizer, ["5 7 9", "", "11"], SHORT, writer=checkpoint.writer)
     assert lines[1].text == ""

@@ -16,6 +16,7 @@ from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.huggingface.probing import check_heads
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import look
+from transformer.sites import Site
 
 SMALL: dict[str, Any] = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, max_position_embeddings=41)
 SMALL |= dict(num_attention_heads=6, intermediate_size=11, initializer_range=0.4)
@@ -103,6 +104,7 @@ def test_a_sliding_window_is_drawn_as_masked(tmp_path: Path) -> None:
 
 
 def test_layers_of_unlike_heads_are_refused_by_name() -> None:
-    check_heads({"encoder.0.self": 4, "encoder.1.self": 4, "decoder.0.self": 2, "decoder.0.cross": 3}, "even")
+    even = {"encoder.0.self": 4, "encoder.1.self": 4, "decoder.0.self": 2, "decoder.0.cross": 3}
+    check_heads({Site(site): count for site, count in even.items()}, "even")
     with pytest.raises(CheckpointError, match="openelm has layers with 2 and 4 heads"):
-        check_heads({"decoder.0.self": 4, "decoder.1.self": 2}, "openelm")
+        check_heads({Site("decoder.0.self"): 4, Site("decoder.1.self"): 2}, "openelm")

@@ -12,7 +12,7 @@ from transformer import Checkpoint, DecodingOptions, attention_maps, follow, loa
 from transformer.decoding.search import decode
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import look
-from transformer.runs.corpus import translate_lines, translator
+from transformer.runs.corpus import translate_lines
 
 TEXT = "the dog runs."
 SEQ2SEQ = ("marian", "bart", "t5")
@@ -89,7 +89,7 @@ def test_a_target_of_the_reader_s_own_is_walked_through(checkpoints: dict[str, C
 
 def test_whole_files_are_translated(checkpoints: dict[str, Checkpoint]) -> None:
     for family in SEQ2SEQ:
-        model, tokenizer = translator(checkpoints[family])
+        model, tokenizer, _ = checkpoints[family].translator()
         options = DecodingOptions(beam=1, max_length=5)
         lines = ["the dog runs.", "", "the cat and the man eats. " * LONGEST]
         found = translate_lines(model, tokenizer, lines, options, writer=checkpoints[family].writer)

@@ -13,6 +13,7 @@ from transformer.attention.capture import keep, watching
 from transformer.attention.masks_and_biases import bias_of, mask_of
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import CheckpointError
+from transformer.sites import Site
 
 NAME: Final = "heedmap"
 """What the attention is called in a model's config."""
@@ -40,7 +41,7 @@ def register(library: Any) -> None:
             )
         output = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         if watching():
-            keep(getattr(module, SITE, type(module).__name__), _kept(module, query, key, attention_mask, options))
+            keep(Site(getattr(module, SITE, type(module).__name__)), _kept(module, query, key, attention_mask, options))
         return output
 
     library.AttentionInterface.register(NAME, attend)

@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.runs.concurrency import guarded
-from transformer.runs.corpus import translator
 from transformer.runs.translate import checked_ids
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
@@ -80,8 +79,7 @@ def training_batch(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> 
         InputError: a sentence is empty or too long.
         CheckpointError: the checkpoint does not translate, or knows no padding.
     """
-    model, reader = translator(checkpoint)
-    writer = reader if checkpoint.writer is None else checkpoint.writer
+    model, reader, writer = checkpoint.translator()
     pad_id, bos_id, eos_id = model.config.pad_id, model.config.bos_id, model.config.eos_id
     if pad_id < 0:
         raise CheckpointError(f"{checkpoint.name} knows no padding: it was trained one sentence at a time")
