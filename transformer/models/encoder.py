@@ -16,18 +16,19 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
@@ -73,24 +74,6 @@ class EncoderConfig:
         if any(width < 1 for width in self.head):
             raise ConfigError(f"head={self.head}: choose widths of at least 1")
         heads_fit(self.d_model, self.n_heads)
-
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-        )
 
 
 class Encoder(nn.Module):

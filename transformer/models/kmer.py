@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 
 @dataclass(frozen=True)
-class KmerConfig:
+class KmerConfig(StackConfig):
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
@@ -65,24 +66,6 @@ class KmerConfig:
         one_of(self, "pooling", ("mean", "attention"))
         probability(self, "dropout", "attention_dropout")
         heads_fit(self.d_model, self.n_heads)
-
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm="torch",
-            norm_eps=self.norm_eps,
-            attention_bias=True,
-            activation=self.activation,
-        )
 
 
 class KmerClassifier(nn.Module):

@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, EncoderBlock
+from transformer.layers.blocks import BlockCache, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 
 @dataclass(frozen=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(StackConfig):
     """Everything that tells one encoder-decoder Transformer from another.
 
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`.
@@ -88,28 +89,10 @@ class Seq2SeqConfig:
         """The padding id of targets."""
         return self.pad_id if self.target_pad_id is None else self.target_pad_id
 
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one encoder or decoder block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_k or self.d_model // self.n_heads,
-            d_v=self.d_v or self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-        )
-
 
 @dataclass
 class DecoderCache:
-    """What cached decoding keeps between steps: per block the past and the source; and where the next token goes."""
+    """What stepwise decoding keeps between steps: per block the past and the source; and where the next token goes."""
 
     blocks: list[BlockCache]
     source_mask: Mask
@@ -171,7 +154,7 @@ class Seq2Seq(nn.Module):
     def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the decoder reads of the source, and which of its positions are real."""
         mask = masks.padding(source, self.config.pad_id)
-        x = self.source_positions(self._embed(self.source_embedding, source))
+        x = self.source_positions(self.embed(self.source_embedding, source))
         x = self.source_norm(self.dropout(x))
         for block in self.encoder:
             x = block(x, mask)
@@ -185,10 +168,10 @@ class Seq2Seq(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
         mask = masks.causal(target, self.config.written_pad_id)
-        x = self.target_positions(self._embed(self.target_embedding, target))
+        x = self.target_positions(self.embed(self.target_embedding, target))
         x = self.target_norm(self.dropout(x))
         for block in self.decoder:
-            x = block(x, memory, mask, source_mask)
+            x = block(x, block.cross_attention.keys_values(memory), mask, source_mask)
         return self.decoder_norm(x)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
@@ -204,10 +187,10 @@ class Seq2Seq(nn.Module):
 
     def step(self, new: Int[Tensor, "batch new"], cache: DecoderCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
-        x = self.target_positions(self._embed(self.target_embedding, new), start=cache.length)
+        x = self.target_positions(self.embed(self.target_embedding, new), start=cache.length)
         x = self.target_norm(self.dropout(x))
-        for block, remembered in zip(self.decoder, cache.blocks, strict=True):
-            x = block.step(x, remembered, cache.source_mask)
+        for block, cached in zip(self.decoder, cache.blocks, strict=True):
+            x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
         cache.length += new.shape[1]
         return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
 
@@ -236,7 +219,8 @@ class Seq2Seq(nn.Module):
             sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
 
-    def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+    def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
+        """Rows of an embedding table, scaled as the config says; positions are not added yet."""
         x = table(ids)
         return x * self.config.d_model**0.5 if self.config.scale_embedding else x
 
