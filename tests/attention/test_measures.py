@@ -50,6 +50,12 @@ def test_entropy_of_one_key_is_zero_and_of_equal_keys_their_logarithm() -> None:
     assert measures.entropy(np.array([[0.5, 0.25, 0.25]])) == pytest.approx([1.5 * math.log(2)])
 
 
+@given(maps)
+def test_entropy_is_the_sum_of_the_definition(weights: np.ndarray) -> None:
+    expected = [sum(-p * math.log(p) for p in row if p > 0) for row in weights.tolist()]
+    np.testing.assert_allclose(measures.entropy(weights), expected, rtol=0, atol=1e-12)
+
+
 def test_an_empty_row_has_no_entropy_and_no_distance() -> None:
     assert np.isnan(measures.entropy(EMPTY)).tolist() == [False, True]
     assert np.isnan(measures.distance(EMPTY)).tolist() == [False, True]
@@ -235,6 +241,20 @@ def test_agreement_of_equal_disjoint_and_known_rows() -> None:
     assert measures.agreement(one, other) == pytest.approx([1, 1, 0], abs=1e-12)
     divergence = 0.5 * (math.log2(1 / 0.75) + 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25))
     assert measures.agreement(one[:1], one[1:2]) == pytest.approx([1 - math.sqrt(divergence)])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 11))
+def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n_keys: int) -> None:
+    random = np.random.default_rng(seed)
+    one, other = random.dirichlet(np.full(n_keys, 0.2), size=(2, 5))
+    one[0] = np.eye(n_keys)[0]
+    found = measures.agreement(3.0 * one, other)
+    for p, q, value in zip(one.tolist(), other.tolist(), found, strict=True):
+        middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+        terms = [a * math.log2(a / m) for row in (p, q) for a, m in zip(row, middle, strict=True) if a > 0]
+        distance = math.sqrt(max(0.0, math.fsum(terms) / 2))
+        assert value == pytest.approx(1 - distance, abs=1e-7)
+        assert (1 - value) ** 2 == pytest.approx(distance**2, abs=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 11))

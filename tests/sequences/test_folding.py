@@ -58,5 +58,22 @@ def test_rank_correlation(a, b, rho):
     assert rank_correlation(np.array(a, float), np.array(b, float)) == pytest.approx(rho)
 
 
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=2, max_size=17))
+def test_rank_correlation_is_pearsons_of_the_mean_ranks(pairs):
+    ranks = []
+    for values in zip(*pairs, strict=True):
+        below = [sum(other < value for other in values) for value in values]
+        equal = [sum(other == value for other in values) for value in values]
+        ranks.append([low + (same + 1) / 2 for low, same in zip(below, equal, strict=True)])
+    a, b = (np.array(values, float) for values in zip(*pairs, strict=True))
+    found = rank_correlation(a, b)
+    if len(set(ranks[0])) == 1 or len(set(ranks[1])) == 1:
+        assert np.isnan(found)
+    else:
+        x, y = (np.array(rank) - np.mean(rank) for rank in ranks)
+        assert found == pytest.approx((x @ y) / np.sqrt((x @ x) * (y @ y)), abs=1e-12)
+
+
 def test_a_constant_has_no_rank_correlation():
     assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
+    assert np.isnan(rank_correlation(np.ones(1), np.ones(1)))

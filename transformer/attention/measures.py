@@ -2,6 +2,9 @@
 
 Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see. Means over
 queries count only queries with a choice: those that see at least two keys. What has no answer is NaN, never 0.
+
+`strongest_head` chooses what a page shows first, `agreement` compares two models. `measure_all` and `rollout` are for
+whoever studies all heads of a record at once.
 """
 
 from dataclasses import dataclass
@@ -26,9 +29,10 @@ ALIGNED = 0.9
 
 def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " query"]:
     """Shannon entropy of each row in nats: 0 for one key alone, log(n) for n equal weights; NaN for an empty row."""
+    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
+
     rows = np.asarray(weights, dtype=np.float64)
-    logs = np.log(rows, where=rows > 0, out=np.zeros_like(rows))
-    return np.where(rows.sum(axis=1) > 0, 0.0 - (rows * logs).sum(axis=1), np.nan)
+    return np.where(rows.sum(axis=1) > 0, entr(rows).sum(axis=1), np.nan)
 
 
 def normalised_entropy(
@@ -238,11 +242,13 @@ def agreement(
     Raises:
         RecordError: the maps differ in size.
     """
+    from scipy.special import rel_entr  # p log(p / q), 0 where p is 0; late, as in `entropy`
+
     if one.shape != other.shape:
         raise RecordError(f"maps of the shapes {one.shape} and {other.shape} cannot be compared: take the same tokens")
     p, q = _distributions(one), _distributions(other)
     middle = (p + q) / 2
-    bits = (_bits(p, middle) + _bits(q, middle)) / 2
+    bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=1) / (2 * np.log(2))
     return 1.0 - np.sqrt(np.clip(bits, 0.0, 1.0))
 
 
@@ -250,12 +256,6 @@ def _distributions(weights: np.ndarray) -> Float[np.ndarray, "query key"]:
     rows = np.asarray(weights, dtype=np.float64)
     sums = rows.sum(axis=1, keepdims=True)
     return np.divide(rows, sums, where=sums > 0, out=np.full_like(rows, np.nan))
-
-
-def _bits(p: np.ndarray, q: np.ndarray) -> Float[np.ndarray, " query"]:
-    """Kullback-Leibler divergence of each row in bits; q is positive wherever p is."""
-    ratios = np.divide(p, q, where=p > 0, out=np.where(np.isnan(p), np.nan, 1.0))
-    return (p * np.log2(ratios)).sum(axis=1)
 
 
 def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
