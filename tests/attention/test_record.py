@@ -175,6 +175,17 @@ def test_padding_beyond_the_axes_is_left_out() -> None:
     np.testing.assert_allclose(found.tile(0, slice(None), slice(2, None)), whole[:, 2:], rtol=0, atol=1e-12)
 
 
+def test_the_mask_of_shorter_axes_is_the_beginning_of_the_whole() -> None:
+    """Only the last keys are padding here, so a mask that were cut from its other end would show them."""
+    for causal in (False, True):
+        padded = attention(13, 11, causal, real=7)
+        for n_keys in (11, 9, 5):
+            keys = numbered("source", n_keys)
+            found = AttentionMap(Site("decoder.0.self"), numbered("target", 13), keys, padded.source, batch=1)
+            expected = [[key < 7 and (not causal or key <= query - 2) for key in range(n_keys)] for query in range(13)]
+            np.testing.assert_array_equal(found.mask(), expected)
+
+
 def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
     found = attention()
     with torch.inference_mode():

@@ -75,7 +75,7 @@ def confidence(
 ) -> float:
     """Mean of each query's largest weight among `keys`.
 
-    Source: Voita et al. 2019, section 3, who leave out the end mark.
+    Source: Voita et al. 2019, section 3, who leave out the end token.
     """
     chosen = weights[_choosing(visible)][:, keys]
     return _mean(chosen.max(axis=1)) if chosen.size else np.nan
@@ -202,8 +202,8 @@ def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
     """
     sites = tuple(site for site in record.sites if site.group == kind)
     if not sites:
-        kinds = ", ".join(dict.fromkeys(site.group for site in record.sites))
-        raise RecordError(f"kind={kind!r} is not in this record: choose one of {kinds}")
+        kinds = tuple(dict.fromkeys(site.group for site in record.sites))
+        raise RecordError("kind_not_in_record", kind=kind, kinds=kinds)
     return sites
 
 
@@ -223,7 +223,7 @@ def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "po
     """
     maps = [record[site] for site in sites_of(record, kind)]
     if Site(kind).kind != "self":
-        raise RecordError(f"kind={kind!r} cannot be rolled out: choose self-attention, such as encoder.self")
+        raise RecordError("no_rollout", kind=kind)
     total = np.eye(maps[0].shape[0])
     for attention in maps:
         mixed = attention.head_average().astype(np.float64) + np.eye(len(total))
@@ -245,7 +245,7 @@ def agreement(
     from scipy.special import rel_entr  # p log(p / q), 0 where p is 0; late, as in `entropy`
 
     if one.shape != other.shape:
-        raise RecordError(f"maps of the shapes {one.shape} and {other.shape} cannot be compared: take the same tokens")
+        raise RecordError("other_shapes", first=str(one.shape), second=str(other.shape))
     p, q = _distributions(one), _distributions(other)
     middle = (p + q) / 2
     bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=1) / (2 * np.log(2))

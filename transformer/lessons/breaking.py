@@ -18,7 +18,7 @@ from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
 from transformer.models.seq2seq import Seq2Seq
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")
@@ -102,7 +102,7 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     ends = torch.full((len(batch), 1), model.config.pad_id)
     target = torch.cat([batch.target, ends], dim=1)
     target[torch.arange(len(batch)), (batch.target != model.config.pad_id).sum(1)] = model.config.eos_id
-    with guarded():
+    with forward_slot():
         log_probs = teacher_forced(model, batch.source, target)
         written = int((target[:, 1:] != model.config.pad_id).sum())
         decoded = decode(model, batch.source, DecodingOptions(beam=1, max_length=LONGEST), cached=False)

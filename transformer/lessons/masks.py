@@ -20,7 +20,7 @@ from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 
 LARGEST_BATCH = 4
@@ -144,7 +144,7 @@ class Attended:
 def batch_run(model: Seq2Seq, batch: Batch) -> Recording:
     """The attention of a whole batch, in float64, kept so that any site, head and sentence can be looked at."""
     exact = watch(copy.deepcopy(model).double().eval())
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         exact(batch.source, batch.target)
     return seen
 

@@ -72,7 +72,7 @@ class EncoderConfig(StackConfig):
         one_of(self, "head_reads", ("each", "mean", "first", "last"))
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
-            raise ConfigError(f"head={self.head}: choose widths of at least 1")
+            raise ConfigError("head_widths", head=str(self.head))
         heads_fit(self.d_model, self.n_heads)
 
 

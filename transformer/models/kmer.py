@@ -59,7 +59,7 @@ class KmerConfig(StackConfig):
         object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
         at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
-            raise ConfigError(f"widths={self.widths}: choose one or more window widths of at least 1")
+            raise ConfigError("window_widths", widths=str(self.widths))
         one_of(self, "activation", ("relu", "gelu"))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))

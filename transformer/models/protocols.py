@@ -59,7 +59,7 @@ class Decodable(Stepwise[C], Protocol[C]):
 
     @property
     def config(self) -> DecodingConfig:
-        """Its marks and its length."""
+        """Its special ids and its length."""
 
     def __call__(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
@@ -67,9 +67,9 @@ class Decodable(Stepwise[C], Protocol[C]):
         """Logits of the token after each target position (teacher forcing)."""
 
 
-def written_pad(marks: DecodingConfig) -> int:
+def written_pad(config: DecodingConfig) -> int:
     """The padding id of targets, which some models pad with another id than sources."""
-    found: int = getattr(marks, "written_pad_id", marks.pad_id)
+    found: int = getattr(config, "written_pad_id", config.pad_id)
     return found
 
 

@@ -51,15 +51,9 @@ class RecurrentConfig:
         one_of(self, "attention", ("location", "additive"))
         probability(self, "dropout")
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
-            raise ConfigError(
-                f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
-                f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
-            )
+            raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
         if self.tie_projection and not self.deep_output and self.hidden != self.embedding_size:
-            raise ConfigError(
-                f"tie_projection needs an output as wide as an embedding, but hidden={self.hidden} and "
-                f"d_embedding={self.d_embedding}: make them equal, or set deep_output=True or tie_projection=False"
-            )
+            raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
 
     @property
     def embedding_size(self) -> int:
@@ -160,7 +154,7 @@ class Recurrent(nn.Module):
             InputError: there is no target, an id that a vocabulary lacks, or a source that is too long.
         """
         if target is None:
-            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+            raise InputError("no_target_ids")
         check_ids("inputs", source, self.config.source_vocab)
         check_ids("targets", target, self.config.target_vocab)
         return {"log_probs": log_probs(self(source, target))}

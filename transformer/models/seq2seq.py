@@ -72,17 +72,11 @@ class Seq2SeqConfig(StackConfig):
         one_of(self, "positions", POSITION_KINDS)
         probability(self, "dropout", "attention_dropout")
         if self.d_k < 0 or self.d_v < 0:
-            raise ConfigError(f"d_k={self.d_k}, d_v={self.d_v}: choose positive sizes, or 0 for d_model / n_heads")
+            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
         if (self.d_k == 0 or self.d_v == 0) and self.d_model % self.n_heads:
-            raise ConfigError(
-                f"d_model={self.d_model} cannot be split into n_heads={self.n_heads}: "
-                f"choose a multiple of {self.n_heads}, or give d_k and d_v"
-            )
+            raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=self.n_heads)
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
-            raise ConfigError(
-                f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
-                f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
-            )
+            raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
 
     @property
     def written_pad_id(self) -> int:
@@ -203,7 +197,7 @@ class Seq2Seq(nn.Module):
             InputError: there is no target, or an id that a vocabulary lacks.
         """
         if target is None:
-            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+            raise InputError("no_target_ids")
         for what, ids, size in (
             ("inputs", source, self.config.source_vocab),
             ("targets", target, self.config.target_vocab),
@@ -263,7 +257,7 @@ def preset(name: str, **sizes: Any) -> Seq2SeqConfig:
         ConfigError: no such preset, or sizes that do not fit together.
     """
     if name not in _PRESETS:
-        raise ConfigError(f"preset={name!r} is not known: choose one of {', '.join(_PRESETS)}")
+        raise ConfigError("not_one_of", name="preset", value=name, choices=tuple(_PRESETS))
     options = dict(_PRESETS[name], **sizes)
     if name == "jadore" and "projection_scale" not in sizes:
         projection_is_scaled = options["tie_projection"] and not options["scale_embedding"]

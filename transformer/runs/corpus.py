@@ -1,7 +1,7 @@
 """Whole files of sentences: translated in batches of like length, and scored."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sacrebleu
@@ -56,10 +56,8 @@ def translate_lines(
     `unread`. `writer` makes the target's text where `tokenizer` knows the source alone. `progress` draws a bar on
     stderr; `device` is where the model is.
     """
-    options = options or DecodingOptions()
     writer = tokenizer if writer is None else writer
     longest = model.config.max_length
-    options = replace(options, max_length=min(options.max_length, longest))
     sources = [tokenizer.source_ids(line) if tokenizer.encode(line) else [] for line in lines]
     results = [TranslatedLine()] * len(lines)
     with tqdm(total=len(lines), unit="line", disable=not progress, mininterval=1.0) as bar:
@@ -84,7 +82,7 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
 
 
 def _cut(ids: list[int], longest: int) -> list[int]:
-    """What can be read of a source that is too long: its beginning, and the mark at its end."""
+    """What can be read of a source that is too long: its beginning, and the special token at its end."""
     return [*ids[: longest - 1], ids[-1]]
 
 

@@ -93,9 +93,9 @@ def read_set(
     _, task = classifier(checkpoint)
     known = list(records)
     if not known:
-        raise InputError("the set holds no sequence: give FASTA with at least one")
+        raise InputError("set_empty")
     if len(known) > MAX_SEQUENCES:
-        raise InputError(f"the set holds {len(known):,} sequences, at most {MAX_SEQUENCES} are compared: choose some")
+        raise InputError("set_large", found=len(known), most=MAX_SEQUENCES)
     words = [record.description.partition(" ")[0] for record in known]
     labelled = all(word in task.classes for word in words)
     sequences = [_read(checkpoint, record) for record in known]
@@ -114,11 +114,11 @@ def read_set(
 def _read(checkpoint: Checkpoint, record: FastaRecord) -> Letters:
     """The letters of a record; a refusal names it."""
     if len(record.sequence) > MAX_SET_LETTERS:
-        raise InputError(f"{record.id} has over {MAX_SET_LETTERS} letters: cut the sequences of a set to that")
+        raise InputError("set_long", name=record.id, most=MAX_SET_LETTERS)
     try:
         return read(checkpoint, record.sequence)
     except InputError as error:
-        raise InputError(f"{record.id}: {error}") from error
+        raise InputError("problem_of", name=record.id, problem=error.message) from error
 
 
 def _received(run: Classification) -> dict[Site, Float[np.ndarray, "head window"]]:

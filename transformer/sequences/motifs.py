@@ -116,7 +116,7 @@ def top_site(
     """
     chosen = [i for i, span in enumerate(spans) if span.width == width]
     if not chosen:
-        raise InputError(f"width={width} is no window of this model: choose one of {sorted({s.width for s in spans})}")
+        raise InputError("no_such_window", width=width, widths=str(sorted({s.width for s in spans})))
     start = spans[max(chosen, key=lambda i: values[i])].start
     return MotifSite(sequence, start, _around(text, start, width))
 
@@ -130,7 +130,7 @@ def motif(
         InputError: there is no site.
     """
     if not sites:
-        raise InputError("no sequence of this class is in the set: choose another class, or add sequences")
+        raise InputError("set_lacks_class")
     aligned = _aligned(sites, texts, width, letters)
     counts = _tally(np.array([[letters.find(letter) for letter in site.letters] for site in aligned]), len(letters))
     return Motif(letters, counts, tuple(aligned), _enrichment(counts, sites, list(others), texts, width, letters))

@@ -35,9 +35,9 @@ class SequenceTask:
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
-            raise ConfigError(f"classes={self.classes}: name two or more, each once")
+            raise ConfigError("classes_of_task", classes=str(self.classes))
         if not 0 < self.temperature < 1e3:
-            raise ConfigError(f"temperature={self.temperature}: choose a number above 0 (1 leaves logits as they are)")
+            raise ConfigError("temperature_of_task", temperature=self.temperature)
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> "SequenceTask":
@@ -53,9 +53,7 @@ class SequenceTask:
             landmarks = tuple(Landmark(**landmark) for landmark in rest.pop("landmarks", ()))
             return cls(alphabet, tuple(classes), landmarks=landmarks, **rest)
         except (KeyError, TypeError) as error:
-            raise ConfigError(
-                f"the task is not complete ({error}): it needs `alphabet`, `classes` and `length`"
-            ) from error
+            raise ConfigError("task_not_complete", reason=str(error)) from error
 
     def described(self) -> dict[str, Any]:
         """What config.json holds; `of` reads it."""

@@ -12,7 +12,7 @@ from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import Look
+from transformer.runs.any_model import AnyRun
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.shared import controls, record_views
 from ui.store import cached
@@ -70,7 +70,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     return text or "", forced if forced and forced.strip() else None
 
 
-def _result(shown: Look, checkpoint: Checkpoint) -> None:
+def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with; and what is known of a folder that had no questions."""
     for assumption in checkpoint.assumptions:
         if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:

@@ -9,7 +9,7 @@ from transformer import load, translate
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
 from transformer.runs.corpus import translate_lines
-from transformer.tokens.vocabulary import IdTokenizer, Marks, VocabularyTokenizer
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer
 
 SHORT = DecodingOptions(max_length=5, beam=2)
 
@@ -25,7 +25,7 @@ def test_ids_are_typed_and_read():
 def test_a_forced_target_has_the_target_s_vocabulary():
     checkpoint = load(reference_file("annotated"), n_heads=3)
     words = [f"w{i}" for i in range(29)]
-    named = replace(checkpoint, target_tokenizer=VocabularyTokenizer(words, Marks()))
+    named = replace(checkpoint, target_tokenizer=VocabularyTokenizer(words, SpecialIds()))
     found = translate(named, "30 7", forced="w5 w28")
     assert found.target_ids == (5, 28, 2)
     assert found.record["decoder.0.cross"].queries.labels == ("w5", "w28", "w2")

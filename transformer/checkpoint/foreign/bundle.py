@@ -23,16 +23,16 @@ from transformer.checkpoint.weight_files import ENDINGS
 from transformer.errors import CheckpointError, ConfigError
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import Marks
+from transformer.tokens.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
 
-MARKS = ("pad_id", "bos_id", "eos_id")
+SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
-NO_MARKS = Marks(-1, -1, -1)
-"""For a first look at a vocabulary, whose marks are not known yet."""
+NO_SPECIAL_IDS = SpecialIds(-1, -1, -1)
+"""For a first look at a vocabulary, whose special tokens are not known yet."""
 
 _TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)(?:$|[._-])", re.IGNORECASE)
 
@@ -56,28 +56,28 @@ class Bundle:
         return replace(self, vocabularies=dict(vocabularies))
 
     @cached_property
-    def marks(self) -> dict[str, int]:
-        """The marks that a vocabulary names; the target's start and end count before the source's.
+    def special_ids(self) -> dict[str, int]:
+        """The special tokens that a vocabulary names; the target's start and end count before the source's.
 
         Raises:
             CheckpointError: a vocabulary cannot be read.
         """
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            tokenizer = parse_tokenizer(self.vocabularies[name], name, NO_MARKS, self.limits)
-            known = {mark: getattr(tokenizer, mark) for mark in MARKS}
-            found |= {mark: i for mark, i in known.items() if i >= 0}
+            tokenizer = parse_tokenizer(self.vocabularies[name], name, NO_SPECIAL_IDS, self.limits)
+            known = {name: getattr(tokenizer, name) for name in SPECIAL_IDS}
+            found |= {name: i for name, i in known.items() if i >= 0}
         return found
 
     def recognised(self, answers: Mapping[str, Any]) -> Recognition:
-        """What the weights are taken for. Marks that a vocabulary names are not asked for.
+        """What the weights are taken for. Special tokens that a vocabulary names are not asked for.
 
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
-        told = {name: i for name, i in self.marks.items() if name in asked and name not in answers}
+        told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
         return recognise(self.contents, {**answers, **told}) if told else first
 
     def checkpoint(self, answers: Mapping[str, Any], name: str | None = None) -> Checkpoint:
@@ -96,7 +96,7 @@ class Bundle:
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
         config = built.model.config
-        marks = Marks(*(getattr(config, mark, -1) for mark in MARKS))
+        special_ids = SpecialIds(*(getattr(config, name, -1) for name in SPECIAL_IDS))
         source_size = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
         target_size = getattr(config, "target_vocab", None)
         source: Tokenizer | None = None
@@ -104,12 +104,12 @@ class Bundle:
         by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
         for name in by_name:
             data = self.vocabularies[name]
-            count = len(parse_tokenizer(data, name, NO_MARKS, self.limits))
+            count = len(parse_tokenizer(data, name, NO_SPECIAL_IDS, self.limits))
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
             if count == source_size and source is None and not (aims_at_target and target_size):
-                source = parse_tokenizer(data, name, marks, self.limits)
+                source = parse_tokenizer(data, name, special_ids, self.limits)
             elif count == target_size and target is None:
-                target = parse_tokenizer(data, name, marks, self.limits)
+                target = parse_tokenizer(data, name, special_ids, self.limits)
             else:
                 sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
                 raise CheckpointError(
@@ -187,7 +187,7 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read")
     stream.seek(0)
     data = stream.read()
-    parse_tokenizer(data, name, NO_MARKS, limits)
+    parse_tokenizer(data, name, NO_SPECIAL_IDS, limits)
     return data
 
 

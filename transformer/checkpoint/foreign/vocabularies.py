@@ -18,7 +18,7 @@ from transformer.checkpoint.safe.refusal import refusal
 from transformer.errors import CheckpointError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
-from transformer.tokens.vocabulary import Marks, VocabularyTokenizer, find_marks
+from transformer.tokens.vocabulary import SpecialIds, VocabularyTokenizer, find_special_ids
 
 AS_TEXT = (
     "where you trust the file, write its tokens as text, one a line in the order of their ids: "
@@ -27,12 +27,12 @@ AS_TEXT = (
 
 
 def read_tokenizer(
-    stream: BufferedIOBase, name: str, size: int, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS
+    stream: BufferedIOBase, name: str, size: int, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Tokenizer:
     """The tokenizer in an open file, for an embedding of `size` rows.
 
-    A SentencePiece model knows its own marks; in a list of tokens, marks with usual names are found, and `marks` says
-    the rest.
+    A SentencePiece model knows its own special tokens; in a list, those with usual names are found, and `special_ids`
+    says the rest.
 
     Raises:
         CheckpointError: the file is none of the known kinds, is refused, or has another number of tokens.
@@ -41,7 +41,7 @@ def read_tokenizer(
     if length > limits.vocabulary_bytes:
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read", AS_TEXT)
     stream.seek(0)
-    tokenizer = parse_tokenizer(stream.read(), name, marks, limits)
+    tokenizer = parse_tokenizer(stream.read(), name, special_ids, limits)
     if len(tokenizer) != size:
         raise CheckpointError(
             f"{name} has {len(tokenizer):,} tokens, the checkpoint's embedding has {size:,} rows: bring the vocabulary "
@@ -50,8 +50,8 @@ def read_tokenizer(
     return tokenizer
 
 
-def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
-    """The tokenizer in the bytes of a file, of whatever size; `marks` says what the file does not name.
+def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
+    """The tokenizer in the bytes of a file, of whatever size; `special_ids` says what the file does not name.
 
     Raises:
         CheckpointError: the bytes are none of the known kinds, or are refused.
@@ -60,7 +60,7 @@ def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = D
     if Path(name).suffix == ".model":
         return TextTokenizer(data)
     tokens = read_tokens(data, name, limits)
-    return VocabularyTokenizer(tokens, replace(marks, **find_marks(tokens)))
+    return VocabularyTokenizer(tokens, replace(special_ids, **find_special_ids(tokens)))
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.attention.capture import keep, watching
+from transformer.attention.capture import is_recording, record_site
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError
 from transformer.layers.masks import Mask, causal, padding
@@ -109,7 +109,7 @@ class HuggingFaceModel(nn.Module):
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
-        if not (self.eager and watching()):
+        if not (self.eager and is_recording()):
             return self.net(**inputs)
         output = self.net(**inputs, output_attentions=True)
         self._keep_weights(output, ids, target)
@@ -158,7 +158,7 @@ class HuggingFaceModel(nn.Module):
     def _keep(self, stack: str, kind: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
         for i, weights in enumerate(layers or ()):
             if weights is not None:
-                keep(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)))
+                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)))
 
 
 class HuggingFaceReader(HuggingFaceModel):
