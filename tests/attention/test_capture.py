@@ -20,10 +20,12 @@ from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.recurrent_attention import AdditiveAttention
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 11, 7, 3, 5, 13, 19, 31
 ENCODER, DECODER = 2, 3
-SITES = ["encoder.0.self", "encoder.1.self"] + [f"decoder.{i}.{kind}" for i in range(3) for kind in ("self", "cross")]
+SITES = [Site.of("encoder", i, "self") for i in range(2)]
+SITES += [Site.of("decoder", i, kind) for i in range(3) for kind in ("self", "cross")]
 
 
 def small_model(**changes: Any) -> Seq2Seq:
@@ -101,8 +103,7 @@ def test_weights_times_values_through_the_projection_are_the_output_of_the_subla
     with torch.no_grad(), sublayers(model) as answers, recording() as seen:
         model(*inputs)
     for site in SITES:
-        stack, layer, kind = site.split(".")
-        name = f"{stack}.{layer}.{kind}_attention"
+        name = f"{site.stack}.{site.layer}.{site.kind}_attention"
         sublayer = model.get_submodule(name)
         assert isinstance(sublayer, MultiHeadAttention)
         _, values = answers[f"{name}.value"]
@@ -135,8 +136,7 @@ def test_a_padded_sentence_looks_as_it_does_alone() -> None:
         model(source[1:, :5], target[1:, :3])
     sizes = dict(self=dict(encoder=(5, 5), decoder=(3, 3)), cross=dict(decoder=(3, 5)))
     for site in SITES:
-        stack, _, kind = site.split(".")
-        n_queries, n_keys = sizes[kind][stack]
+        n_queries, n_keys = sizes[site.kind][site.stack]
         queries, keys = Axis.of_tokens("query", ["x"] * n_queries), Axis.of_tokens("key", ["x"] * n_keys)
         cut = together.map(site, queries, keys, batch=1)
         np.testing.assert_allclose(cut.all_weights(), alone[site].all_weights(), rtol=0, atol=1e-12)
@@ -282,8 +282,8 @@ class Recurrent(nn.Module):
         super().__init__()
         self.attention = AdditiveAttention(hidden=7, features=5)
 
-    def attention_sites(self) -> dict[str, nn.Module]:
-        return {"decoder.cross": self.attention}
+    def attention_sites(self) -> dict[Site, nn.Module]:
+        return {Site("decoder.cross"): self.attention}
 
     def forward(self, states: Tensor) -> Tensor:
         source = self.attention.prepare(states, real=None)

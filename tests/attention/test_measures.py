@@ -14,6 +14,7 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
 from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 ALL = np.ones((3, 3), dtype=bool)
 PAST = np.tri(3, dtype=bool)
@@ -35,7 +36,7 @@ def attention(heads: list[np.ndarray], site: str = "encoder.0.self", special: tu
     n_queries, n_keys = heads[0].shape
     keys = Axis("key", tuple(map(str, range(n_keys))), tuple(range(n_keys)), tuple(i in special for i in range(n_keys)))
     return AttentionMap(
-        site, Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
+        Site(site), Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
     )
 
 
@@ -47,6 +48,12 @@ def test_entropy_of_one_key_is_zero_and_of_equal_keys_their_logarithm() -> None:
     assert measures.entropy(SAME).tolist() == [0, 0, 0]
     assert measures.entropy(EVEN) == pytest.approx([math.log(3)] * 3)
     assert measures.entropy(np.array([[0.5, 0.25, 0.25]])) == pytest.approx([1.5 * math.log(2)])
+
+
+@given(maps)
+def test_entropy_is_the_sum_of_the_definition(weights: np.ndarray) -> None:
+    expected = [sum(-p * math.log(p) for p in row if p > 0) for row in weights.tolist()]
+    np.testing.assert_allclose(measures.entropy(weights), expected, rtol=0, atol=1e-12)
 
 
 def test_an_empty_row_has_no_entropy_and_no_distance() -> None:
@@ -172,7 +179,7 @@ def test_roles(weights: np.ndarray, roles: tuple[str, ...]) -> None:
 
 def test_a_role_begins_at_its_threshold() -> None:
     def head(previous: float, broad: float) -> HeadMeasures:
-        return HeadMeasures("encoder.0.self", 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
+        return HeadMeasures(Site("encoder.0.self"), 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
 
     assert head(measures.SHARE, measures.BROAD).roles == ("previous token", "broad")
     assert head(measures.SHARE - 1e-9, measures.BROAD - 1e-9).roles == ()
@@ -192,13 +199,13 @@ def test_the_strongest_head_is_the_most_confident_about_real_tokens() -> None:
         attention([EVEN, EVEN, sharp], site="decoder.1.cross", special=(2,)),
         attention([SAME], site="encoder.0.self"),
     )
-    assert measures.strongest_head(layers) == StrongestHead("decoder.1.cross", layer=1, head=2)
-    assert measures.strongest_head(layers, "encoder.self") == StrongestHead("encoder.0.self", layer=0, head=0)
+    assert measures.strongest_head(layers) == StrongestHead(Site("decoder.1.cross"), layer=1, head=2)
+    assert measures.strongest_head(layers, "encoder.self") == StrongestHead(Site("encoder.0.self"), layer=0, head=0)
 
 
 def test_where_no_query_has_a_choice_the_first_head_is_the_strongest() -> None:
     alone = record(attention([np.ones((1, 1))] * 2))
-    assert measures.strongest_head(alone, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
+    assert measures.strongest_head(alone, "encoder.self") == StrongestHead(Site("encoder.0.self"), 0, 0)
 
 
 def test_an_unknown_kind_of_site_is_named() -> None:
@@ -234,6 +241,20 @@ def test_agreement_of_equal_disjoint_and_known_rows() -> None:
     assert measures.agreement(one, other) == pytest.approx([1, 1, 0], abs=1e-12)
     divergence = 0.5 * (math.log2(1 / 0.75) + 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25))
     assert measures.agreement(one[:1], one[1:2]) == pytest.approx([1 - math.sqrt(divergence)])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 11))
+def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n_keys: int) -> None:
+    random = np.random.default_rng(seed)
+    one, other = random.dirichlet(np.full(n_keys, 0.2), size=(2, 5))
+    one[0] = np.eye(n_keys)[0]
+    found = measures.agreement(3.0 * one, other)
+    for p, q, value in zip(one.tolist(), other.tolist(), found, strict=True):
+        middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+        terms = [a * math.log2(a / m) for row in (p, q) for a, m in zip(row, middle, strict=True) if a > 0]
+        distance = math.sqrt(max(0.0, math.fsum(terms) / 2))
+        assert value == pytest.approx(1 - distance, abs=1e-7)
+        assert (1 - value) ** 2 == pytest.approx(distance**2, abs=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 11))

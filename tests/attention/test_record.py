@@ -18,6 +18,7 @@ from transformer.errors import RecordError
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
+from transformer.sites import Site
 
 BATCH, HEADS, D_K = 2, 3, 5
 SCALE = D_K**-0.5
@@ -46,7 +47,9 @@ def attention(
         Mask(keys=keys, causal=causal),
         SCALE,
     )
-    return AttentionMap("decoder.0.cross", numbered("target", n_queries), numbered("source", n_keys), source, batch)
+    return AttentionMap(
+        Site("decoder.0.cross"), numbered("target", n_queries), numbered("source", n_keys), source, batch
+    )
 
 
 def by_the_book(found: AttentionMap, head: int) -> np.ndarray:
@@ -163,13 +166,24 @@ def test_block_lengths() -> None:
 
 def test_padding_beyond_the_axes_is_left_out() -> None:
     padded = attention(13, 11, real=7)
-    found = AttentionMap("encoder.0.self", numbered("target", 5), numbered("source", 7), padded.source, batch=1)
+    found = AttentionMap(Site("encoder.0.self"), numbered("target", 5), numbered("source", 7), padded.source, batch=1)
     whole = by_the_book(padded, 0)[:5, :7]
     assert found.shape == found.mask().shape == found.scores(0).shape == (5, 7)
     np.testing.assert_allclose(found.weights(0), whole, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.row_sums(0), np.ones(5), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.overview(0, 3, "mean"), blocks(whole, 3, "mean"), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.tile(0, slice(None), slice(2, None)), whole[:, 2:], rtol=0, atol=1e-12)
+
+
+def test_the_mask_of_shorter_axes_is_the_beginning_of_the_whole() -> None:
+    """Only the last keys are padding here, so a mask that were cut from its other end would show them."""
+    for causal in (False, True):
+        padded = attention(13, 11, causal, real=7)
+        for n_keys in (11, 9, 5):
+            keys = numbered("source", n_keys)
+            found = AttentionMap(Site("decoder.0.self"), numbered("target", 13), keys, padded.source, batch=1)
+            expected = [[key < 7 and (not causal or key <= query - 2) for key in range(n_keys)] for query in range(13)]
+            np.testing.assert_array_equal(found.mask(), expected)
 
 
 def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
@@ -190,7 +204,10 @@ def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
             lambda found: found.tile(0, slice(0, 9, 2), slice(0, 5)),
             "leaves out positions: ask for a tile without a step",
         ),
-        (lambda found: Record({"a.0.self": found})["b"], "site='b' is not in this record: choose one of a.0.self"),
+        (
+            lambda found: Record({Site("a.0.self"): found})["b"],
+            "site='b' is not in this record: choose one of a.0.self",
+        ),
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(what, remedy: str) -> None:
@@ -207,7 +224,7 @@ def in_pieces() -> AttentionMap:
     """Queries `Fahr|rad fährt </s>`, keys `bi|cycle rid|es </s>`."""
     found = attention(4, 5)
     queries, keys = pieces("target", "▁Fahr rad ▁fährt </s>"), pieces("source", "▁bi cycle ▁rid es </s>")
-    return AttentionMap("decoder.0.cross", queries, keys, found.source, batch=1)
+    return AttentionMap(Site("decoder.0.cross"), queries, keys, found.source, batch=1)
 
 
 def test_a_picture_of_a_head_holds_its_weights() -> None:
@@ -240,7 +257,7 @@ def test_words_sum_over_keys_and_average_over_queries() -> None:
 def test_a_word_sees_a_word_if_one_of_its_pieces_does() -> None:
     found = attention(4, 4, causal=True)
     axis = pieces("target", "▁Fahr rad ▁fährt </s>")
-    picture = AttentionMap("decoder.0.self", axis, axis, found.source, batch=1).picture(0, words=True)
+    picture = AttentionMap(Site("decoder.0.self"), axis, axis, found.source, batch=1).picture(0, words=True)
     assert picture.visible.tolist() == [[True, False, False], [True, True, False], [True, True, True]]
 
 
@@ -298,7 +315,7 @@ def test_a_figure_for_a_notebook_is_a_heatmap_of_the_picture() -> None:
 
 def test_kept_weights_are_what_is_shown() -> None:
     values = torch.rand(BATCH, 1, 7, 5)
-    found = AttentionMap("decoder.cross", numbered("target", 7), numbered("source", 5), Weights(values), batch=1)
+    found = AttentionMap(Site("decoder.cross"), numbered("target", 7), numbered("source", 5), Weights(values), batch=1)
     np.testing.assert_array_equal(found.weights(0), values[1, 0])
     np.testing.assert_array_equal(found.tile(0, slice(2, 5), slice(1, 3)), values[1, 0, 2:5, 1:3])
     np.testing.assert_array_equal(found.overview(0, 3), blocks(values[1, 0].numpy(), 3, "max"))
@@ -308,7 +325,7 @@ def test_kept_weights_are_what_is_shown() -> None:
 
 
 def record() -> Record:
-    return Record({"encoder.0.self": attention(7, 7), "decoder.0.cross": in_pieces()})
+    return Record({Site("encoder.0.self"): attention(7, 7), Site("decoder.0.cross"): in_pieces()})
 
 
 def test_a_record_is_a_mapping_in_the_order_of_the_run() -> None:

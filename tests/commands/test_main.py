@@ -22,7 +22,7 @@ from transformer.commands import train
 from transformer.commands.translate import notes
 from transformer.decoding.search import DecodingOptions
 from transformer.models.recurrent import Recurrent
-from transformer.runs.corpus import TranslatedLine, translate_lines, translator
+from transformer.runs.corpus import TranslatedLine, translate_lines
 from transformer.training.translation.options import TrainingOptions
 from transformer.training.translation.run import Run as Training
 
@@ -72,7 +72,7 @@ def test_translate_gives_one_line_for_each_line(run: Run, folder: Path) -> None:
     ]
     done = run("translate", folder, "--max-length", "20", stdin="\r\n".join(lines).encode())
     assert done.status == 0
-    model, words = translator(load(folder))
+    model, words, _ = load(folder).translator()
     expected = [line.text for line in translate_lines(model, words, lines, DecodingOptions(max_length=20))]
     assert done.out.decode() == "".join(text + "\n" for text in expected)
     assert done.out.count(b"\n") == len(lines)
@@ -97,7 +97,7 @@ def test_options_reach_the_decoder(run: Run, folder: Path) -> None:
     for beam, penalty in ((1, 1.0), (4, 0.0), (4, 4.0)):
         options = ("--beam", str(beam), "--length-penalty", str(penalty), "--max-length", "9", "--threads", "1")
         seen[beam, penalty] = run("translate", folder, *options, "--quiet", stdin=b"the dog runs.\n").out
-        model, words = translator(load(folder))
+        model, words, _ = load(folder).translator()
         expected = translate_lines(model, words, ["the dog runs."], DecodingOptions(beam, penalty, 9))
         assert seen[beam, penalty].decode() == expected[0].text + "\n"
 

@@ -104,7 +104,7 @@ def test_cached_and_uncached_decoding_agree(search: dict[str, Any]) -> None:
     *_, uncached = run(search, cached=False)
     for a, b in zip(cached, uncached, strict=True):
         assert [node.token for node in a.tree.nodes] == [node.token for node in b.tree.nodes]
-        assert [node.fate for node in a.tree.nodes] == [node.fate for node in b.tree.nodes]
+        assert [node.status for node in a.tree.nodes] == [node.status for node in b.tree.nodes]
         assert a.ids == b.ids
         assert a.log_probs == pytest.approx(b.log_probs, abs=1e-12)
 
@@ -152,9 +152,9 @@ def test_the_tree_is_consistent(search: dict[str, Any]) -> None:
             assert node.total == parent.total + node.log_prob
             assert node.step == parent.step + 1
             assert node.score == node.total / node.step**chosen.length_penalty
-            assert parent.fate == "kept"
-            assert (node.fate == "finished") <= (node.token == EOS)
-            assert (node.fate == "cut") <= (node.step == chosen.max_length)
+            assert parent.status == "kept"
+            assert (node.status == "finished") <= (node.token == EOS)
+            assert (node.status == "cut") <= (node.step == chosen.max_length)
             assert node.token not in (PAD, BOS)
         by_step = {step: list(group) for step, group in itertools.groupby(nodes[1:], key=lambda node: node.step)}
         assert max(by_step) <= chosen.max_length
@@ -162,7 +162,7 @@ def test_the_tree_is_consistent(search: dict[str, Any]) -> None:
             assert [node.rank for node in group] == list(range(len(group)))
             assert [node.total for node in group] == sorted((node.total for node in group), reverse=True)
             assert len(group) <= 2 * chosen.beam
-            assert sum(node.fate in ("kept", "cut") for node in group) <= chosen.beam
+            assert sum(node.status in ("kept", "cut") for node in group) <= chosen.beam
 
 
 @few
@@ -171,15 +171,15 @@ def test_the_answer_is_the_best_finished_hypothesis(search: dict[str, Any]) -> N
     *_, found = run(search)
     for decoded in found:
         tree = decoded.tree
-        finished = [node for node in tree.nodes if node.fate == "finished"]
-        rivals = finished or [node for node in tree.nodes if node.fate == "cut"]
+        finished = [node for node in tree.nodes if node.status == "finished"]
+        rivals = finished or [node for node in tree.nodes if node.status == "cut"]
         assert tree.best.score == max(node.score for node in rivals)
         assert decoded.finished == bool(finished)
         assert decoded.finished == (decoded.ids[-1] == EOS)
-        assert all(node.fate == "kept" for node in tree.lineage(tree.best.id)[:-1])
+        assert all(node.status == "kept" for node in tree.lineage(tree.best.id)[:-1])
         assert decoded.ids == tuple(tree.path(tree.best.id))
         assert decoded.log_prob == pytest.approx(sum(decoded.log_probs), abs=1e-12)
-        scores = [node.score for node in tree.hypotheses() if node.fate == "finished"]
+        scores = [node.score for node in tree.hypotheses() if node.status == "finished"]
         assert scores == sorted(scores, reverse=True)
         assert decoded.score == tree.best.score
 
@@ -229,15 +229,46 @@ def test_ties_go_to_the_better_parent_then_to_the_lower_token() -> None:
     tree = decode(model, torch.tensor([[3]]), DecodingOptions(beam=2, max_length=2))[0].tree
     assert [(node.token, node.parent) for node in tree.nodes if node.step == 1][:2] == [(3, 0), (4, 0)]
     assert [(node.token, node.parent) for node in tree.nodes if node.step == 2] == [(3, 1), (4, 1), (3, 2), (4, 2)]
-    assert [node.fate for node in tree.nodes if node.step == 2] == ["cut", "cut", "pruned", "pruned"]
+    assert [node.status for node in tree.nodes if node.step == 2] == ["cut", "cut", "pruned", "pruned"]
 
 
 def test_a_sentence_ends_when_enough_hypotheses_are_finished() -> None:
     """What still lived then is pruned: no later step could be compared with it fairly."""
     ending = [0.0, 0.0, 2.0, 1.0, -1.0]
     found = decode(Scripted({BOS: ending, 3: ending, 4: ending}), torch.tensor([[3]]), DecodingOptions(beam=2))[0]
-    assert [node.fate for node in found.tree.nodes] == ["kept", "finished", "kept", "kept", "finished", *["pruned"] * 3]
+    assert [node.status for node in found.tree.nodes] == [
+        "kept",
+        "finished",
+        "kept",
+        "kept",
+        "finished",
+        *["pruned"] * 3,
+    ]
     assert found.ids == (EOS,)
+
+
+def test_at_the_last_step_what_is_left_is_cut_unless_enough_others_are_finished() -> None:
+    ending = [0.0, 0.0, 2.0, 1.0, -1.0]
+    even = [0.0, 0.0, -9.0, 0.5, 0.0]
+    for table, statuses in ((ending, ["finished", "pruned"]), (even, ["cut", "pruned"])):
+        found = decode(Scripted({BOS: table}), torch.tensor([[3]]), DecodingOptions(beam=1, max_length=1))[0]
+        assert [node.status for node in found.tree.nodes[1:]] == statuses
+        assert found.finished == (table is ending)
+    both = decode(Scripted({BOS: ending}), torch.tensor([[3]]), DecodingOptions(beam=2, max_length=1))[0]
+    assert [node.status for node in both.tree.nodes[1:]] == ["finished", "cut", "cut"]
+    assert [node.token for node in both.tree.hypotheses()] == [EOS, 3, 4]
+
+
+def test_one_sentence_whose_distribution_is_broken_stops_them_all() -> None:
+    """A row of NaN beside good rows is no reason to go on: its weights are those of the others."""
+    good, broken = [0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, float("nan"), 1.0, 0.0]
+
+    class Rows(Scripted):
+        def step(self, new: Tensor, cache: NoMemory) -> Tensor:
+            return torch.tensor([good, broken, good])
+
+    with pytest.raises(CheckpointError, match="the model predicts NaN"):
+        decode(Rows({}), torch.tensor([[3], [3], [3]]), DecodingOptions(beam=1, max_length=1))
 
 
 def test_finished_sentences_leave_the_batch() -> None:

@@ -14,8 +14,9 @@ from transformer.figures.logo import logo
 from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
 from transformer.figures.windows import window_heatmap
 from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis, questions
+from transformer.pictures.axes import Axis, pooling_queries
 from transformer.sequences.window_pictures import LARGEST, window_picture
+from transformer.sites import Site
 
 TEXT = "ACGTN"
 
@@ -110,7 +111,7 @@ def test_heights_must_fit():
 def _attention(n: int) -> AttentionMap:
     source = QueriesKeys(torch.randn(1, 3, n, 4), torch.randn(1, 3, n, 4), Mask(), 1.0)
     axis = Axis.of_tokens("window", [f"w{i}" for i in range(n)])
-    return AttentionMap("encoder.0.self", axis, axis, source)
+    return AttentionMap(Site("encoder.0.self"), axis, axis, source)
 
 
 def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
@@ -125,7 +126,7 @@ def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
 def test_questions_of_a_pooling_have_no_widths_to_divide():
     keys = Axis.of_tokens("window", [f"w{i}" for i in range(13)])
     source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 13, 4), Mask(), 1.0)
-    picture = window_picture(AttentionMap("pooling", questions(5), keys, source), 0)
+    picture = window_picture(AttentionMap(Site("pooling"), pooling_queries(5), keys, source), 0)
     shapes = window_heatmap(picture, [3] * 7 + [5] * 6, 13).layout.shapes
     assert {shape.x0 for shape in shapes} == {6.5}
     assert picture.queries.texts == ("question 1", "question 2", "question 3", "question 4", "question 5")

@@ -22,6 +22,7 @@ from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq, preset
+from transformer.sites import Site
 
 SOURCE = Sentence.of((3, 4, 5, 3, 6), ("a", "b", "c", "a", "d"))
 TARGET = Sentence.of((1, 7, 8), ("<s>", "x", "y"))
@@ -57,8 +58,8 @@ def same(found: Tensor, expected: Tensor) -> None:
 
 def residual_output(made: Seq2Seq, site: str) -> Tensor:
     """What the model itself computes at the end of the site's residual."""
-    stack, index, kind = site.split(".")
-    residual = getattr(getattr(made, stack)[int(index)], f"{kind}_residual")
+    at = Site(site)
+    residual = getattr(getattr(made, at.stack)[at.layer], f"{at.kind}_residual")
     seen: list[Tensor] = []
     handle = residual.register_forward_hook(lambda module, inputs, output: seen.append(output))
     with torch.no_grad():
@@ -79,8 +80,9 @@ def test_the_last_matrix_is_what_the_layer_itself_hands_on(dialect: str, site: s
 def test_every_stage_equals_torch(site: str):
     made = model()
     board = attention_board(made, SOURCE, TARGET, site)
-    stack, index, kind = site.split(".")
-    attention = getattr(getattr(made, stack)[int(index)], f"{kind}_attention")
+    at = Site(site)
+    stack, kind = at.stack, at.kind
+    attention = getattr(getattr(made, stack)[at.layer], f"{kind}_attention")
     asking, answering = tensor(board, "X"), tensor(board, "H" if kind == "cross" else "X")
     hidden = torch.ones(3, 3).triu(1).bool() if (stack, kind) == ("decoder", "self") else None
     for head in range(2):
@@ -104,7 +106,7 @@ def test_every_stage_equals_torch(site: str):
         same(tensor(board, f"A{head}"), weights[0, head])
     same(tensor(board, "O"), output[:, 0])
     same(tensor(board, "R"), asking + output[:, 0])
-    norm = getattr(getattr(made, stack)[int(index)], f"{kind}_residual").norm
+    norm = getattr(getattr(made, stack)[at.layer], f"{kind}_residual").norm
     normed = F.layer_norm(asking + output[:, 0], (14,), norm.weight, norm.bias)
     same(tensor(board, "Y"), normed)
 

@@ -24,6 +24,7 @@ from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.sites import Site
 from transformer.tokens.text import train_tokenizer
 
 SOURCES = (Sentence.of((5, 6, 7, 8, 3), tuple("abcd.")), Sentence.of((6, 5, 3), tuple("ba.")))
@@ -77,7 +78,7 @@ def test_padding_in_the_future_is_hidden_for_both_reasons():
 def test_scores_and_weights_are_those_of_torch(site: str):
     made = model()
     seen: list[Any] = []
-    core = made.attention_sites()[site]
+    core = made.attention_sites()[Site(site)]
     handle = core.register_forward_hook(lambda module, inputs, output: seen.append(inputs))
     with torch.no_grad():
         made(BATCH.source, BATCH.target)
@@ -85,7 +86,7 @@ def test_scores_and_weights_are_those_of_torch(site: str):
     q, k, _, mask = seen[0]
     run = batch_run(made, BATCH)
     for head, row in product((0, 1), (0, 1)):
-        found = attended(run, BATCH, site, head, row)
+        found = attended(run, BATCH, Site(site), head, row)
         scores = q[row, head] @ k[row, head].T / 7**0.5
         visible = torch.from_numpy(table(mask, len(scores), scores.shape[1], row))
         torch.testing.assert_close(torch.from_numpy(found.before), scores, rtol=0, atol=1e-9)
@@ -178,7 +179,7 @@ def test_a_broken_mask_shows_what_it_should_not(how: Break):
 def test_the_leak_test_finds_every_break_and_no_other(how: Break):
     report = leak_test(broken(checkpoint(model()), how))
     assert report.leaks == (how != "right")
-    leaking = {leak.site.split(".", 2)[0] + "." + leak.site.split(".")[-1] for leak in report.sites if leak.leaks}
+    leaking = {leak.site.group for leak in report.sites if leak.leaks}
     assert (
         leaking
         == {
@@ -225,12 +226,12 @@ def test_windows_have_no_mask_to_test():
 def test_the_largest_forbidden_weight_is_found_where_it_is():
     weights = np.full((2, 3, 5, 5), 0.2)
     weights[1, 2, 0, 3] = 0.7
-    allowed = allowed_cells("decoder.0.self", np.ones((2, 5), bool), np.ones((2, 5), bool), causal=False)
-    leak = largest_forbidden("decoder.0.self", weights, allowed)
+    allowed = allowed_cells(Site("decoder.0.self"), np.ones((2, 5), bool), np.ones((2, 5), bool), causal=False)
+    leak = largest_forbidden(Site("decoder.0.self"), weights, allowed)
     assert (leak.largest, leak.where, leak.leaks) == (0.7, (1, 2, 0, 3), True)
-    assert largest_forbidden("x", weights, np.ones((2, 5, 5), bool)).where is None
+    assert largest_forbidden(Site("x"), weights, np.ones((2, 5, 5), bool)).where is None
     weights[0, 0, 0, 1] = np.nan
-    assert largest_forbidden("x", weights, allowed).largest == np.inf
+    assert largest_forbidden(Site("x"), weights, allowed).largest == np.inf
 
 
 def test_damage_is_the_loss_of_the_broken_model():

@@ -15,7 +15,7 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.checkpoint.huggingface import library as extra
-from transformer.runs.any_model import look
+from transformer.runs.any_model import run_any
 from ui.store import cache, cached, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -87,7 +87,7 @@ def test_a_model_of_one_stack_is_looked_at() -> None:
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, next(box for box in page.text_input if box.key.startswith("look.mine/bert")))
     assert [warning.value for warning in page.warning] == []
-    record = look(cached.checkpoint("mine/bert"), TEXT).record
+    record = run_any(cached.checkpoint("mine/bert"), TEXT).record
     np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from transformer.errors import CheckpointError
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs import corpus
-from transformer.runs.corpus import Bleu, TranslatedLine, bleu, translate_lines, translator
+from transformer.runs.corpus import Bleu, TranslatedLine, bleu, translate_lines
 
 OPTIONS = DecodingOptions(beam=2, max_length=13)
 
@@ -30,7 +30,7 @@ def test_each_line_is_translated_as_it_would_be_alone(
 ) -> None:
     monkeypatch.setattr(corpus, "MAX_ROWS", rows)
     monkeypatch.setattr(corpus, "MAX_POSITIONS", positions)
-    model, words = translator(checkpoint)
+    model, words, _ = checkpoint.translator()
     lines = [source for source, _ in toy.sentences(11, seed=5)]
     found = translate_lines(model, words, lines, OPTIONS)
     for line, result in zip(lines, found, strict=True):
@@ -41,7 +41,7 @@ def test_each_line_is_translated_as_it_would_be_alone(
 
 @pytest.mark.parametrize("blank", ["", " ", "\t", "\u2028", "\u00a0 \u3000"])
 def test_a_line_without_text_becomes_an_empty_line(checkpoint: Checkpoint, blank: str) -> None:
-    model, words = translator(checkpoint)
+    model, words, _ = checkpoint.translator()
     assert [line.text != "" for line in translate_lines(model, words, ["the dog", blank, "the cat"], OPTIONS)] == [
         True,
         words.encode(blank) != [],
@@ -61,7 +61,7 @@ def test_lines_of_like_length_come_together_and_batches_stay_small(monkeypatch: 
 
 def test_what_a_checkpoint_cannot_read_is_counted(checkpoint: Checkpoint) -> None:
     """Such a line gives the translation of its first part, and says so."""
-    model, words = translator(checkpoint)
+    model, words, _ = checkpoint.translator()
     assert isinstance(model, Seq2Seq)
     short = Seq2Seq(replace(model.config, max_length=10, positions="learned")).eval()
     long = "the dog and the cat and the bird sleeps."
@@ -75,16 +75,16 @@ def test_what_a_checkpoint_cannot_read_is_counted(checkpoint: Checkpoint) -> Non
 
 
 def test_a_translation_that_was_cut_says_so(checkpoint: Checkpoint) -> None:
-    model, words = translator(checkpoint)
+    model, words, _ = checkpoint.translator()
     (cut,) = translate_lines(model, words, ["the dog"], DecodingOptions(beam=1, max_length=1))
     assert not cut.finished
 
 
 def test_checkpoints_that_cannot_translate_are_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointError, match="toy has no tokenizer"):
-        translator(replace(checkpoint, tokenizer=None))
+        replace(checkpoint, tokenizer=None).translator()
     with pytest.raises(CheckpointError, match="toy is no encoder-decoder"):
-        translator(replace(checkpoint, model=Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2))))
+        replace(checkpoint, model=Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2))).translator()
 
 
 def test_bleu_is_sacrebleus() -> None:
@@ -100,7 +100,7 @@ def test_bleu_is_sacrebleus() -> None:
 def test_progress_is_drawn_on_stderr(
     checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    model, words = translator(checkpoint)
+    model, words, _ = checkpoint.translator()
     translate_lines(model, words, ["the dog", ""], OPTIONS, progress=True)
     shown = capsys.readouterr()
     assert "2/2" in shown.err

@@ -6,6 +6,7 @@ import torch
 
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import InputError
+from transformer.layers.masks import Mask
 from transformer.runs.classify import read
 from transformer.runs.sequence_attribution import MAX_MUTATED, integrated_gradients, log_odds, mutations
 
@@ -48,6 +49,25 @@ def test_integrated_gradients_add_up_to_the_difference():
     assert fine.gap < 1e-2 * abs(fine.difference)
     assert fine.gap < coarse.gap
     assert fine.contribution.shape == (23,)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_gradients_are_taken_at_midpoints_of_the_line_from_the_mean_of_all_known_letters(monkeypatch, steps):
+    """The definition, one point after the other; the unknown letter's embedding is no part of the mean."""
+    monkeypatch.setattr("transformer.runs.sequence_attribution.LETTERS_AT_ONCE", 2 * 4 * 23)  # several batches
+    checkpoint = sequence_checkpoint(double=True, activation="gelu")
+    model, letters = checkpoint.model, read(checkpoint, SEQUENCE)
+    table = model.embedding.weight.detach()
+    end = table[[["A", "C", "G", "T", "N"].index(letter) for letter in SEQUENCE]]
+    start = (table[0] + table[1] + table[2] + table[3]) / 4
+    expected = torch.zeros(23, dtype=torch.float64)
+    for step in range(steps):
+        point = (start + (2 * step + 1) / (2 * steps) * (end - start)).requires_grad_()
+        logits = model.decide(point[None], Mask())[0] / 1.7
+        (logits[1] - torch.logsumexp(logits[[0, 2]], 0)).backward()
+        expected += ((end - start) * point.grad).sum(1) / steps
+    found = integrated_gradients(checkpoint, letters, 1, steps)
+    np.testing.assert_allclose(found.contribution, expected.numpy(), rtol=0, atol=1e-12)
 
 
 def test_no_gradient_stays_behind():

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
+from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate, watch
 from transformer.errors import CheckpointError, InputError
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.runs.any_model import run_any
 from transformer.runs.translate import MAX_CHARACTERS, RUNNERS_UP
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
 SENTENCE = "Two dogs are playing in the snow."
@@ -53,6 +56,28 @@ def test_steps_are_the_probabilities_of_a_forced_pass(checkpoint: Checkpoint) ->
     )
 
 
+@pytest.mark.parametrize(("positions", "most"), [("learned", 7), ("stored", 10), ("sinusoidal", 9)])
+def test_a_target_ends_where_the_models_positions_do(positions: str, most: int) -> None:
+    """The options allow more tokens than the table has rows: the search stops in time, for greedy and beam alike."""
+    torch.manual_seed(3)
+    sizes = dict(d_model=8, n_heads=2, d_ff=11, n_encoder_layers=1, n_decoder_layers=1, pad_id=0, bos_id=1, eos_id=2)
+    config = Seq2SeqConfig(source_vocab=23, target_vocab=23, positions=positions, max_length=most, **sizes)
+    model = Seq2Seq(config).eval()
+    with torch.no_grad():
+        model.projection.weight[config.eos_id] = 0.0
+        model.projection.weight[5] += model.decode(torch.tensor([[1]]), *model.encode(torch.tensor([[5]])))[0, 0]
+    checkpoint = Checkpoint("short", watch(model), IdTokenizer(23, SpecialIds()))
+    for beam in (1, 3):
+        run = translate(checkpoint, "5 6 7", DecodingOptions(beam=beam, max_length=100))
+        assert len(run.target_ids) == most
+        assert run.tree is not None
+        assert run.tree.best.status == "cut"
+        assert run.record["decoder.0.self"].shape == (most, most)
+        assert run_any(checkpoint, "5 6 7", DecodingOptions(beam=beam)).translation.target_ids == run.target_ids
+    with pytest.raises(InputError, match=f"target has {most + 1} tokens, this checkpoint reads at most {most}"):
+        translate(checkpoint, "5 6 7", forced="5 " * most)
+
+
 def test_a_forced_target_is_walked_through_as_typed(checkpoint: Checkpoint) -> None:
     run = translate(checkpoint, SENTENCE, forced="Zwei Katzen schlafen.")
     assert run.text == "Zwei Katzen schlafen."
@@ -64,7 +89,7 @@ def test_a_forced_target_is_walked_through_as_typed(checkpoint: Checkpoint) -> N
 def test_any_hypothesis_shows_its_own_attention(checkpoint: Checkpoint) -> None:
     run = translate(checkpoint, SENTENCE)
     assert run.tree is not None
-    pruned = next(node for node in run.tree.nodes if node.fate == "pruned" and node.step == 3)
+    pruned = next(node for node in run.tree.nodes if node.status == "pruned" and node.step == 3)
     other = follow(checkpoint, run, pruned.id)
     assert other.node == pruned.id
     assert list(other.target_ids) == run.tree.path(pruned.id)

@@ -23,6 +23,15 @@ def test_gzip_is_told_by_its_content():
     assert list(fasta_of(gzip.compress(TWO))) == RECORDS
 
 
+@pytest.mark.parametrize("text", [">one\nACGT\n>two\nGG\n", "ACGT", "; a comment\n>one\nAC"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_belongs_to_no_record(text: str, packed: bool):
+    data = text.encode("utf-8-sig")
+    expected = [*parse_fasta(text.splitlines())]
+    assert [*fasta_of(gzip.compress(data) if packed else data)] == expected
+    assert [*parse_fasta(("\ufeff" + text).splitlines())] == expected  # pasted
+
+
 def test_bare_letters_are_one_record():
     assert list(parse_fasta(["ACG", "T"])) == [FastaRecord("sequence", "", "ACGT")]
 

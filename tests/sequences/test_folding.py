@@ -12,6 +12,7 @@ from transformer.layers.kmers import windows
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
 from transformer.sequences.folding import folded, rank_correlation, received
+from transformer.sites import Site
 
 
 def test_a_window_shares_evenly_among_its_letters():
@@ -45,7 +46,7 @@ def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
     monkeypatch.setattr("transformer.sequences.folding.ROWS_AT_ONCE", 5)
     source = QueriesKeys(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
     queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
-    attention = AttentionMap("encoder.0.self", queries, keys, source)
+    attention = AttentionMap(Site("encoder.0.self"), queries, keys, source)
     np.testing.assert_allclose(received(attention, 1), attention.weights(1).mean(axis=0), rtol=1e-5)
 
 
@@ -57,5 +58,22 @@ def test_rank_correlation(a, b, rho):
     assert rank_correlation(np.array(a, float), np.array(b, float)) == pytest.approx(rho)
 
 
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=2, max_size=17))
+def test_rank_correlation_is_pearsons_of_the_mean_ranks(pairs):
+    ranks = []
+    for values in zip(*pairs, strict=True):
+        below = [sum(other < value for other in values) for value in values]
+        equal = [sum(other == value for other in values) for value in values]
+        ranks.append([low + (same + 1) / 2 for low, same in zip(below, equal, strict=True)])
+    a, b = (np.array(values, float) for values in zip(*pairs, strict=True))
+    found = rank_correlation(a, b)
+    if len(set(ranks[0])) == 1 or len(set(ranks[1])) == 1:
+        assert np.isnan(found)
+    else:
+        x, y = (np.array(rank) - np.mean(rank) for rank in ranks)
+        assert found == pytest.approx((x @ y) / np.sqrt((x @ x) * (y @ y)), abs=1e-12)
+
+
 def test_a_constant_has_no_rank_correlation():
     assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
+    assert np.isnan(rank_correlation(np.ones(1), np.ones(1)))

@@ -1,9 +1,12 @@
 """Motifs: counting, information, alignment, the enrichment test, and the text that other tools read."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transformer.errors import InputError
 from transformer.layers.kmers import windows
@@ -67,6 +70,29 @@ def test_windows_that_slipped_are_shifted_onto_each_other():
 )
 def test_fisher_is_the_exact_one_sided_test(cells, p):
     assert fisher(*cells) == pytest.approx(p, rel=1e-5)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_fisher_counts_every_way_to_draw(found, missed, others_found, others_missed):
+    total, others_total = found + missed, others_found + others_missed
+    hits = found + others_found
+    ways = [
+        math.comb(hits, k) * math.comb(total + others_total - hits, total - k)
+        for k in range(found, min(total, hits) + 1)
+        if total - k <= total + others_total - hits
+    ]
+    expected = Fraction(sum(ways), math.comb(total + others_total, total))
+    assert fisher(found, total, others_found, others_total) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_both_sides_of_the_enrichment_test_have_the_same_freedom_to_shift():
+    """A class that is held against itself is found as often on both sides, however its windows were aligned."""
+    for seed in range(25):
+        generator = np.random.default_rng(seed)
+        texts = ["".join(generator.choice(list("ACGT"), 23)) for _ in range(11)]
+        sites = _sites(texts, generator.integers(0, 21, 11).tolist(), 3)
+        enrichment = motif(sites, sites, texts, 3, "ACGT").enrichment
+        assert enrichment.found == enrichment.others_found
 
 
 def test_unknown_letters_do_not_count():

@@ -19,9 +19,10 @@ from transformer.lessons.leaks import leak_test
 from transformer.lessons.masks import Batch
 from transformer.lessons.positions import past_the_end, position_table, rotation, rotation_errors
 from transformer.lessons.recipe import Recipe
-from transformer.lessons.sentences import Sentence, source_sentence, target_sentence, translator
+from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
 from transformer.lessons.toy import toy_batch, toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.seq2seq import Seq2Seq
 from transformer.tokens.text import TextTokenizer
 from ui import texts
 from ui.store import cached
@@ -76,7 +77,7 @@ RAISED = {
     "characters": lambda: source_sentence(replace(TINY, tokenizer=words()), "x" * 10_000),
     "tokens": lambda: source_sentence(replace(TINY, tokenizer=words()), "dog " * 99),
     "no tokenizer": lambda: source_sentence(TINY, "dog"),
-    "no transformer": lambda: translator(replace(TINY, model=toy_recurrent(3, "additive", 1))),
+    "no transformer": lambda: replace(TINY, model=toy_recurrent(3, "additive", 1)).model_as(Seq2Seq),
     "covered": lambda: toy_recurrent(3, "location", 1).start(torch.full((1, 99), 4)),
     "batch": lambda: Batch.of(BATCH * 5, BATCH * 5, 0),
     "batch pairs": lambda: Batch.of(BATCH * 2, BATCH, 0),

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from transformer.attention.measures import agreement, sites_of, strongest_head
 from transformer.attention.record import Record
 from transformer.errors import RecordError
+from transformer.messages import Message
 from transformer.pictures.picture import Picture
 
 KIND = "decoder.cross"
@@ -33,7 +34,7 @@ class Comparison:
 
     `agreement` is 1 - Jensen-Shannon distance of each target word's two rows (`measures.agreement`): 1 for equal rows,
     0 for rows that share no source word. It is symmetric, it is defined where one row is 0, and it asks for no
-    threshold. `difference` is the first map minus the second. `mean` leaves out the end mark.
+    threshold. `difference` is the first map minus the second. `mean` leaves out the end token.
     """
 
     first: Picture
@@ -71,7 +72,7 @@ def alignment(record: Record, head: Head) -> Picture:
     """
     sites = sites_of(record, KIND)
     if not 0 <= head.layer < len(sites):
-        raise RecordError(f"layer={head.layer} is not in this record: choose 0 to {len(sites) - 1}")
+        raise RecordError("layer_not_in_record", layer=head.layer, last=len(sites) - 1)
     return record[sites[head.layer]].picture(head.head, words=True)
 
 
@@ -95,7 +96,7 @@ def on_one_axis(first: Picture, second: Picture) -> tuple[Picture, Picture]:
     """
     n = min(len(first.keys), len(second.keys))
     if first.keys.texts[:n] != second.keys.texts[:n]:
-        raise RecordError("the two maps have different sources: align one sentence at a time")
+        raise RecordError("different_sources")
     longest = max(first, second, key=lambda picture: len(picture.keys)).keys
     one, other = (_widened(picture, len(longest)) for picture in (first, second))
     return replace(one, keys=longest), replace(other, keys=longest)
@@ -108,16 +109,16 @@ def compared(first: Picture, second: Picture) -> Comparison:
         RecordError: the two did not read the same source and target.
     """
     if first.queries.texts != second.queries.texts:
-        raise RecordError("the two maps have different targets: force one target on both models")
+        raise RecordError("different_targets")
     first, second = on_one_axis(first, second)
     difference = replace(
         first,
         site=KIND,
         values=first.values - second.values,
         visible=first.visible | second.visible,
-        unit="difference (first weight minus second)",
-        head="first minus second",
-        notes=("pieces are merged to words",),
+        unit=Message("unit_difference"),
+        head=Message("first_minus_second"),
+        notes=(Message("note_merged"),),
     )
     return Comparison(first, second, agreement(first.values, second.values), difference)
 
@@ -140,5 +141,5 @@ def _widened(picture: Picture, n_keys: int) -> Picture:
 
 
 def _mean_agreement(picture: Picture, agreements: np.ndarray) -> float:
-    words = [value for value, mark in zip(agreements, picture.queries.special, strict=True) if not mark]
+    words = [value for value, special in zip(agreements, picture.queries.special, strict=True) if not special]
     return float(np.mean(words)) if words else float("nan")

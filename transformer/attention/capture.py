@@ -13,38 +13,40 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import QueriesKeys, Source, Weights
+from transformer.attention.softmax_inputs import QueriesKeys, SoftmaxInputs, Weights
 from transformer.errors import RecordError
 from transformer.layers.attention import DotProductAttention
+from transformer.messages import Message
 from transformer.models.protocols import Watchable
 from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 
 @dataclass
 class Recording:
     """What ran while one caller watched, by site; nothing is computed before it is asked for."""
 
-    _sources: dict[str, list[Source]] = field(default_factory=dict)
+    _sources: dict[Site, list[SoftmaxInputs]] = field(default_factory=dict)
 
     @property
-    def sites(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:
         """The sites that ran, in order."""
         return tuple(self._sources)
 
-    def source(self, site: str) -> Source:
+    def source(self, site: str) -> SoftmaxInputs:
         """What was kept of a site.
 
         Raises:
             RecordError: the site did not run, or a fused attention ran more than once.
         """
-        if site not in self._sources:
-            raise RecordError(f"site={site!r} did not run: choose one of {', '.join(self._sources) or '(nothing ran)'}")
-        runs = self._sources[site]
+        runs = self._sources.get(Site(site))
+        if runs is None:
+            raise RecordError("site_did_not_run", site=site, sites=self.sites or Message("nothing_ran"))
         if len(runs) == 1:
             return runs[0]
         steps = [run for run in runs if isinstance(run, Weights)]
         if len(steps) < len(runs):
-            raise RecordError(f"site={site!r} ran {len(runs)} times: record one forward pass at a time")
+            raise RecordError("site_ran_often", site=site, times=len(runs))
         return Weights.of_steps(steps)
 
     def __getitem__(self, site: str) -> AttentionMap:
@@ -55,14 +57,14 @@ class Recording:
         """The attention of one batch element; without axes, positions are its labels."""
         source = self.source(site)
         return AttentionMap(
-            site=site,
-            queries=queries or Axis.of_tokens("query position", [str(i) for i in range(source.n_queries)]),
-            keys=keys or Axis.of_tokens("key position", [str(i) for i in range(source.n_keys)]),
+            site=Site(site),
+            queries=queries or Axis.of_tokens(Message("axis_query"), [str(i) for i in range(source.n_queries)]),
+            keys=keys or Axis.of_tokens(Message("axis_key"), [str(i) for i in range(source.n_keys)]),
             source=source,
             batch=batch,
         )
 
-    def add(self, site: str, source: Source) -> None:
+    def add(self, site: Site, source: SoftmaxInputs) -> None:
         """Keep one run of a site."""
         self._sources.setdefault(site, []).append(source)
 
@@ -86,12 +88,12 @@ def recording() -> Iterator[Recording]:
         _sink.reset(token)
 
 
-def watching() -> bool:
+def is_recording() -> bool:
     """Whether the caller records: what is worth keeping need not be made otherwise."""
     return _sink.get() is not None
 
 
-def keep(site: str, source: Source) -> None:
+def record_site(site: Site, source: SoftmaxInputs) -> None:
     """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
     sink = _sink.get()
     if sink is not None:
@@ -102,7 +104,7 @@ def keep(site: str, source: Source) -> None:
 class _Observer:
     """The hook of one attention module."""
 
-    site: str
+    site: Site
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         sink = _sink.get()

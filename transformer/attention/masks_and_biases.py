@@ -40,10 +40,10 @@ class MaskTable:
 class RelativeBias:
     """A bias that depends on how far the key is from the query alone (Raffel et al. 2020, section 2.1).
 
-    `diagonals[head, d]` is added where key - query = d - (n_queries - 1).
+    `diagonals[head, d]` is added where key - query = d - (n_queries - 1); one row may stand for all heads.
     """
 
-    diagonals: Float[Tensor, "head distance"]
+    diagonals: Float[Tensor, "#head distance"]
     n_queries: int
 
     @property
@@ -56,7 +56,7 @@ class RelativeBias:
         device = self.diagonals.device
         query = torch.arange(rows.start, rows.stop, device=device)[:, None]
         key = torch.arange(keys.start, keys.stop, device=device)[None, :]
-        return self.diagonals[head, key - query + self.n_queries - 1]
+        return self.diagonals[min(head, len(self.diagonals) - 1), key - query + self.n_queries - 1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,9 @@
 
 Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see. Means over
 queries count only queries with a choice: those that see at least two keys. What has no answer is NaN, never 0.
+
+`strongest_head` chooses what a page shows first, `agreement` compares two models. `measure_all` and `rollout` are for
+whoever studies all heads of a record at once.
 """
 
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from jaxtyping import Bool, Float
 
 from transformer.attention.record import AttentionMap, Record
 from transformer.errors import RecordError
+from transformer.sites import Site
 
 SHARE = 0.5
 """A head has a role by position, or rests on special tokens, if that takes at least this mean share of its weight."""
@@ -25,9 +29,10 @@ ALIGNED = 0.9
 
 def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " query"]:
     """Shannon entropy of each row in nats: 0 for one key alone, log(n) for n equal weights; NaN for an empty row."""
+    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
+
     rows = np.asarray(weights, dtype=np.float64)
-    logs = np.log(rows, where=rows > 0, out=np.zeros_like(rows))
-    return np.where(rows.sum(axis=1) > 0, 0.0 - (rows * logs).sum(axis=1), np.nan)
+    return np.where(rows.sum(axis=1) > 0, entr(rows).sum(axis=1), np.nan)
 
 
 def normalised_entropy(
@@ -70,7 +75,7 @@ def confidence(
 ) -> float:
     """Mean of each query's largest weight among `keys`.
 
-    Source: Voita et al. 2019, section 3, who leave out the end mark.
+    Source: Voita et al. 2019, section 3, who leave out the end token.
     """
     chosen = weights[_choosing(visible)][:, keys]
     return _mean(chosen.max(axis=1)) if chosen.size else np.nan
@@ -99,7 +104,7 @@ class HeadMeasures:
     decoder position is where a token is read: `same` is the weight on the token that was read last.
     """
 
-    site: str
+    site: Site
     head: int
     entropy: float
     normalised_entropy: float
@@ -127,7 +132,7 @@ class HeadMeasures:
             "next token": self.next >= SHARE,
             "special tokens": self.special >= SHARE,
             "broad": self.normalised_entropy >= BROAD,
-            "aligned": self.site.endswith(".cross") and self.advance >= ALIGNED and self.confidence >= SHARE,
+            "aligned": self.site.kind == "cross" and self.advance >= ALIGNED and self.confidence >= SHARE,
         }
         return tuple(role for role, holds in found.items() if holds)
 
@@ -140,7 +145,7 @@ def measure(attention: AttentionMap, head: int) -> HeadMeasures:
     """
     weights, visible = attention.weights(head).astype(np.float64), attention.mask()
     choosing, special = _choosing(visible), np.array(attention.keys.special, dtype=bool)
-    is_self = attention.site.endswith(".self") and weights.shape[0] == weights.shape[1]
+    is_self = attention.site.kind == "self" and weights.shape[0] == weights.shape[1]
     previous, same, following = (share_at(weights, visible, offset) if is_self else np.nan for offset in (-1, 0, 1))
     return HeadMeasures(
         site=attention.site,
@@ -165,7 +170,7 @@ def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
 class StrongestHead(NamedTuple):
     """A head by its site, the place of that site among those of its kind (its layer), and its number."""
 
-    site: str
+    site: Site
     layer: int
     head: int
 
@@ -189,22 +194,22 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
     return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
-def sites_of(record: Record, kind: str) -> tuple[str, ...]:
+def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
     """The sites of a kind, first layer first.
 
     Raises:
         RecordError: the record has none.
     """
-    sites = tuple(site for site in record.sites if _kind(site) == kind)
+    sites = tuple(site for site in record.sites if site.group == kind)
     if not sites:
-        kinds = ", ".join(dict.fromkeys(map(_kind, record.sites)))
-        raise RecordError(f"kind={kind!r} is not in this record: choose one of {kinds}")
+        kinds = tuple(dict.fromkeys(site.group for site in record.sites))
+        raise RecordError("kind_not_in_record", kind=kind, kinds=kinds)
     return sites
 
 
 def has_kind(record: Record, kind: str) -> bool:
     """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
-    return any(_kind(site) == kind for site in record.sites)
+    return any(site.group == kind for site in record.sites)
 
 
 def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "position position"]:
@@ -217,8 +222,8 @@ def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "po
         RecordError: the record has no site of this kind, or it is no self-attention.
     """
     maps = [record[site] for site in sites_of(record, kind)]
-    if not kind.endswith(".self"):
-        raise RecordError(f"kind={kind!r} cannot be rolled out: choose self-attention, such as encoder.self")
+    if Site(kind).kind != "self":
+        raise RecordError("no_rollout", kind=kind)
     total = np.eye(maps[0].shape[0])
     for attention in maps:
         mixed = attention.head_average().astype(np.float64) + np.eye(len(total))
@@ -237,11 +242,13 @@ def agreement(
     Raises:
         RecordError: the maps differ in size.
     """
+    from scipy.special import rel_entr  # p log(p / q), 0 where p is 0; late, as in `entropy`
+
     if one.shape != other.shape:
-        raise RecordError(f"maps of the shapes {one.shape} and {other.shape} cannot be compared: take the same tokens")
+        raise RecordError("other_shapes", first=str(one.shape), second=str(other.shape))
     p, q = _distributions(one), _distributions(other)
     middle = (p + q) / 2
-    bits = (_bits(p, middle) + _bits(q, middle)) / 2
+    bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=1) / (2 * np.log(2))
     return 1.0 - np.sqrt(np.clip(bits, 0.0, 1.0))
 
 
@@ -251,12 +258,6 @@ def _distributions(weights: np.ndarray) -> Float[np.ndarray, "query key"]:
     return np.divide(rows, sums, where=sums > 0, out=np.full_like(rows, np.nan))
 
 
-def _bits(p: np.ndarray, q: np.ndarray) -> Float[np.ndarray, " query"]:
-    """Kullback-Leibler divergence of each row in bits; q is positive wherever p is."""
-    ratios = np.divide(p, q, where=p > 0, out=np.where(np.isnan(p), np.nan, 1.0))
-    return (p * np.log2(ratios)).sum(axis=1)
-
-
 def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
     """Queries with a choice: they see at least two keys."""
     return visible.sum(axis=1) > 1
@@ -264,9 +265,3 @@ def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else np.nan
-
-
-def _kind(site: str) -> str:
-    """A site without its layer: `encoder.0.self` is an `encoder.self`; one without layers (`pooling`) is its own."""
-    first, _, rest = site.partition(".")
-    return f"{first}.{rest.rpartition('.')[2]}" if rest else site

@@ -15,23 +15,25 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, Source, row_groups
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, row_groups
 from transformer.errors import RecordError
+from transformer.messages import Message
 from transformer.pictures.axes import Axis
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 from transformer.pictures.picture import Picture, block_length, reduced_blocks
+from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked)."""
 
-    site: str
+    site: Site
     queries: Axis
     keys: Axis
-    source: Source = field(repr=False)
+    source: SoftmaxInputs = field(repr=False)
     batch: int = 0
 
     @property
@@ -139,24 +141,24 @@ class AttentionMap:
         """
         if head == "mean":
             every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
-            values, name = every.mean(axis=0), f"mean of {self.n_heads} heads"
+            values, name = every.mean(axis=0), Message("mean_of_heads", count=self.n_heads)
         else:
-            values, name = (self.scores(head) if scores else self.weights(head)), f"head {head}"
+            values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
         visible, queries, keys = self.mask(), self.queries, self.keys
         notes = list(self.source.notes)
         if words and not scores:
             values = _mean_over(queries) @ values @ keys.membership.T
             visible = (queries.membership @ visible @ keys.membership.T) > 0
             queries, keys = queries.merged(), keys.merged()
-            notes.append("pieces are merged to words: summed over keys, averaged over queries")
+            notes.append(Message("note_merged_how"))
         elif words:
-            notes.append("scores are of pieces: they are not merged to words")
+            notes.append(Message("note_scores_of_pieces"))
         if not special:
-            rows = [i for i, mark in enumerate(queries.special) if not mark]
-            columns = [i for i, mark in enumerate(keys.special) if not mark]
+            rows = [i for i, special in enumerate(queries.special) if not special]
+            columns = [i for i, special in enumerate(keys.special) if not special]
             values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
             queries, keys = queries.kept(rows), keys.kept(columns)
-            notes.append("special tokens are hidden: rows no longer sum to 1")
+            notes.append(Message("note_special_hidden"))
         unit = self.source.score_unit if scores else Picture.unit
         return Picture(self.site, name, values, visible, queries, keys, unit, tuple(notes))
 
@@ -174,21 +176,21 @@ class AttentionMap:
 
     def _range(self, what: str, positions: slice, count: int) -> slice:
         if positions.step not in (None, 1):
-            raise RecordError(f"{what}={positions} leaves out positions: ask for a tile without a step")
+            raise RecordError("tile_with_a_step", what=what, positions=str(positions))
         start, stop, _ = positions.indices(count)
         return slice(start, max(start, stop))
 
     def _position(self, what: str, index: int, count: int) -> int:
         if not 0 <= index < count:
-            raise RecordError(f"{what}={index} is not in {self.site}: choose 0 to {count - 1}")
+            raise RecordError("not_in_site", what=what, index=index, site=self.site, last=count - 1)
         return int(index)
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Mapping[str, AttentionMap]):
+class Record(Mapping[Site, AttentionMap]):
     """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
 
-    maps: dict[str, AttentionMap]
+    maps: dict[Site, AttentionMap]
 
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
@@ -196,18 +198,19 @@ class Record(Mapping[str, AttentionMap]):
         Raises:
             RecordError: no such site.
         """
-        if site not in self.maps:
-            raise RecordError(f"site={site!r} is not in this record: choose one of {', '.join(self.maps)}")
-        return self.maps[site]
+        found = self.maps.get(Site(site))
+        if found is None:
+            raise RecordError("site_not_in_record", site=site, sites=self.sites)
+        return found
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Site]:
         return iter(self.maps)
 
     def __len__(self) -> int:
         return len(self.maps)
 
     @property
-    def sites(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:
         """Every site, in the order they ran."""
         return tuple(self.maps)
 

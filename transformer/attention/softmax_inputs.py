@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from transformer.attention.masks_and_biases import Bias, MaskTable
 from transformer.layers.masks import Mask
+from transformer.messages import Message
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""
@@ -43,7 +44,7 @@ class QueriesKeys:
     @property
     def score_unit(self) -> str:
         """What its scores are."""
-        return f"score (scaled dot product{'' if self.bias is None else ' and bias'}, before the mask)"
+        return Message("unit_score" if self.bias is None else "unit_score_and_bias")
 
     @property
     def n_heads(self) -> int:
@@ -120,7 +121,7 @@ class Weights:
     values: Float[Tensor, "batch head query key"]
     mask: Mask | None = None
     notes: tuple[str, ...] = ()
-    score_unit: ClassVar[str] = "score (logarithm of the weight: the softmax's input up to a constant a row)"
+    score_unit: ClassVar[str] = Message("unit_log_weight")
 
     @classmethod
     def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
@@ -167,4 +168,4 @@ class Weights:
         return self.values[batch, head, rows, keys]
 
 
-Source = QueriesKeys | Weights
+SoftmaxInputs = QueriesKeys | Weights

@@ -2,31 +2,31 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.protocols import Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.base import Tokenizer
 
 Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
-"""Every model of the house: each has a frozen `config`, `attention_sites()` and `outputs(...)`."""
-
+"""Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
-    "seq2seq": (Seq2Seq, Seq2SeqConfig),
-    "encoder": (Encoder, EncoderConfig),
-    "kmer": (KmerClassifier, KmerConfig),
-    "recurrent": (Recurrent, RecurrentConfig),
+    Seq2Seq.architecture: (Seq2Seq, Seq2SeqConfig),
+    Encoder.architecture: (Encoder, EncoderConfig),
+    KmerClassifier.architecture: (KmerClassifier, KmerConfig),
+    Recurrent.architecture: (Recurrent, RecurrentConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-
-HUGGING_FACE = "hugging-face-"
-"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,35 @@ class Checkpoint:
 
     @property
     def architecture(self) -> str:
-        """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
-        if isinstance(self.model, HuggingFaceModel):
-            return f"{HUGGING_FACE}{self.model.config.kind}"
-        return next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(self.model, kind))
+        """A key of `ARCHITECTURES`; or, after `hugging-face-`, which stacks another library's model has."""
+        return self.model.architecture
+
+    @property
+    def translates(self) -> bool:
+        """Whether the model reads a source and writes a target."""
+        return self.model.abilities.translates
+
+    def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
+        """The model, what reads the source, and what writes the target.
+
+        Raises:
+            CheckpointError: it does not translate, or has no tokenizer.
+        """
+        if not isinstance(self.model, Decodable):
+            raise CheckpointError("no_encoder_decoder", name=self.name)
+        if self.tokenizer is None or self.writer is None:
+            raise CheckpointError("no_tokenizer", name=self.name)
+        return self.model, self.tokenizer, self.writer
+
+    def model_as(self, kind: type[M]) -> M:
+        """The model, as one of ours of this class.
+
+        Raises:
+            CheckpointError: it is of another class.
+        """
+        if not isinstance(self.model, kind):
+            raise CheckpointError("another_architecture", name=self.name, wanted=Message(f"noun_{kind.architecture}"))
+        return self.model
 
     @property
     def n_parameters(self) -> int:

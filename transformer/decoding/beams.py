@@ -3,12 +3,12 @@
 The search, exactly:
 
 - A hypothesis' total is the sum of its tokens' log-probabilities; its score is total / length ** length_penalty,
-  where length counts its tokens with the end mark (`length_penalty` 0 ranks by probability, 1 by probability per
+  where length counts its tokens with the end token (`length_penalty` 0 ranks by probability, 1 by probability per
   token). Wu et al. 2016, section 7, use a smoothed form of the same length normalisation.
-- A step extends every live hypothesis by every token and considers the 2 x beam extensions with the highest totals.
-  An end mark among the first `beam` of them finishes a hypothesis; the first `beam` others live on; the rest is
+- A step extends every active hypothesis by every token and considers the 2 x beam extensions with the highest totals.
+  An end token among the first `beam` of them finishes a hypothesis; the first `beam` others stay active; the rest is
   pruned. Ties go to the extension of the better hypothesis, then to the lower token id.
-- The search is done when `beam` hypotheses are finished, or at `max_length` tokens: what lives then is cut.
+- The search is done when `beam` hypotheses are finished, or at `max_length` tokens: what is active then is cut.
 """
 
 import math
@@ -27,15 +27,15 @@ MAX_LENGTH_PENALTY = 4.0
 MAX_LENGTH = 1_000
 """Most tokens that one target may be allowed."""
 
-Fate = Literal["kept", "finished", "pruned", "cut"]
+Status = Literal["kept", "finished", "pruned", "cut"]
 """What became of a hypothesis: `kept` in the beam for the next step (where the extensions of others may have crowded
-out all of its own); `finished` by the end mark; `pruned` because others were better, or because enough others were
+out all of its own); `finished` by the end token; `pruned` because others were better, or because enough others were
 finished; `cut` where the maximum length was reached."""
 
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end mark counted)."""
+    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end token counted)."""
 
     beam: int = 5
     length_penalty: float = 1.0
@@ -43,13 +43,11 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= MAX_BEAM:
-            raise InputError(f"beam={self.beam} is out of range: choose 1 (greedy) to {MAX_BEAM}")
+            raise InputError("beam_out_of_range", beam=self.beam, most=MAX_BEAM)
         if not 0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
-            raise InputError(
-                f"length_penalty={self.length_penalty} is out of range: choose 0 (none) to {MAX_LENGTH_PENALTY}"
-            )
+            raise InputError("penalty_out_of_range", penalty=self.length_penalty, most=MAX_LENGTH_PENALTY)
         if not 1 <= self.max_length <= MAX_LENGTH:
-            raise InputError(f"max_length={self.max_length} is out of range: choose 1 to {MAX_LENGTH} tokens")
+            raise InputError("length_out_of_range", length=self.max_length, most=MAX_LENGTH)
 
     def score(self, total: float, length: int) -> float:
         """What hypotheses of different lengths are compared by."""
@@ -60,8 +58,8 @@ class DecodingOptions:
 class Node:
     """One hypothesis: its parent and one more token.
 
-    `step` counts the tokens written so far (the root, with the start mark, is step 0). `log_prob` is the token's own,
-    `total` the hypothesis' (nats), `score` the total under the length penalty. `rank` is the place among the
+    `step` counts the tokens written so far (the root, with the start token, is step 0). `log_prob` is the token's own,
+    `total` the hypothesis' (nats), `score` the total under the length penalty. `rank` is its rank among the
     extensions of the same step, 0 the best. The root is its own best and has parent None.
     """
 
@@ -73,7 +71,7 @@ class Node:
     total: float
     score: float
     rank: int
-    fate: Fate
+    status: Status
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ class BeamTree:
 
     def hypotheses(self) -> list[Node]:
         """Complete hypotheses by falling score; the cut ones follow the finished ones, since they lack an end."""
-        complete = [node for node in self.nodes if node.fate in ("finished", "cut")]
-        return sorted(complete, key=lambda node: (node.fate == "cut", -node.score, node.id))
+        complete = [node for node in self.nodes if node.status in ("finished", "cut")]
+        return sorted(complete, key=lambda node: (node.status == "cut", -node.score, node.id))
 
     def lineage(self, node: int) -> list[Node]:
         """The hypotheses from the first token to `node`, each the parent of the next; empty for the root.
@@ -99,7 +97,7 @@ class BeamTree:
             InputError: the tree has no such node.
         """
         if not 0 <= node < len(self.nodes):
-            raise InputError(f"node={node} is not in this tree: choose 0 to {len(self.nodes) - 1}")
+            raise InputError("not_in_the_tree", node=node, last=len(self.nodes) - 1)
         line = []
         at = self.nodes[node]
         while at.parent is not None:
@@ -108,7 +106,7 @@ class BeamTree:
         return line[::-1]
 
     def path(self, node: int) -> list[int]:
-        """The tokens of a hypothesis, without the start mark.
+        """The tokens of a hypothesis, without the start token.
 
         Raises:
             InputError: the tree has no such node.
@@ -117,60 +115,68 @@ class BeamTree:
 
 
 class Search:
-    """The search for one sentence: its tree so far, and the hypotheses that live (best first)."""
+    """The search for one sentence: its tree so far, and the active hypotheses (best first)."""
 
     def __init__(self, options: DecodingOptions, bos_id: int, eos_id: int) -> None:
         self.options = options
         self.eos_id = eos_id
         self.nodes = [Node(0, None, bos_id, 0, 0.0, 0.0, 0.0, 0, "kept")]
-        self.alive = self.nodes[:]
+        self.active = self.nodes[:]
         self.finished = 0
 
     def advance(self, values: list[list[float]], tokens: list[list[int]]) -> list[int]:
-        """Take one step, given the likeliest next tokens of each live hypothesis.
+        """Take one step, given the log-probabilities and ids of the likeliest next tokens of each active hypothesis.
 
-        Returns the old place of each survivor's parent among the live ones.
+        Returns, for each hypothesis that is active now, the index of its parent among those that were.
         """
         beam = self.options.beam
         extensions = sorted(
-            (-(self.alive[place].total + value), place, token, value)
-            for place, row in enumerate(zip(values, tokens, strict=True))
+            (-(self.active[parent].total + value), parent, token, value)
+            for parent, row in enumerate(zip(values, tokens, strict=True))
             for value, token in zip(*row, strict=True)
             if value > -math.inf
         )[: 2 * beam]
-        step = self.alive[0].step + 1
+        step = self.active[0].step + 1
         ended = [token == self.eos_id for _, _, token, _ in extensions]
         self.finished += sum(ended[:beam])
-        living: Fate = "cut" if step == self.options.max_length else "kept"
-        if self.finished >= beam:
-            living = "pruned"
-        survivors: list[Node] = []
-        parents: list[int] = []
-        room = beam
-        for rank, ((loss, place, token, value), end) in enumerate(zip(extensions, ended, strict=True)):
-            fate: Fate = "pruned"
-            if end and rank < beam:
-                fate = "finished"
-            elif not end and room:
-                fate, room = living, room - 1
+        statuses = self._statuses(ended, step)
+        active, parents = [], []
+        for rank, ((loss, parent, token, value), status) in enumerate(zip(extensions, statuses, strict=True)):
             node = Node(
                 id=len(self.nodes),
-                parent=self.alive[place].id,
+                parent=self.active[parent].id,
                 token=token,
                 step=step,
                 log_prob=value,
                 total=-loss,
                 score=self.options.score(-loss, step),
                 rank=rank,
-                fate=fate,
+                status=status,
             )
             self.nodes.append(node)
-            if fate == "kept":
-                survivors.append(node)
-                parents.append(place)
-        self.alive = survivors
+            if status == "kept":
+                active.append(node)
+                parents.append(parent)
+        self.active = active
         return parents
 
+    def _statuses(self, ended: list[bool], step: int) -> list[Status]:
+        """What becomes of the extensions of a step, best first, given which of them end with the end token."""
+        beam = self.options.beam
+        if self.finished >= beam:  # nothing goes on, and nothing is cut: enough others are complete
+            unfinished: Status = "pruned"
+        else:
+            unfinished = "cut" if step == self.options.max_length else "kept"
+        statuses: list[Status] = []
+        room = beam
+        for rank, end in enumerate(ended):
+            if end:
+                statuses.append("finished" if rank < beam else "pruned")
+            else:
+                statuses.append(unfinished if room else "pruned")
+                room = max(0, room - 1)
+        return statuses
+
     def tree(self) -> BeamTree:
-        """All hypotheses, once nothing lives."""
+        """All hypotheses, once none is active."""
         return BeamTree(tuple(self.nodes))

@@ -1,10 +1,10 @@
 """Decoding: from a source to the likeliest target that a beam search finds. Greedy decoding is a beam of 1.
 
 Any model that offers `Decodable` can be decoded. Sentences go through the model together; those that are finished
-leave the batch. `beams` says what is searched; padding and the start mark are never written.
+leave the batch. `beams` says what is searched; padding and the start token are never written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ class Decoded:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The tokens of the best hypothesis, with the end mark if it was written."""
+        """The tokens of the best hypothesis, with the end token if it was written."""
         return tuple(node.token for node in self.tree.lineage(self.tree.best.id))
 
     @property
@@ -47,8 +47,8 @@ class Decoded:
 
     @property
     def finished(self) -> bool:
-        """Whether the end mark was written; otherwise the maximum length cut the hypothesis."""
-        return self.tree.best.fate == "finished"
+        """Whether the end token was written; otherwise the maximum length cut the hypothesis."""
+        return self.tree.best.status == "finished"
 
 
 def decode(
@@ -59,33 +59,35 @@ def decode(
 ) -> list[Decoded]:
     """The best target of each source row, with the tree of its search.
 
+    A target never gets longer than the model has positions for, whatever `options` allow; what is unfinished there is
+    cut.
+
     `cached=False` reads every prefix anew at each step: slow, and the reference for the cached way.
 
     Raises:
         CheckpointError: the model's output is not a distribution (NaN, or nothing that could be written).
     """
     options = options or DecodingOptions()
+    options = replace(options, max_length=min(options.max_length, model.config.max_length))
     if not len(source):
         return []
-    marks = model.config
-    never = [token for token in {written_pad(marks), marks.bos_id} - {marks.eos_id} if token >= 0]
+    config = model.config
+    never = [token for token in {written_pad(config), config.bos_id} - {config.eos_id} if token >= 0]
     reader: Stepwise[Any] = model if cached else _Uncached(model)
-    searches = [Search(options, marks.bos_id, marks.eos_id) for _ in range(len(source))]
-    active = searches
+    searches = [Search(options, config.bos_id, config.eos_id) for _ in range(len(source))]
+    unfinished = searches
     with torch.inference_mode():
         cache = reader.start(source)
-        while active:
-            new = torch.tensor([[node.token] for search in active for node in search.alive], device=source.device)
+        while unfinished:
+            new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
             log_probs = F.log_softmax(reader.step(new, cache), dim=-1)
             log_probs[:, never] = -torch.inf
             values, tokens = likeliest(log_probs, 2 * options.beam)
             if not bool(values[:, 0].isfinite().all()):
-                raise CheckpointError(
-                    "the model predicts NaN, or nothing that could be written: its weights are damaged, load them anew"
-                )
-            rows = _advance(active, values.tolist(), tokens.tolist())
-            active = [search for search in active if search.alive]
-            if active and rows != list(range(len(new))):
+                raise CheckpointError("nothing_to_write")
+            rows = _advance(unfinished, values.tolist(), tokens.tolist())
+            unfinished = [search for search in unfinished if search.active]
+            if unfinished and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
     return [Decoded(search.tree()) for search in searches]
 
@@ -104,9 +106,9 @@ def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tens
 def teacher_forced(
     model: Decodable[Any], source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch written"]:
-    """Log-probability (nats) of each token of given targets after the start mark; 0 at padding.
+    """Log-probability (nats) of each token of given targets after the start token; 0 at padding.
 
-    `target` rows begin with the start mark and, like a translation, usually finish with the end mark.
+    `target` rows begin with the start token and, like a translation, usually finish with the end token.
     """
     log_probs = F.log_softmax(model(source, target[:, :-1]), dim=-1)
     written = target[:, 1:]
@@ -114,13 +116,13 @@ def teacher_forced(
     return chosen.masked_fill(written == written_pad(model.config), 0.0)
 
 
-def _advance(active: list[Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:
-    """One step of every search; returns the batch row that each live hypothesis continues."""
+def _advance(searches: list[Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:
+    """One step of every search; returns the batch row that each active hypothesis continues."""
     rows: list[int] = []
     start = 0
-    for search in active:
-        stop = start + len(search.alive)
-        rows += [start + place for place in search.advance(values[start:stop], tokens[start:stop])]
+    for search in searches:
+        stop = start + len(search.active)
+        rows += [start + parent for parent in search.advance(values[start:stop], tokens[start:stop])]
         start = stop
     return rows
 

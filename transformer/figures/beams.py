@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from transformer.decoding.beams import BeamTree, Fate, Node
+from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
 from transformer.figures import labels
 from transformer.figures.theme import Theme, ink, legend, template, theme
@@ -20,13 +20,13 @@ TOKEN_LENGTH = 10
 ROW = 26
 """Pixels from one hypothesis of a step to the next."""
 
-NAMES: dict[Fate, str] = {
+NAMES: dict[Status, str] = {
     "kept": "kept in the beam",
     "finished": "finished",
     "pruned": "pruned",
     "cut": "cut at the maximum length",
 }
-_SYMBOLS: dict[Fate, str] = {"kept": "circle", "finished": "star", "pruned": "x-thin", "cut": "square"}
+_SYMBOLS: dict[Status, str] = {"kept": "circle", "finished": "star", "pruned": "x-thin", "cut": "square"}
 
 
 def beam_tree(
@@ -35,7 +35,7 @@ def beam_tree(
     """The whole tree: x is the step, branches do not cross, and each node is named by its token.
 
     `label` gives the text of a token id. The line of `selected` (the answer of the search, if None) is drawn bold.
-    The points of each trace that is named after a fate carry `customdata`, the node's id, for clicks.
+    The points of each trace that is named after a status carry `customdata`, the node's id, for clicks.
 
     Raises:
         InputError: the tree has no node `selected`.
@@ -47,11 +47,11 @@ def beam_tree(
     line = {0, *(node.id for node in tree.lineage(chosen))}
     grown = [node for node in tree.nodes if node.parent is not None]
     figure = ink(go.Figure(layout=_layout(tree, rows, chosen, dark)), colours)
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate == "pruned"), colours.hatch, 1.0))
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate != "pruned"), colours.faint, 1.5))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.status == "pruned"), colours.hatch, 1.0))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.status != "pruned"), colours.faint, 1.5))
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.id in line), colours.second, 4.0))
-    for fate in NAMES:
-        nodes = [node for node in tree.nodes if node.fate == fate]
+    for status in NAMES:
+        nodes = [node for node in tree.nodes if node.status == status]
         if nodes:
             figure.add_trace(_nodes(tree, rows, nodes, label, line, colours))
     return figure
@@ -103,9 +103,11 @@ def _nodes(
     line: set[int],
     colours: Theme,
 ) -> go.Scatter:
-    fate = nodes[0].fate
-    faded = fate == "pruned"
-    bright = {"kept": colours.accent, "finished": colours.chosen, "pruned": colours.faint, "cut": colours.second}[fate]
+    status = nodes[0].status
+    faded = status == "pruned"
+    bright = {"kept": colours.accent, "finished": colours.chosen, "pruned": colours.faint, "cut": colours.second}[
+        status
+    ]
     texts = [labels.short(label(node.token), TOKEN_LENGTH) for node in nodes]
     text_colour = colours.faint if faded else colours.ink
     stays = dict(marker=dict(opacity=1), textfont=dict(color=text_colour))
@@ -117,14 +119,14 @@ def _nodes(
         hovertext=[_hover(tree, node, label) for node in nodes],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="markers+text",
-        name=NAMES[fate],
+        name=NAMES[status],
         textposition="top center",
         textfont=dict(size=11, color=text_colour),
         selected=stays,
         unselected=stays,
         marker=dict(
-            symbol=_SYMBOLS[fate],
-            size=7 if faded else 13 if fate == "finished" else 9,
+            symbol=_SYMBOLS[status],
+            size=7 if faded else 13 if status == "finished" else 9,
             color=bright,
             line=dict(width=1.5, color=bright if faded else colours.paper),
         ),
@@ -139,7 +141,7 @@ def _hover(tree: BeamTree, node: Node, label: Callable[[int], str]) -> str:
     place = f"place {node.rank + 1} of step {node.step}"
     return (
         f"{wrapped}<br>token: log-probability {node.log_prob:.4g}<br>hypothesis: log-probability {node.total:.4g}, "
-        f"score {node.score:.4g}<br>{NAMES[node.fate]}; {place}"
+        f"score {node.score:.4g}<br>{NAMES[node.status]}; {place}"
     )
 
 

@@ -29,9 +29,7 @@ def windows(length: int, widths: Sequence[int]) -> list[Window]:
         InputError: the sequence is shorter than the widest window.
     """
     if length < max(widths):
-        raise InputError(
-            f"the sequence has {length} letters, the widest window needs {max(widths)}: give at least that many"
-        )
+        raise InputError("letters_few", found=length, needed=max(widths))
     return [Window(start, width) for width in widths for start in range(length - width + 1)]
 
 

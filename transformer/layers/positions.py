@@ -86,10 +86,7 @@ class TablePositions(nn.Module):
         """
         stop = start + x.shape[1]
         if stop > len(self.table):
-            raise InputError(
-                f"{stop} positions are more than the {len(self.table)} that this checkpoint's table holds: "
-                f"shorten the text to at most {len(self.table)} tokens, or use a checkpoint with sinusoidal positions"
-            )
+            raise InputError("past_the_position_table", asked=stop, rows=len(self.table))
         return x + self.table[start:stop]
 
 

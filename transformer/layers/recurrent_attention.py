@@ -58,10 +58,7 @@ class LocationAttention(nn.Module):
         """
         spare = self.max_length - states.shape[1]
         if spare < 0:
-            raise InputError(
-                f"the source has {states.shape[1]} tokens, this checkpoint's attention covers {self.max_length} "
-                f"positions: shorten it to {self.max_length}"
-            )
+            raise InputError("past_location_attention", found=states.shape[1], most=self.max_length)
         return SourceStates(nn.functional.pad(states, (0, 0, 0, spare)), keys=None, real=None)
 
     def forward(

@@ -26,6 +26,7 @@ from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_ste
 from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
+from transformer.sites import Site
 
 STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
 """The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
@@ -48,7 +49,7 @@ def attention_board(
     if not source.ids or not target.ids:
         raise InputError("the sentence has no token: type at least one word")
     with torch.no_grad():
-        return Board.of(_Layer(model, source, target, site, recipe).matrices())
+        return Board.of(_Layer(model, source, target, Site(site), recipe).matrices())
 
 
 def temperature_curve(
@@ -64,16 +65,15 @@ def temperature_curve(
 class _Layer:
     """The layer of one site, in float64, and what reaches it."""
 
-    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe) -> None:
+    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: Site, recipe: Recipe) -> None:
         self.model = copy.deepcopy(model).double().eval()
         self.recipe = recipe
-        stack, index, self.kind = site.split(".")
-        self.stack, self.index = stack, int(index)
-        block = getattr(self.model, stack)[self.index]
+        self.stack, self.index, self.kind = site.stack, site.layer, site.kind
+        block = getattr(self.model, self.stack)[self.index]
         self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
         self.residual: Residual = getattr(block, f"{self.kind}_residual")
-        self.queries = source if stack == "encoder" else target
-        self.keys = target if self.kind == "self" and stack == "decoder" else source
+        self.queries = source if self.stack == "encoder" else target
+        self.keys = target if self.kind == "self" and self.stack == "decoder" else source
         ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
         with _inputs(self.residual, self.attention.key) as seen:
             self.model(ids["source"], ids["target"])
@@ -106,25 +106,25 @@ class _Layer:
         rows, keys = self.queries.labels, self.keys.labels
         wide = numbered(d_model)
         yield from self._input()
-        asking, answering = self.x, self.memory
-        ask = answer = "X"
+        queries, attended = self.x, self.memory
+        query_name = key_name = "X"
         if self.residual.norm_first:
-            asking = self.residual.norm(self.x)
-            yield Matrix("N", r"\hat X", "input", plain(asking), rows, wide, _norm(self.residual.norm, "X"))
-            ask = answer = "N"
-        if answering is None:
-            answering = asking
+            queries = self.residual.norm(self.x)
+            yield Matrix("N", r"\hat X", "input", plain(queries), rows, wide, _norm(self.residual.norm, "X"))
+            query_name = key_name = "N"
+        if attended is None:
+            attended = queries
         else:
-            answer = "H"
-            yield Matrix("H", "H", "input", plain(answering), keys, wide, Given())
+            key_name = "H"
+            yield Matrix("H", "H", "input", plain(attended), keys, wide, Given())
         attention = self.attention
-        q = attention._heads(attention.query(asking))[0]
-        answers = attention.keys_values(answering)
-        yield from self._projected("Q", ask, attention.query, q, rows)
-        yield from self._projected("K", answer, attention.key, answers.k[0], keys)
-        yield from self._projected("V", answer, attention.value, answers.v[0], keys)
-        steps = softmax_steps(q, answers.k[0], self.visible, attention.core.scale, self.recipe)
-        mixed = steps.used @ answers.v[0]
+        q = attention.queries(queries)[0]
+        keys_values = attention.keys_values(attended)
+        yield from self._projected("Q", query_name, attention.query, q, rows)
+        yield from self._projected("K", key_name, attention.key, keys_values.k[0], keys)
+        yield from self._projected("V", key_name, attention.value, keys_values.v[0], keys)
+        steps = softmax_steps(q, keys_values.k[0], self.visible, attention.core.scale, self.recipe)
+        mixed = steps.used @ keys_values.v[0]
         for head in range(attention.n_heads):
             yield from self._attended(head, steps, mixed)
         joined = mixed.transpose(0, 1).flatten(1)
@@ -156,7 +156,7 @@ class _Layer:
         summand = "E"
         if self.model.config.scale_embedding:
             d_model, summand = self.model.config.d_model, "sE"
-            scaled = self.model._embed(embedding, torch.tensor([self.queries.ids]))
+            scaled = self.model.embed(embedding, torch.tensor([self.queries.ids]))
             symbol, by = rf"\sqrt{{{d_model}}}\,E", rf"\sqrt{{{d_model}}}"
             yield Matrix("sE", symbol, "input", plain(scaled), rows, wide, Scale(("E",), d_model**0.5, by))
         table = positions(torch.zeros_like(embedded))

@@ -17,9 +17,8 @@ from transformer.decoding.search import DecodingOptions, decode, teacher_forced
 from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
-from transformer.lessons.sentences import translator
 from transformer.models.seq2seq import Seq2Seq
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")
@@ -97,13 +96,13 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     Raises:
         CheckpointError: the checkpoint is no translator, or it has no tokenizer.
     """
-    model, tokenizer = translator(broken(checkpoint, how)), checkpoint.writer
+    model, tokenizer = broken(checkpoint, how).model_as(Seq2Seq), checkpoint.writer
     if tokenizer is None:
         raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
     ends = torch.full((len(batch), 1), model.config.pad_id)
     target = torch.cat([batch.target, ends], dim=1)
     target[torch.arange(len(batch)), (batch.target != model.config.pad_id).sum(1)] = model.config.eos_id
-    with guarded():
+    with forward_slot():
         log_probs = teacher_forced(model, batch.source, target)
         written = int((target[:, 1:] != model.config.pad_id).sum())
         decoded = decode(model, batch.source, DecodingOptions(beam=1, max_length=LONGEST), cached=False)

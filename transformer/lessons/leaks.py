@@ -7,6 +7,7 @@ not notice, when the future is changed, or when the sentence stands alone instea
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +16,9 @@ from torch import Tensor
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
-from transformer.models.encoder import Encoder
-from transformer.models.kmer import KmerClassifier
 from transformer.models.protocols import written_pad
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.parity import attention_maps
+from transformer.sites import Site
 
 TOLERANCE = 1e-9
 """Largest weight or change, in float64, that is rounding and no leak."""
@@ -34,7 +32,7 @@ TARGET_LENGTHS = (6, 3)
 class Leak:
     """The largest weight on a forbidden cell of one site; `where` is (batch, head, query, key), None without one."""
 
-    site: str
+    site: Site
     largest: float
     where: tuple[int, int, int, int] | None
 
@@ -60,7 +58,7 @@ class LeakReport:
 
 
 def largest_forbidden(
-    site: str,
+    site: Site,
     weights: Float[np.ndarray, "batch head query key"],
     allowed: Bool[np.ndarray, "batch query key"],
 ) -> Leak:
@@ -75,17 +73,16 @@ def largest_forbidden(
 
 
 def allowed_cells(
-    site: str,
+    site: Site,
     source_real: Bool[np.ndarray, "batch source"],
     target_real: Bool[np.ndarray, "batch target"] | None,
     causal: bool,
 ) -> Bool[np.ndarray, "batch query key"]:
     """Who may see whom at a site, from the token ids alone. Queries that are padding are not judged."""
-    stack, *_, kind = site.split(".")
-    queries = source_real if stack == "encoder" or target_real is None else target_real
-    keys = source_real if kind == "cross" or stack == "encoder" or target_real is None else target_real
+    queries = source_real if site.stack == "encoder" or target_real is None else target_real
+    keys = source_real if site.kind == "cross" or site.stack == "encoder" or target_real is None else target_real
     allowed = np.repeat(keys[:, None, :], queries.shape[1], axis=1)
-    if kind == "self" and (stack == "decoder" or causal):
+    if site.kind == "self" and (site.stack == "decoder" or causal):
         allowed &= np.tri(queries.shape[1], keys.shape[1], dtype=bool)
     return allowed | ~queries[:, :, None]
 
@@ -97,11 +94,9 @@ def leak_test(checkpoint: Checkpoint) -> LeakReport:
         CheckpointError: no mask of the model hides anything, or it is not a model of the library.
     """
     model = checkpoint.model
-    if isinstance(model, (Seq2Seq, Recurrent)):
-        return _encoder_decoder(checkpoint, model)
-    if isinstance(model, Encoder):
-        return _encoder(checkpoint, model)
-    if isinstance(model, KmerClassifier):
+    if model.abilities.masks:
+        return _encoder_decoder(checkpoint) if model.abilities.translates else _encoder(checkpoint)
+    if model.abilities.reads_windows:
         raise CheckpointError(
             f"{checkpoint.name} attends over windows of letters, and no mask hides any: choose a text model to test"
         )
@@ -110,8 +105,8 @@ def leak_test(checkpoint: Checkpoint) -> LeakReport:
     )
 
 
-def _encoder_decoder(checkpoint: Checkpoint, model: Seq2Seq | Recurrent) -> LeakReport:
-    config = model.config
+def _encoder_decoder(checkpoint: Checkpoint) -> LeakReport:
+    config: Any = checkpoint.model.config
     target_pad = written_pad(config)
     marks = {config.pad_id, target_pad, config.bos_id, config.eos_id}
     source = _random(LENGTHS, config.source_vocab, marks, config.pad_id)
@@ -129,8 +124,8 @@ def _encoder_decoder(checkpoint: Checkpoint, model: Seq2Seq | Recurrent) -> Leak
     return LeakReport(sites, future, padding)
 
 
-def _encoder(checkpoint: Checkpoint, model: Encoder) -> LeakReport:
-    config = model.config
+def _encoder(checkpoint: Checkpoint) -> LeakReport:
+    config: Any = checkpoint.model.config
     ids = _random(LENGTHS, config.vocab, {config.pad_id}, config.pad_id)
     found = attention_maps(checkpoint, ids)
     hidden = found.pop("hidden")
@@ -151,9 +146,10 @@ def _sites(
     causal: bool,
 ) -> tuple[Leak, ...]:
     leaks = []
-    for site, weights in found.items():
+    for name, weights in found.items():
+        site = Site(name)
         real = source_real
-        if site.endswith("cross") and weights.shape[3] > source_real.shape[1]:  # places past the end hold no word
+        if site.kind == "cross" and weights.shape[3] > source_real.shape[1]:  # places past the end hold no word
             real = np.pad(source_real, ((0, 0), (0, weights.shape[3] - source_real.shape[1])))
         leaks.append(largest_forbidden(site, weights, allowed_cells(site, real, target_real, causal)))
     return tuple(leaks)

@@ -20,7 +20,8 @@ from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
+from transformer.sites import Site
 
 LARGEST_BATCH = 4
 """Sentences in one batch: more do not fit on a screen."""
@@ -143,19 +144,19 @@ class Attended:
 def batch_run(model: Seq2Seq, batch: Batch) -> Recording:
     """The attention of a whole batch, in float64, kept so that any site, head and sentence can be looked at."""
     exact = watch(copy.deepcopy(model).double().eval())
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         exact(batch.source, batch.target)
     return seen
 
 
-def attended(seen: Recording, batch: Batch, site: str, head: int, row: int) -> Attended:
+def attended(seen: Recording, batch: Batch, site: Site, head: int, row: int) -> Attended:
     """What the mask does at one site, to one head of one sentence of a run of this batch.
 
     Raises:
         RecordError: no such site or head.
     """
-    labels = batch.source_labels[row] if site.startswith("encoder") else batch.target_labels[row]
-    own_past = site.startswith("decoder") and site.endswith("self")
+    labels = batch.source_labels[row] if site.stack == "encoder" else batch.target_labels[row]
+    own_past = site.group == "decoder.self"
     keys = batch.target_labels[row] if own_past else batch.source_labels[row]
     found = seen.map(site, Axis.of_tokens("query", labels), Axis.of_tokens("key", keys), batch=row)
     before = found.scores(head)

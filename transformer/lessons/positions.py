@@ -192,7 +192,7 @@ def norm_shares(model: Seq2Seq, sentence: Sentence) -> dict[str, Float[np.ndarra
     """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths."""
     exact = copy.deepcopy(model).double().eval()
     with torch.no_grad():
-        embedded = exact._embed(exact.source_embedding, torch.tensor([sentence.ids]))
+        embedded = exact.embed(exact.source_embedding, torch.tensor([sentence.ids]))
         place = exact.source_positions(torch.zeros_like(embedded))
         both = exact.source_positions(embedded)
     word, position, total = (x[0].norm(dim=-1).numpy() for x in (embedded, place, both))

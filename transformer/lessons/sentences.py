@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.tokens.base import Tokenizer
@@ -26,28 +24,6 @@ class Sentence:
     def of(cls, ids: Sequence[int], texts: Sequence[str]) -> "Sentence":
         """Ids with their texts; repeated texts are numbered, so that labels are unique."""
         return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
-
-
-def translator(checkpoint: Checkpoint) -> Seq2Seq:
-    """The checkpoint's encoder-decoder Transformer.
-
-    Raises:
-        CheckpointError: it is none.
-    """
-    if not isinstance(checkpoint.model, Seq2Seq):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder Transformer: choose another checkpoint")
-    return checkpoint.model
-
-
-def recurrent_translator(checkpoint: Checkpoint) -> Recurrent:
-    """The checkpoint's recurrent encoder-decoder.
-
-    Raises:
-        CheckpointError: it is none.
-    """
-    if not isinstance(checkpoint.model, Recurrent):
-        raise CheckpointError(f"{checkpoint.name} is no recurrent encoder-decoder: choose another checkpoint")
-    return checkpoint.model
 
 
 def source_sentence(checkpoint: Checkpoint, text: str) -> Sentence:

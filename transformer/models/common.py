@@ -19,7 +19,7 @@ def at_least(config: Any, least: int, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if value < least:
-            raise ConfigError(f"{name}={value} is too small: choose at least {least}")
+            raise ConfigError("too_small", name=name, value=value, least=least)
 
 
 def one_of(config: Any, name: str, choices: Sequence[str]) -> None:
@@ -29,7 +29,7 @@ def one_of(config: Any, name: str, choices: Sequence[str]) -> None:
         ConfigError: names the option and the choices.
     """
     if getattr(config, name) not in choices:
-        raise ConfigError(f"{name}={getattr(config, name)!r} is not known: choose one of {', '.join(choices)}")
+        raise ConfigError("not_one_of", name=name, value=getattr(config, name), choices=tuple(choices))
 
 
 def probability(config: Any, *names: str) -> None:
@@ -40,7 +40,7 @@ def probability(config: Any, *names: str) -> None:
     """
     for name in names:
         if not 0 <= getattr(config, name) < 1:
-            raise ConfigError(f"{name}={getattr(config, name)} is not a probability below 1: choose 0 to 0.9")
+            raise ConfigError("no_probability", name=name, value=getattr(config, name))
 
 
 def heads_fit(d_model: int, n_heads: int) -> None:
@@ -50,7 +50,7 @@ def heads_fit(d_model: int, n_heads: int) -> None:
         ConfigError: names both numbers.
     """
     if d_model % n_heads:
-        raise ConfigError(f"d_model={d_model} cannot be split into n_heads={n_heads}: choose a divisor of {d_model}")
+        raise ConfigError("heads_do_not_divide", d_model=d_model, n_heads=n_heads)
 
 
 def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
@@ -61,9 +61,7 @@ def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> Non
     """
     outside = ids[(ids < 0) | (ids >= vocab)]
     if outside.numel():
-        raise InputError(
-            f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer"
-        )
+        raise InputError("outside_the_vocabulary", what=what, id=int(outside[0]), last=vocab - 1)
 
 
 def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:

@@ -6,7 +6,7 @@ Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -16,16 +16,19 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
+from transformer.sites import Site
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
@@ -69,30 +72,15 @@ class EncoderConfig:
         one_of(self, "head_reads", ("each", "mean", "first", "last"))
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
-            raise ConfigError(f"head={self.head}: choose widths of at least 1")
+            raise ConfigError("head_widths", head=str(self.head))
         heads_fit(self.d_model, self.n_heads)
-
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-        )
 
 
 class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
+
+    architecture: ClassVar = "encoder"
+    abilities: ClassVar = Abilities(masks=True)
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -130,9 +118,9 @@ class Encoder(nn.Module):
         hidden = self(ids)
         return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run."""
-        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run."""
+        return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
     def _logits(
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]

@@ -6,7 +6,7 @@ pooled vector goes through a small classifier. Related: He et al. 2023, "Nucleic
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,15 +14,18 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
-from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, whole_windows, windows
+from transformer.layers.blocks import EncoderBlock
+from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
-class KmerConfig:
+class KmerConfig(StackConfig):
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
@@ -56,7 +59,7 @@ class KmerConfig:
         object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
         at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
-            raise ConfigError(f"widths={self.widths}: choose one or more window widths of at least 1")
+            raise ConfigError("window_widths", widths=str(self.widths))
         one_of(self, "activation", ("relu", "gelu"))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))
@@ -64,27 +67,12 @@ class KmerConfig:
         probability(self, "dropout", "attention_dropout")
         heads_fit(self.d_model, self.n_heads)
 
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm="torch",
-            norm_eps=self.norm_eps,
-            attention_bias=True,
-            activation=self.activation,
-        )
-
 
 class KmerClassifier(nn.Module):
     """Read a sequence of letters and say which class it belongs to."""
+
+    architecture: ClassVar = "kmer"
+    abilities: ClassVar = Abilities(reads_windows=True)
 
     def __init__(self, config: KmerConfig) -> None:
         super().__init__()
@@ -129,16 +117,24 @@ class KmerClassifier(nn.Module):
             InputError: an id that the vocabulary lacks, or a sequence that is too short or too long.
         """
         check_ids("inputs", letters, self.config.vocab)
-        windows(letters.shape[1], self.config.widths)
+        self.windows(letters.shape[1])
         return {"logits": self(letters)}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run; positions are windows.
+    def windows(self, length: int) -> list[Window]:
+        """The windows over `length` letters that the positions of its attention stand for, in their order.
+
+        Raises:
+            InputError: the sequence is shorter than the widest window.
+        """
+        return windows(length, self.config.widths)
+
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run; positions are windows.
 
         `pooling`, where attention pools, has one query for each question that the decision asks.
         """
-        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
-        return sites | ({"pooling": self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
+        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
+        return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
     def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
         """Hide windows that touch padding."""

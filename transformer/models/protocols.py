@@ -1,10 +1,13 @@
-"""What decoding and recording ask of a model."""
+"""What decoding, recording, runs and pages ask of a model."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from transformer.sites import Site
 
 
 @runtime_checkable
@@ -56,7 +59,7 @@ class Decodable(Stepwise[C], Protocol[C]):
 
     @property
     def config(self) -> DecodingConfig:
-        """Its marks and its length."""
+        """Its special ids and its length."""
 
     def __call__(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
@@ -64,16 +67,29 @@ class Decodable(Stepwise[C], Protocol[C]):
         """Logits of the token after each target position (teacher forcing)."""
 
 
-def written_pad(marks: DecodingConfig) -> int:
+def written_pad(config: DecodingConfig) -> int:
     """The padding id of targets, which some models pad with another id than sources."""
-    found: int = getattr(marks, "written_pad_id", marks.pad_id)
+    found: int = getattr(config, "written_pad_id", config.pad_id)
     return found
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the models of one class can do, said once by that class.
+
+    `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
+    of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide.
+    """
+
+    translates: bool = False
+    reads_windows: bool = False
+    masks: bool = False
 
 
 @runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""
 
-    def attention_sites(self) -> Mapping[str, nn.Module]:
-        """Every attention module by its public name, in the order they run."""
+    def attention_sites(self) -> Mapping[Site, nn.Module]:
+        """Every attention module by its site, in the order they run."""
         ...

@@ -1,6 +1,6 @@
 """Axes: what the rows and columns of an attention map stand for.
 
-An axis knows the text of each token, which tokens make up a word, and which are marks rather than text.
+An axis knows the text of each token, which tokens make up a word, and which are special tokens rather than text.
 """
 
 from collections import Counter
@@ -10,6 +10,8 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
+
+from transformer.messages import Message
 
 WORD_START = "▁"
 """How SentencePiece writes the space before a word."""
@@ -29,10 +31,10 @@ class Axis:
 
     @classmethod
     def of_pieces(cls, name: str, pieces: Sequence[str], special: Sequence[bool]) -> "Axis":
-        """The axis of SentencePiece pieces: a word starts at a piece with a leading ▁, and every mark is one by itself.
+        """The axis of SentencePiece pieces: a word starts at a piece with a leading ▁; special tokens are words.
 
-        The first piece after a mark starts a word also without ▁. Where no piece has a ▁, tokens are no pieces: each is
-        a word by itself.
+        The first piece after a special token starts a word also without ▁. Where no piece has a ▁, tokens are no
+        pieces: each is a word by itself.
         """
         whole = not any(piece.startswith(WORD_START) for piece in pieces)
         words: list[int] = []
@@ -80,9 +82,9 @@ class Axis:
         """The same axis in whole words."""
         texts: dict[int, str] = {}
         special: dict[int, bool] = {}
-        for text, word, mark in zip(self.texts, self.words, self.special, strict=True):
+        for text, word, is_special in zip(self.texts, self.words, self.special, strict=True):
             texts[word] = texts.get(word, "") + text
-            special[word] = mark
+            special[word] = is_special
         return Axis(
             self.name,
             tuple(text.replace(WORD_START, " ").strip() or text for text in texts.values()),
@@ -99,6 +101,7 @@ class Axis:
         return member
 
 
-def questions(count: int) -> Axis:
+def pooling_queries(count: int) -> Axis:
     """The queries of an attention that pools all positions for a decision: one for each question that it asks."""
-    return Axis.of_tokens("pooling", ["decision"] if count == 1 else [f"question {i + 1}" for i in range(count)])
+    labels = [Message("label_question", number=i + 1) for i in range(count)]
+    return Axis.of_tokens(Message("axis_pooling"), [Message("label_decision")] if count == 1 else labels)

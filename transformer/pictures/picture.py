@@ -1,7 +1,6 @@
 """One map, ready to be drawn, read or saved: an array with what its axes mean."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -9,10 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer.errors import RecordError
+from transformer.messages import Message
 from transformer.pictures.axes import Axis
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +22,13 @@ class Picture:
     visible: Bool[np.ndarray, "query key"]
     queries: Axis
     keys: Axis
-    unit: str = "attention weight (probability)"
+    unit: str = Message("unit_weight")
     notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """Site and head in one line."""
-        return f"{self.site} · {self.head}"
+        return Message("title_of_map", site=self.site, head=self.head)
 
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""
@@ -48,7 +45,7 @@ class Picture:
             visible=visible.numpy(),
             queries=self.queries.kept(range(0, len(self.queries), tall)),
             keys=self.keys.kept(range(0, len(self.keys), wide)),
-            notes=(*self.notes, f"blocks of {tall} x {wide} cells are shown by their maximum"),
+            notes=(*self.notes, Message("note_blocks", tall=tall, wide=wide)),
         )
 
 
@@ -59,7 +56,7 @@ def block_length(n: int, size: int) -> int:
         RecordError: `size` is not positive.
     """
     if size < 1:
-        raise RecordError(f"size={size} is too small for an overview: choose at least 1")
+        raise RecordError("overview_too_small", size=size)
     return max(1, -(-n // size))
 
 

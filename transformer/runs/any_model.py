@@ -13,11 +13,10 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import windows
+from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import Decodable
-from transformer.pictures.axes import Axis, questions
-from transformer.runs.concurrency import guarded
+from transformer.pictures.axes import Axis, pooling_queries
+from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
 from transformer.tokens.base import labels_as_typed
 
@@ -26,7 +25,7 @@ MAX_POSITIONS = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class AnyRun:
     """What was read, and what every head looked at meanwhile.
 
     `translation` is what an encoder-decoder wrote for it; `outputs` is what any other model ends with, under the names
@@ -40,52 +39,54 @@ class Look:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def look(checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None) -> Look:
+def run_any(
+    checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None
+) -> AnyRun:
     """Run the checkpoint on `text`, which is ids where it has no vocabulary; `forced` is a target to walk through.
 
     Raises:
         InputError: nothing to read, too much, or what has no id.
         CheckpointError: the checkpoint has no way to read a text.
     """
-    if isinstance(checkpoint.model, Decodable):
+    if checkpoint.translates:
         translation = translate(checkpoint, text, options, forced)
-        return Look(checkpoint.name, text, translation.record, translation)
+        return AnyRun(checkpoint.name, text, translation.record, translation)
     model: Any = checkpoint.model
     ids, pieces = _read(checkpoint, text)
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
     maps = {
-        site: seen.map(site, axis if site.endswith(".self") else questions(seen.source(site).n_queries), axis)
+        site: seen.map(site, axis if site.kind == "self" else pooling_queries(seen.source(site).n_queries), axis)
         for site in seen.sites
     }
-    return Look(
+    return AnyRun(
         checkpoint.name, text, Record(maps), outputs={name: value[0].numpy() for name, value in outputs.items()}
     )
 
 
 def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
-    """Ids and what a person reads for each; with the marks that a family puts around a text, where it is known."""
+    """Ids and what a person reads for each; with the special tokens that a family puts around a text, where known."""
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
+        raise CheckpointError("no_tokenizer", name=checkpoint.name)
     if len(text) > MAX_CHARACTERS:
-        raise InputError(
-            f"the text has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
-        )
+        raise InputError("too_many_characters", what=Message("noun_text"), found=len(text), most=MAX_CHARACTERS)
     if not tokenizer.encode(text):
-        raise InputError("the text is empty: type a few tokens, divided by spaces")
+        raise InputError("no_tokens")
     ids = tokenizer.source_ids(text) if isinstance(tokenizer, HuggingFaceTokenizer) else tokenizer.encode(text)
     if len(ids) > MAX_POSITIONS:
-        raise InputError(f"the text has {len(ids)} tokens, at most {MAX_POSITIONS} are run here: shorten it")
+        raise InputError("too_many_positions", found=len(ids), most=MAX_POSITIONS)
     return ids, labels_as_typed(tokenizer, text, ids)
 
 
 def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:
     """Positions of an encoder are tokens; those of a k-mer classifier are windows of them."""
-    tokenizer = checkpoint.tokenizer
-    if isinstance(checkpoint.model, KmerClassifier):
-        spans = windows(len(ids), checkpoint.model.config.widths)
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    if isinstance(model, KmerClassifier):
+        spans = model.windows(len(ids))
         names = [f"{' '.join(pieces[s.start : s.start + s.width])} ({s.start + 1}-{s.start + s.width})" for s in spans]
-        return Axis.of_tokens("window", names)
-    return Axis.of_pieces("token", pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids])
+        return Axis.of_tokens(Message("axis_window"), names)
+    return Axis.of_pieces(
+        Message("axis_token"), pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids]
+    )

@@ -14,10 +14,11 @@ from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import Window, windows
+from transformer.layers.kmers import Window
+from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
-from transformer.pictures.axes import Axis, questions
-from transformer.runs.concurrency import guarded
+from transformer.pictures.axes import Axis, pooling_queries
+from transformer.runs.concurrency import forward_slot
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.task import SequenceTask
@@ -68,11 +69,9 @@ def classifier(checkpoint: Checkpoint) -> tuple[KmerClassifier, SequenceTask]:
         CheckpointError: it does something else, or does not say what its ids and classes mean.
     """
     if not isinstance(checkpoint.model, KmerClassifier):
-        raise CheckpointError(f"{checkpoint.name} does not classify sequences: choose a k-mer classifier")
+        raise CheckpointError("no_sequence_classifier", name=checkpoint.name)
     if checkpoint.task is None:
-        raise CheckpointError(
-            f"{checkpoint.name} does not say what its letters and classes are: add `task` to its config.json"
-        )
+        raise CheckpointError("no_task", name=checkpoint.name)
     return checkpoint.model, checkpoint.task
 
 
@@ -84,11 +83,11 @@ def read(checkpoint: Checkpoint, text: str) -> Letters:
     """
     model, task = classifier(checkpoint)
     if len(text) > 4 * MAX_LETTERS:
-        raise InputError(_too_long(len(text)))
+        raise InputError("letters_many", found=len(text), most=MAX_LETTERS)
     letters = task.alphabet.read(text)
     if len(letters) > MAX_LETTERS:
-        raise InputError(_too_long(len(letters)))
-    windows(len(letters), model.config.widths)  # refuses what is shorter than the widest
+        raise InputError("letters_many", found=len(letters), most=MAX_LETTERS)
+    model.windows(len(letters))  # refuses what is shorter than the widest
     return letters
 
 
@@ -105,20 +104,20 @@ def classify(checkpoint: Checkpoint, text: str) -> Classification:
 def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> list[Classification]:
     """Classify sequences of one length in one pass, all attention recorded; their answers do not depend on each other.
 
-    The record of each keeps what was recorded of all alive: give few at a time.
+    The record of each keeps what was recorded of all of them: give few at a time.
 
     Raises:
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, task = classifier(checkpoint)
-    spans = tuple(windows(len(sequences[0]), model.config.widths))
-    with guarded(), recording() as seen:
+    spans = tuple(model.windows(len(sequences[0])))
+    with forward_slot(), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
-    asking = questions(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
+    pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
     found = []
     for row, letters in enumerate(sequences):
-        axis = Axis.of_tokens("window", [window_name(letters.text, span) for span in spans])
-        maps = {site: seen.map(site, asking if site == "pooling" else axis, axis, row) for site in seen.sites}
+        axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span) for span in spans])
+        maps = {site: seen.map(site, pooled if site == "pooling" else axis, axis, row) for site in seen.sites}
         found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
     return found
 
@@ -137,7 +136,7 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
             try:
                 ids = read(checkpoint, record.sequence).ids
             except InputError as error:
-                found[place] = Verdict(record.id, None, str(error))
+                found[place] = Verdict(record.id, None, error.message)
             else:
                 same_length[len(ids)].append((place, ids))
         for rows in same_length.values():
@@ -163,10 +162,6 @@ def _in_batches(
     size = max(1, LETTERS_AT_ONCE // len(rows[0]))
     parts = []
     for start in range(0, len(rows), size):
-        with guarded():
+        with forward_slot():
             parts.append(calibrated(model(torch.tensor(rows[start : start + size])), task).numpy())
     return np.concatenate(parts)
-
-
-def _too_long(count: int) -> str:
-    return f"the sequence has {count:,} letters, at most {MAX_LETTERS:,} are run: choose a part of it"

@@ -11,7 +11,7 @@ _forward = BoundedSemaphore(2)
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def forward_slot() -> Iterator[None]:
     """Wait for one of the places that bound how many forward passes run at once; no gradients are kept inside."""
     with _forward, torch.inference_mode():
         yield

@@ -1,15 +1,13 @@
 """Whole files of sentences: translated in batches of like length, and scored."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions, decode
-from transformer.errors import CheckpointError
 from transformer.models.protocols import Decodable
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
@@ -42,19 +40,6 @@ class Bleu:
     signature: str
 
 
-def translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer]:
-    """Model and tokenizer of a checkpoint that can translate.
-
-    Raises:
-        CheckpointError: it cannot.
-    """
-    if not isinstance(checkpoint.model, Decodable):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
-    if checkpoint.tokenizer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: put its tokenizer.model beside the weights")
-    return checkpoint.model, checkpoint.tokenizer
-
-
 def translate_lines(
     model: Decodable[Any],
     tokenizer: Tokenizer,
@@ -70,10 +55,8 @@ def translate_lines(
     `unread`. `writer` makes the target's text where `tokenizer` knows the source alone. `progress` draws a bar on
     stderr; `device` is where the model is.
     """
-    options = options or DecodingOptions()
     writer = tokenizer if writer is None else writer
     longest = model.config.max_length
-    options = replace(options, max_length=min(options.max_length, longest))
     sources = [tokenizer.source_ids(line) if tokenizer.encode(line) else [] for line in lines]
     results = [TranslatedLine()] * len(lines)
     with tqdm(total=len(lines), unit="line", disable=not progress, mininterval=1.0) as bar:
@@ -100,7 +83,7 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
 
 
 def _cut(ids: list[int], longest: int) -> list[int]:
-    """What can be read of a source that is too long: its beginning, and the mark at its end."""
+    """What can be read of a source that is too long: its beginning, and the special token at its end."""
     return [*ids[: longest - 1], ids[-1]]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 
 TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Token ids, (batch, position) or those of one sentence, in any of the usual containers."""
@@ -32,7 +32,7 @@ def attention_maps(
         InputError: a decoder got no `targets`, or an id is not in the vocabulary.
     """
     model = copy.deepcopy(checkpoint.model).to(dtype)
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
     batch = range(len(_ids(inputs)))
     maps = {site: np.stack([seen.map(site, batch=row).all_weights() for row in batch]) for site in seen.sites}

@@ -17,7 +17,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
 from transformer.runs.classify import LETTERS_AT_ONCE, classifier
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 from transformer.sequences.alphabet import Letters
 
 MAX_MUTATED = 512
@@ -86,12 +86,12 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
     places, new = place[differs], letter[differs]
     size = max(1, LETTERS_AT_ONCE // length)
     found = []
-    with guarded():
+    with forward_slot():
         before = log_odds(model(original[None]).double(), task.temperature, target)
     for start in range(0, len(places), size):
         mutants = original.repeat(len(places[start : start + size]), 1)
         mutants[torch.arange(len(mutants)), places[start : start + size]] = new[start : start + size]
-        with guarded():
+        with forward_slot():
             found.append(log_odds(model(mutants).double(), task.temperature, target) - before)
         if progress:
             progress(min(1.0, (start + size) / len(places)))
@@ -117,17 +117,17 @@ def integrated_gradients(
     start = table[: len(task.alphabet.letters)].mean(0).expand_as(end)
     total = torch.zeros_like(end, dtype=torch.float64)
     size = max(1, LETTERS_AT_ONCE // (4 * len(letters)))  # gradients keep what a forward pass drops
-    points = (torch.arange(steps) + 0.5) / steps
+    points = (torch.arange(steps, dtype=end.dtype) + 0.5) / steps
     for done in range(0, steps, size):
         share = points[done : done + size, None, None]
-        with guarded(), torch.inference_mode(mode=False), torch.enable_grad():
+        with forward_slot(), torch.inference_mode(mode=False), torch.enable_grad():
             between = (start + share * (end - start)).requires_grad_()
             answer = log_odds(model.decide(between, Mask()), task.temperature, target).sum()
             (gradient,) = torch.autograd.grad(answer, between)
         total += gradient.double().sum(0)
         if progress:
             progress(min(1.0, (done + size) / steps))
-    with guarded():
+    with forward_slot():
         both = log_odds(model.decide(torch.stack([end, start]), Mask()).double(), task.temperature, target)
     contribution = ((end - start) * total / steps).sum(-1)
     return Gradients(contribution.numpy(), float(both[0] - both[1]))
@@ -135,7 +135,4 @@ def integrated_gradients(
 
 def _refuse_long(letters: Letters) -> None:
     if len(letters) > MAX_MUTATED:
-        raise InputError(
-            f"the sequence has {len(letters):,} letters, effects are computed for at most {MAX_MUTATED}: "
-            "choose the part that matters"
-        )
+        raise InputError("letters_mutated", found=len(letters), most=MAX_MUTATED)

@@ -16,6 +16,7 @@ from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
 from transformer.sequences.motifs import Motif, motif, top_site
+from transformer.sites import Site
 
 MAX_SEQUENCES = 500
 """Most sequences of a set; each is run by itself, with all of its attention."""
@@ -37,7 +38,7 @@ class ReadSequence:
     label: int
     predicted: int
     spans: tuple[Window, ...]
-    received: Mapping[str, Float[np.ndarray, "head window"]]
+    received: Mapping[Site, Float[np.ndarray, "head window"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class SequenceSet:
     labelled: bool
 
     @cached_property
-    def sites(self) -> dict[str, int]:
+    def sites(self) -> dict[Site, int]:
         """How many heads each site has."""
         return {site: len(values) for site, values in self.sequences[0].received.items()}
 
@@ -67,13 +68,13 @@ class SequenceSet:
         """
         texts = [one.text for one in self.sequences]
         found = [
-            (one.label, top_site(one.received[site][head], one.spans, one.text, i, width))
+            (one.label, top_site(one.received[Site(site)][head], one.spans, one.text, i, width))
             for i, one in enumerate(self.sequences)
         ]
         chosen, others = ([s for its, s in found if (its == label) is wanted] for wanted in (True, False))
         return motif(chosen, others, texts, width, self.letters)
 
-    def clearest(self, label: int, width: int) -> tuple[str, int]:
+    def clearest(self, label: int, width: int) -> tuple[Site, int]:
         """The site and head whose motif for this class holds most information."""
         every = [(site, head) for site, heads in self.sites.items() for head in range(heads)]
         return max(every, key=lambda place: self.motif(label, place[0], place[1], width).information.sum())
@@ -92,9 +93,9 @@ def read_set(
     _, task = classifier(checkpoint)
     known = list(records)
     if not known:
-        raise InputError("the set holds no sequence: give FASTA with at least one")
+        raise InputError("set_empty")
     if len(known) > MAX_SEQUENCES:
-        raise InputError(f"the set holds {len(known):,} sequences, at most {MAX_SEQUENCES} are compared: choose some")
+        raise InputError("set_large", found=len(known), most=MAX_SEQUENCES)
     words = [record.description.partition(" ")[0] for record in known]
     labelled = all(word in task.classes for word in words)
     sequences = [_read(checkpoint, record) for record in known]
@@ -113,14 +114,14 @@ def read_set(
 def _read(checkpoint: Checkpoint, record: FastaRecord) -> Letters:
     """The letters of a record; a refusal names it."""
     if len(record.sequence) > MAX_SET_LETTERS:
-        raise InputError(f"{record.id} has over {MAX_SET_LETTERS} letters: cut the sequences of a set to that")
+        raise InputError("set_long", name=record.id, most=MAX_SET_LETTERS)
     try:
         return read(checkpoint, record.sequence)
     except InputError as error:
-        raise InputError(f"{record.id}: {error}") from error
+        raise InputError("problem_of", name=record.id, problem=error.message) from error
 
 
-def _received(run: Classification) -> dict[str, Float[np.ndarray, "head window"]]:
+def _received(run: Classification) -> dict[Site, Float[np.ndarray, "head window"]]:
     """What each window received from each head of each site."""
     maps = {site: run.record[site] for site in run.record.sites}
     return {site: np.array([received(one, head) for head in range(one.n_heads)]) for site, one in maps.items()}

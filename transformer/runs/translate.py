@@ -17,11 +17,13 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
+from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 
 MAX_CHARACTERS = 2_000
@@ -31,7 +33,7 @@ RUNNERS_UP = 10
 """How many of the likeliest next tokens each step keeps."""
 
 
-PAST_SOURCE = "(past the source)"
+PAST_SOURCE = Message("past_source")
 """The key that stands for all positions after the end of the source."""
 
 
@@ -40,7 +42,7 @@ class Translation:
     """A sentence, what was written for it, and what every head looked at meanwhile.
 
     In the record, decoder rows are the tokens that a step wrote; self-attention's keys are the tokens that the
-    decoder had read by then (the start mark, then what was written). Location attention has one key more than the
+    decoder had read by then (the start token, then what was written). Location attention has one key more than the
     source has tokens: the weight on all positions past its end. `tree` is None for a forced target; `node` is the
     hypothesis of the tree that the record shows.
     """
@@ -70,13 +72,13 @@ def translate(
         InputError: nothing to read, or too much.
         CheckpointError: the checkpoint does not translate text.
     """
-    model, reader, writer = _translator(checkpoint)
-    source_ids = checked_ids(text, "text", model, reader)
+    model, reader, writer = checkpoint.translator()
+    source_ids = checked_ids(text, Message("noun_text"), model, reader)
     source = torch.tensor([source_ids])
     if forced is not None:
-        target_ids = [*checked_ids(forced, "forced target", model, writer)]
+        target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
-    with guarded():
+    with forward_slot():
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
@@ -89,41 +91,27 @@ def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Trans
         InputError: the translation was forced, so it has no tree; or the tree has no such hypothesis.
     """
     if translation.tree is None:
-        raise InputError("a forced target has no beam: run the sentence without it to choose hypotheses")
+        raise InputError("forced_has_no_beam")
     ids = translation.tree.path(node)
     if not ids:
-        raise InputError(f"hypothesis={node} holds no token yet: choose one further down the tree")
+        raise InputError("hypothesis_is_empty", node=node)
     other = _watched(checkpoint, translation.input, list(translation.source_ids), list(ids))
     return replace(other, tree=translation.tree, node=node)
 
 
-def _translator(checkpoint: Checkpoint) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
-    """The model, and what reads the source and writes the target."""
-    if not isinstance(checkpoint.model, Decodable):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder: choose a checkpoint that translates")
-    if checkpoint.tokenizer is None or checkpoint.writer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
-    return checkpoint.model, checkpoint.tokenizer, checkpoint.writer
-
-
-def checked_ids(text: str, what: str, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
-    """Ids of `text` with the end mark, if it is a text of a length that can be run; `what` names it in a refusal.
+def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
+    """Ids of `text` with the end token, if it is a text of a length that can be run; `what` names it in a refusal.
 
     Raises:
         InputError: it is empty, or too long for the model.
     """
     if len(text) > MAX_CHARACTERS:
-        raise InputError(
-            f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: choose a passage of it"
-        )
+        raise InputError("too_many_characters", what=what, found=len(text), most=MAX_CHARACTERS)
     ids = tokenizer.source_ids(text)
     if not tokenizer.encode(text):
-        raise InputError(f"the {what} is empty: type a sentence, such as “A man is riding a bicycle.”")
+        raise InputError("no_sentence", what=what)
     if len(ids) > model.config.max_length:
-        raise InputError(
-            f"the {what} has {len(ids)} tokens, this checkpoint reads at most {model.config.max_length}: "
-            "translate it sentence by sentence"
-        )
+        raise InputError("too_many_tokens", what=what, found=len(ids), most=model.config.max_length)
     return ids
 
 
@@ -131,19 +119,21 @@ def _watched(
     checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
 ) -> Translation:
     """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
-    model, reader, writer = _translator(checkpoint)
+    model, reader, writer = checkpoint.translator()
     read_ids = [model.config.bos_id, *target_ids[:-1]]
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
     written_pieces = pieces or writer.labels(target_ids)
     read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]
-    source = _axis(f"source ({source_name})", labels_as_typed(reader, text, source_ids), source_ids, reader)
-    written = _axis(f"token being written ({target_name})", written_pieces, target_ids, writer)
-    read = _axis(f"token read so far ({target_name})", read_pieces, read_ids, writer)
+    source = _axis(
+        Message("axis_source", language=source_name), labels_as_typed(reader, text, source_ids), source_ids, reader
+    )
+    written = _axis(Message("axis_written", language=target_name), written_pieces, target_ids, writer)
+    read = _axis(Message("axis_read", language=target_name), read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    maps = {site: _map(seen, site, *axes[f"{site.split('.')[0]}.{site.split('.')[-1]}"]) for site in seen.sites}
+    maps = {site: _map(seen, site, *axes[site.group]) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
         input=text,
@@ -155,7 +145,7 @@ def _watched(
     )
 
 
-def _map(seen: Recording, site: str, queries: Axis, keys: Axis) -> AttentionMap:
+def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap:
     """The map of a site; weights past the end of the source, which location attention has, become one last key."""
     kept = seen.source(site)
     if isinstance(kept, Weights) and kept.n_keys > len(keys):

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from transformer.errors import ConfigError, InputError
+from transformer.messages import Message
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         if len(set(self.letters)) < len(self.letters) or not self.letters:
-            raise ConfigError(f"letters={self.letters!r}: give each letter once, and at least one")
+            raise ConfigError("alphabet_letters", letters=self.letters)
         if self.unknown in self.letters or self.unknown not in self.ambiguous:
-            raise ConfigError(f"unknown={self.unknown!r}: choose a code of `ambiguous` that is no letter")
+            raise ConfigError("alphabet_unknown", unknown=self.unknown)
 
     @classmethod
     def of(cls, described: str | Mapping[str, Any]) -> "Alphabet":
@@ -43,12 +44,12 @@ class Alphabet:
         """
         if isinstance(described, str):
             if described not in ALPHABETS:
-                raise ConfigError(f"alphabet={described!r} is not known: choose one of {', '.join(ALPHABETS)}")
+                raise ConfigError("alphabet_not_known", alphabet=described, choices=tuple(ALPHABETS))
             return ALPHABETS[described]
         try:
             return cls(**described)
         except TypeError as error:
-            raise ConfigError(f"the alphabet is not complete ({error}): name one of {', '.join(ALPHABETS)}") from error
+            raise ConfigError("alphabet_not_complete", reason=str(error), choices=tuple(ALPHABETS)) from error
 
     def __len__(self) -> int:
         """Ids in use: the letters and `unknown`."""
@@ -72,10 +73,10 @@ class Alphabet:
         """
         typed = "".join(text.split()).upper()
         if not typed:
-            raise InputError(f"the sequence is empty: paste {self.name} letters ({self.letters}) or FASTA")
+            raise InputError("letters_empty", alphabet=self.name, letters=self.letters)
         foreign = typed.translate(self._delete_codes)
         if foreign:
-            raise InputError(self._refusal(typed, foreign))
+            raise self._refusal(typed, foreign)
         counts = Counter(typed)
         return Letters(
             alphabet=self,
@@ -95,19 +96,24 @@ class Alphabet:
             InputError: letters of this alphabet have no complement.
         """
         if not self.complement:
-            raise InputError(f"{self.name} has no other strand: choose a DNA checkpoint for reverse complements")
+            raise InputError("no_other_strand", alphabet=self.name)
         return text.translate(self._opposite)[::-1]
 
-    def _refusal(self, typed: str, foreign: str) -> str:
+    def _refusal(self, typed: str, foreign: str) -> InputError:
         where = typed.index(foreign[0]) + 1
         protein = ALPHABETS["protein"]
         looks_like_protein = self.name != protein.name and not typed.translate(protein._delete_codes)
-        advice = (
-            f"this looks like protein, and the checkpoint reads {self.name}"
-            if looks_like_protein
-            else f"use {self.letters} or the codes {''.join(self.ambiguous)}"
+        if looks_like_protein:
+            return InputError("letters_protein", position=where, letter=foreign[0], alphabet=self.name)
+        codes = "".join(self.ambiguous)
+        return InputError(
+            "letters_foreign",
+            position=where,
+            letter=foreign[0],
+            alphabet=self.name,
+            letters=self.letters,
+            codes=codes,
         )
-        return f"letter {where} is {foreign[0]!r}, which is no {self.name} code: {advice}"
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -147,12 +153,15 @@ class Letters:
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence for each thing that was read as something else."""
-        notes = [f"{code} ({count}) is read as {self.alphabet.aliases[code]}" for code, count in self.aliased.items()]
-        notes += [
-            f"{code} ({count}; any of {', '.join(self.alphabet.ambiguous[code])}) is read as an unknown letter"
+        aliased = (
+            Message("note_alias", code=code, count=count, letter=self.alphabet.aliases[code])
+            for code, count in self.aliased.items()
+        )
+        unknown = (
+            Message("note_ambiguous", code=code, count=count, letters=tuple(self.alphabet.ambiguous[code]))
             for code, count in self.ambiguous.items()
-        ]
-        return tuple(notes)
+        )
+        return (*aliased, *unknown)
 
 
 DNA = Alphabet(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from transformer.errors import InputError
+from transformer.tokens.lines import BYTE_ORDER_MARK
 
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""
@@ -27,12 +28,12 @@ class FastaRecord:
 def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
     """The records in `lines`; a sequence without a header is one record called `sequence`.
 
-    Lines that are blank or start with `;` (a comment) are passed over. A record may be empty: whoever reads its
-    letters refuses it, by name.
+    Lines that are blank or start with `;` (a comment) are passed over, and so is a byte order mark. A record may be
+    empty: whoever reads its letters refuses it, by name.
     """
     header, parts, started = "sequence", list[str](), False
     for raw in lines:
-        line = raw.strip()
+        line = raw.removeprefix(BYTE_ORDER_MARK).strip()
         if line.startswith(">"):
             if started:
                 yield _record(header, parts)
@@ -66,12 +67,12 @@ def _lines(file: io.BufferedIOBase) -> Iterator[str]:
         while line := unpacked.readline(left + 1):
             left -= len(line)
             if left < 0:
-                raise InputError(f"the file holds over {MAX_BYTES // 1_000_000} MB: split it, and read it in parts")
+                raise InputError("fasta_large", most=MAX_BYTES // 1_000_000)
             yield line.decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"the gzip file is broken ({error}): pack it again, or give it unpacked") from error
+        raise InputError("fasta_broken", reason=str(error)) from error
     except UnicodeDecodeError as error:
-        raise InputError("the file is no text: give FASTA, plain or packed with gzip") from error
+        raise InputError("fasta_binary") from error
     finally:
         packed.detach()  # or the caller's file would be closed with it
 

@@ -65,12 +65,6 @@ def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length
 
 def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:
     """Spearman's rho: 1 when both order the rows alike, -1 when in reverse; NaN when one of them is constant."""
-    ranks = np.stack([_ranks(a), _ranks(b)])
-    spread = ranks.std(axis=1)
-    return float("nan") if not spread.all() else float(np.corrcoef(ranks)[0, 1])
+    from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
 
-
-def _ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
-    """Places in ascending order; equal values share the mean of their places."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return float("nan") if np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)

@@ -25,7 +25,7 @@ CLEAR_BITS = 0.8
 
 
 @dataclass(frozen=True)
-class Site:
+class MotifSite:
     """The most attended window of one sequence: where it starts (from 0), and the letters around it."""
 
     sequence: int
@@ -55,7 +55,7 @@ class Motif:
 
     letters: str
     counts: Int[np.ndarray, "letter place"]
-    sites: tuple[Site, ...]
+    sites: tuple[MotifSite, ...]
     enrichment: Enrichment
 
     @property
@@ -98,16 +98,17 @@ class Motif:
 
 def information(counts: Int[np.ndarray, "letter place"]) -> Float[np.ndarray, " place"]:
     """Bits of each column of counts, with the small-sample correction; 0 for a column without letters."""
+    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
+
     n_letters, total = counts.shape[0], counts.sum(axis=0)
-    share = counts / total.clip(min=1)
-    entropy = -(share * np.log2(share, where=share > 0, out=np.zeros_like(share))).sum(axis=0)
+    entropy = entr(counts / total.clip(min=1)).sum(axis=0) / math.log(2)
     correction = (n_letters - 1) / (2 * math.log(2) * total.clip(min=1))
     return np.where(total > 0, (math.log2(n_letters) - entropy - correction).clip(min=0), 0.0)
 
 
 def top_site(
     values: Float[np.ndarray, " window"], spans: Sequence[Window], text: str, sequence: int, width: int
-) -> Site:
+) -> MotifSite:
     """The window of `width` letters with the largest value, which is the attention it receives (the first of equals).
 
     Raises:
@@ -115,33 +116,35 @@ def top_site(
     """
     chosen = [i for i, span in enumerate(spans) if span.width == width]
     if not chosen:
-        raise InputError(f"width={width} is no window of this model: choose one of {sorted({s.width for s in spans})}")
+        raise InputError("no_such_window", width=width, widths=str(sorted({s.width for s in spans})))
     start = spans[max(chosen, key=lambda i: values[i])].start
-    return Site(sequence, start, _around(text, start, width))
+    return MotifSite(sequence, start, _around(text, start, width))
 
 
-def motif(sites: Sequence[Site], others: Iterable[Site], texts: Sequence[str], width: int, letters: str) -> Motif:
+def motif(
+    sites: Sequence[MotifSite], others: Iterable[MotifSite], texts: Sequence[str], width: int, letters: str
+) -> Motif:
     """The motif of one class's `sites`, tested against the `others`; `texts[site.sequence]` is a site's sequence.
 
     Raises:
         InputError: there is no site.
     """
     if not sites:
-        raise InputError("no sequence of this class is in the set: choose another class, or add sequences")
+        raise InputError("set_lacks_class")
     aligned = _aligned(sites, texts, width, letters)
     counts = _tally(np.array([[letters.find(letter) for letter in site.letters] for site in aligned]), len(letters))
-    return Motif(letters, counts, tuple(aligned), _enrichment(counts, aligned, list(others), texts, width, letters))
+    return Motif(letters, counts, tuple(aligned), _enrichment(counts, sites, list(others), texts, width, letters))
 
 
 def fisher(found: int, total: int, others_found: int, others_total: int) -> float:
     """Probability of so many or more among `total`, if all that were found fell at random (one-sided exact test)."""
-    everything, hits = total + others_total, found + others_found
-    most = min(total, hits)
-    terms = [_log_choose(hits, k) + _log_choose(everything - hits, total - k) for k in range(found, most + 1)]
-    return min(1.0, math.fsum(math.exp(term - _log_choose(everything, total)) for term in terms))
+    from scipy.stats import fisher_exact  # not at the top, where the start of every page would wait for it
+
+    table = [[found, total - found], [others_found, others_total - others_found]]
+    return float(fisher_exact(table, alternative="greater").pvalue)
 
 
-def _aligned(sites: Sequence[Site], texts: Sequence[str], width: int, letters: str) -> list[Site]:
+def _aligned(sites: Sequence[MotifSite], texts: Sequence[str], width: int, letters: str) -> list[MotifSite]:
     """Shift each window by up to `FLANK` letters to where it fits the others best, until nothing moves.
 
     What it settles at depends on where it starts: from the windows as they were found, and from the letters of each of
@@ -161,7 +164,7 @@ def _aligned(sites: Sequence[Site], texts: Sequence[str], width: int, letters: s
     best = max(choices, key=lambda choice: information(_tally(codes[each, choice], len(letters))).sum())
     moved = [site.start + shifts[choice] for site, choice in zip(sites, best, strict=True)]
     return [
-        Site(site.sequence, start, _around(texts[site.sequence], start, width))
+        MotifSite(site.sequence, start, _around(texts[site.sequence], start, width))
         for site, start in zip(sites, moved, strict=True)
     ]
 
@@ -197,8 +200,8 @@ def _around(text: str, start: int, width: int) -> str:
 
 def _enrichment(
     counts: Int[np.ndarray, "letter place"],
-    sites: Sequence[Site],
-    others: Sequence[Site],
+    sites: Sequence[MotifSite],
+    others: Sequence[MotifSite],
     texts: Sequence[str],
     width: int,
     letters: str,
@@ -206,8 +209,11 @@ def _enrichment(
     clear = information(counts) >= CLEAR_BITS
     pattern = "".join(letters[i] if c else "." for i, c in zip(counts.argmax(axis=0), clear, strict=True))
 
-    def has(site: Site) -> bool:
-        """Whether the pattern stands at the window, with the same freedom to shift that alignment had."""
+    def has(site: MotifSite) -> bool:
+        """Whether the pattern stands at the window as it was found, or up to `FLANK` letters beside it.
+
+        Alignment had that freedom as well; windows of the other classes, which nobody aligned, have the same.
+        """
         text = texts[site.sequence]
         starts = range(max(0, site.start - FLANK), min(len(text) - width, site.start + FLANK) + 1)
         return any(
@@ -218,7 +224,3 @@ def _enrichment(
     found, others_found = sum(map(has, sites)), sum(map(has, others))
     p_value = fisher(found, len(sites), others_found, len(others)) if others and clear.any() else 1.0
     return Enrichment(pattern, found, len(sites), others_found, len(others), p_value)
-
-
-def _log_choose(n: int, k: int) -> float:
-    return -math.inf if not 0 <= k <= n else math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -44,9 +44,9 @@ class SequenceTask:
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
-            raise ConfigError(f"classes={self.classes}: name two or more, each once")
+            raise ConfigError("classes_of_task", classes=str(self.classes))
         if not 0 < self.temperature < HOTTEST:
-            raise ConfigError(f"temperature={self.temperature}: choose a number above 0 (1 leaves logits as they are)")
+            raise ConfigError("temperature_of_task", temperature=self.temperature)
 
     @classmethod
     def of(cls, described: Any) -> "SequenceTask":

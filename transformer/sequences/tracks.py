@@ -48,4 +48,4 @@ def bedgraph(sequence: str, columns: Columns, start: int = 0) -> str:
 def _refuse_misfits(text: str, columns: Columns) -> None:
     for name, values in columns.items():
         if len(values) != len(text):
-            raise InputError(f"{name} has {len(values)} values for {len(text)} letters: give one for each")
+            raise InputError("track_misfits", name=name, values=len(values), letters=len(text))

@@ -9,12 +9,11 @@ import torch
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
-from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
-from transformer.models.protocols import Decodable
-from transformer.runs.any_model import Look
+from transformer.runs.any_model import AnyRun
 from transformer.runs.classify import calibrated
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
@@ -66,7 +65,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
         text = st.text_input(label, value=start, key=f"look.{name}.{by_id}", placeholder=t("checkpoints.text_hint"))
         forced = ""
-        if isinstance(checkpoint.model, Decodable):
+        if checkpoint.translates:
             forced = st.text_input(
                 t("checkpoints.forced"), key=f"forced.{name}", placeholder=t("checkpoints.forced_hint")
             )
@@ -74,7 +73,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     return text or "", forced if forced and forced.strip() else None
 
 
-def _result(shown: Look, checkpoint: Checkpoint) -> None:
+def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with; and what is known of a folder that had no questions."""
     for assumption in checkpoint.assumptions:
         if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:

@@ -18,7 +18,7 @@ from ui.store.cache import in_session
 from ui.texts import catalogue, plain, t
 from ui.texts.markdown import as_text
 
-MARKS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
+SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
 FEW = 8
 """So many options are shown side by side; more become a list."""
 
@@ -53,7 +53,7 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
 
 def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) -> None:
     key = _key(found.fingerprint, question.name)
-    usual = found.marks.get(question.name, question.default)
+    usual = found.special_ids.get(question.name, question.default)
     st.session_state.setdefault(key, _shown(question, given.get(question.name, usual)))
     label, said = _label(question), _help(question)
     answered: dict[str, Any] = dict(key=key, on_change=_answered, args=(name, key, question.name, usual), help=said)

@@ -11,8 +11,10 @@ from transformer.lessons.attention import attention_board
 from transformer.lessons.matrices import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
-from transformer.lessons.sentences import recurrent_translator, source_sentence, target_sentence, translator
+from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import Cell, Words
 from ui.store import cached
 from ui.store.cache import kept
@@ -63,7 +65,7 @@ def _shipped_board(
 ) -> Board:
     checkpoint = cached.checkpoint(name)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
-    return attention_board(translator(checkpoint), source, read, site, recipe)
+    return attention_board(checkpoint.model_as(Seq2Seq), source, read, site, recipe)
 
 
 @kept(max_entries=32)
@@ -76,7 +78,7 @@ def _shipped_recurrent_board(
 ) -> Board:
     checkpoint = cached.checkpoint(name)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
-    return recurrent_board(recurrent_translator(checkpoint), source, read, step)
+    return recurrent_board(checkpoint.model_as(Recurrent), source, read, step)
 
 
 def recurrent_names(attention: str) -> list[str]:
@@ -159,7 +161,7 @@ def matrix_csv(matrix: Matrix) -> str:
 
 def n_layers(name: str, stack: str) -> int:
     """Layers of a shipped checkpoint's encoder or decoder."""
-    return len(getattr(translator(cached.checkpoint(name)), stack))
+    return len(getattr(cached.checkpoint(name).model_as(Seq2Seq), stack))
 
 
 def n_heads(board: Board) -> int:

@@ -172,8 +172,8 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         if node in complete:
             place = complete.index(node) + 1
             return in_language(code, "translate.hypothesis_complete", place=place, text=text, score=found.score)
-        fate = in_language(code, f"translate.fate_{found.fate}")
-        return in_language(code, "translate.hypothesis_left", fate=fate, step=found.step, text=text)
+        status = in_language(code, f"translate.status_{found.status}")
+        return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
     _forget_node((best.checkpoint, best.input, options))
     every = [*complete, *others]

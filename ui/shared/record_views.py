@@ -13,7 +13,7 @@ from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
-from transformer.runs.any_model import Look
+from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import HeadViewEvent, head_view
 from ui.shared import selected_pair as selection_state
@@ -173,7 +173,7 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     st.caption(t("translate.beams_look"))
 
 
-def downloads_panel(shown: Translation | Look, choice: Selection) -> None:
+def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
     """The numbers and pictures, to take away."""
     picture = _picture(shown.record, choice)
     stem = _stem(choice, picture)

@@ -6,12 +6,12 @@ Keys are plain values (checkpoint name, revision, text, options); values are sha
 from pathlib import Path
 
 from transformer import Checkpoint, DecodingOptions, Translation, follow, load, translate
-from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.ours.folder import WEIGHTS, described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot
 from transformer.checkpoint.ours.history import snapshots as snapshots_in
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import Look, look
+from transformer.runs.any_model import AnyRun, run_any
 from ui.store import user_checkpoints
 from ui.store.cache import kept
 
@@ -111,7 +111,7 @@ def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int
     return _hypothesis_texts(name, revision(name), text, options)
 
 
-def seen(name: str, text: str, options: DecodingOptions, forced: str | None) -> Look:
+def seen(name: str, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     """What a checkpoint of any kind did with a text; it runs once, whatever is looked at."""
     return _look(name, revision(name), text, options, forced)
 
@@ -163,5 +163,5 @@ def _look(
     text: str,
     options: DecodingOptions,
     forced: str | None,
-) -> Look:
-    return look(checkpoint(name), text, options, forced)
+) -> AnyRun:
+    return run_any(checkpoint(name), text, options, forced)

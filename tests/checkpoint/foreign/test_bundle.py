@@ -14,7 +14,7 @@ from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
-from transformer.runs.any_model import look
+from transformer.runs.any_model import run_any
 from transformer.tokens.vocabulary import IdTokenizer, VocabularyTokenizer
 
 ANNOTATED = reference_file("annotated")
@@ -50,7 +50,7 @@ def test_two_vocabularies_are_told_apart_by_their_sizes_and_name_the_marks():
     assert (config.pad_id, config.bos_id, config.eos_id) == (0, 1, 2)
     assert made.tokenizer.labels([4]) == ["word0"]
     assert made.writer.labels([3]) == ["wort0"]
-    shown = look(made, "word3 word5", forced="wort1")
+    shown = run_any(made, "word3 word5", forced="wort1")
     assert shown.record["decoder.0.cross"].keys.labels == ("word3", "word5", "</s>")
     assert shown.translation.text == "wort1"
     assert "pad_id" not in " ".join(brought.recognised({"n_heads": 3}).report.assumptions)
@@ -125,10 +125,10 @@ def test_samples_are_ids_of_the_vocabulary_and_no_marks(name):
 
 
 def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
-    encoder = look(load(reference_file("encoder-only")), "3 4 5")
+    encoder = run_any(load(reference_file("encoder-only")), "3 4 5")
     assert encoder.record["encoder.2.self"].queries.labels == ("3", "4", "5")
     assert encoder.outputs["hidden"].shape == (3, 24)
-    kmer = look(load(reference_file("kmer")), "0 1 2 3 4")
+    kmer = run_any(load(reference_file("kmer")), "0 1 2 3 4")
     assert kmer.record["encoder.0.self"].keys.labels == (
         "0 1 2 (1-3)",
         "1 2 3 (2-4)",
@@ -142,4 +142,4 @@ def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
 @pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("99", "is no id"), ("1 " * 700, "at most 512")])
 def test_what_an_encoder_cannot_read_is_said(text, message):
     with pytest.raises(InputError, match=message):
-        look(load(reference_file("encoder-only")), text)
+        run_any(load(reference_file("encoder-only")), text)

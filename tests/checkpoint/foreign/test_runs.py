@@ -8,8 +8,8 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from transformer import load, translate
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
-from transformer.runs.corpus import translate_lines, translator
-from transformer.tokens.vocabulary import IdTokenizer, Marks, VocabularyTokenizer
+from transformer.runs.corpus import translate_lines
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer
 
 SHORT = DecodingOptions(max_length=5, beam=2)
 
@@ -25,7 +25,7 @@ def test_ids_are_typed_and_read():
 def test_a_forced_target_has_the_target_s_vocabulary():
     checkpoint = load(reference_file("annotated"), n_heads=3)
     words = [f"w{i}" for i in range(29)]
-    named = replace(checkpoint, target_tokenizer=VocabularyTokenizer(words, Marks()))
+    named = replace(checkpoint, target_tokenizer=VocabularyTokenizer(words, SpecialIds()))
     found = translate(named, "30 7", forced="w5 w28")
     assert found.target_ids == (5, 28, 2)
     assert found.record["decoder.0.cross"].queries.labels == ("w5", "w28", "w2")
@@ -45,7 +45,7 @@ def test_without_an_end_mark_nothing_is_added():
 @pytest.mark.parametrize("name", ["rnn-tutorial-1", "rnn-tutorial-2", "torch-postnorm"])
 def test_whole_files_of_ids_are_translated(name):
     checkpoint = load(REFERENCE / name)
-    model, tokenizer = translator(checkpoint)
+    model, tokenizer, _ = checkpoint.translator()
     assert isinstance(checkpoint.writer, IdTokenizer)
     lines = translate_lines(model, tokenizer, ["5 7 9", "", "11"], SHORT, writer=checkpoint.writer)
     assert lines[1].text == ""

@@ -14,13 +14,13 @@ from transformer.checkpoint.foreign.vocabularies import read_tokenizer, read_tok
 from transformer.errors import CheckpointError, InputError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import train_tokenizer
-from transformer.tokens.vocabulary import IdTokenizer, Marks, VocabularyTokenizer, find_marks
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer, find_special_ids
 
 WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
 
 
-def _read(data: bytes, name: str, size: int = len(WORDS), marks: Marks | None = None) -> Tokenizer:
-    return read_tokenizer(io.BytesIO(data), name, size, marks or Marks())
+def _read(data: bytes, name: str, size: int = len(WORDS), special_ids: SpecialIds | None = None) -> Tokenizer:
+    return read_tokenizer(io.BytesIO(data), name, size, special_ids or SpecialIds())
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_list_of_tokens_is_read_with_its_marks(name, data):
     tokenizer = _read(data, name)
     assert isinstance(tokenizer, VocabularyTokenizer)
     assert tokenizer.tokens == tuple(WORDS)
-    assert tokenizer.marks == Marks(pad_id=0, bos_id=1, eos_id=2, unknown_id=3)
+    assert tokenizer.special_ids == SpecialIds(pad_id=0, bos_id=1, eos_id=2, unknown_id=3)
     assert tokenizer.source_ids("A man  flies") == [4, 5, 3, 2]
     assert tokenizer.target_ids("man") == [1, 5, 2]
     assert tokenizer.pieces("A man  flies") == ["A", "man", "flies"]
@@ -46,7 +46,7 @@ def test_a_list_of_tokens_is_read_with_its_marks(name, data):
 
 
 def test_marks_that_the_list_does_not_name_are_those_that_were_answered():
-    tokenizer = _read(b"x\ny\nz\nw", "words.txt", 4, Marks(pad_id=-1, bos_id=3, eos_id=2))
+    tokenizer = _read(b"x\ny\nz\nw", "words.txt", 4, SpecialIds(pad_id=-1, bos_id=3, eos_id=2))
     assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (-1, 3, 2)
     with pytest.raises(InputError, match="'flies' is not in the vocabulary"):
         tokenizer.encode("x flies")
@@ -110,12 +110,14 @@ def test_a_vocabulary_has_a_largest_size():
     from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 
     with pytest.raises(CheckpointError, match="at most 10 are read"):
-        read_tokenizer(io.BytesIO(b"a\n" * 9), "words.txt", 9, Marks(), replace(DEFAULT_LIMITS, vocabulary_bytes=10))
+        read_tokenizer(
+            io.BytesIO(b"a\n" * 9), "words.txt", 9, SpecialIds(), replace(DEFAULT_LIMITS, vocabulary_bytes=10)
+        )
 
 
 @given(st.lists(st.integers(3, 96), max_size=9))
 def test_ids_are_their_own_text(ids):
-    tokenizer = IdTokenizer(97, Marks())
+    tokenizer = IdTokenizer(97, SpecialIds())
     text = tokenizer.decode(ids)
     assert tokenizer.encode(text) == ids
     assert tokenizer.labels(ids) == tokenizer.pieces(text)
@@ -126,28 +128,28 @@ def test_ids_are_their_own_text(ids):
 @pytest.mark.parametrize("text", ["7 x", "97", "-1", "1.5", "٣", "9" * 400, "²"])
 def test_what_is_no_id_is_refused(text):
     with pytest.raises(InputError, match="is no id: type whole numbers from 0 to 96"):
-        IdTokenizer(97, Marks()).encode(text)
+        IdTokenizer(97, SpecialIds()).encode(text)
 
 
 def test_without_marks_nothing_is_added():
-    tokenizer = IdTokenizer(9, Marks(pad_id=-1, bos_id=-1, eos_id=-1))
+    tokenizer = IdTokenizer(9, SpecialIds(pad_id=-1, bos_id=-1, eos_id=-1))
     assert tokenizer.target_ids("1 2") == [1, 2]
     assert not tokenizer.is_special(0)
 
 
 def test_a_mark_that_is_no_token_is_refused():
     with pytest.raises(CheckpointError, match="eos_id=9 is no token: the vocabulary has ids 0 to 8"):
-        IdTokenizer(9, Marks(eos_id=9))
+        IdTokenizer(9, SpecialIds(eos_id=9))
 
 
 def test_marks_are_found_under_usual_names():
-    assert find_marks(["[CLS]", "x", "[SEP]", "[UNK]", "[PAD]"]) == {
+    assert find_special_ids(["[CLS]", "x", "[SEP]", "[UNK]", "[PAD]"]) == {
         "pad_id": 4,
         "bos_id": 0,
         "eos_id": 2,
         "unknown_id": 3,
     }
-    assert find_marks(["x", "y"]) == {}
+    assert find_special_ids(["x", "y"]) == {}
 
 
 @given(st.binary(max_size=200))

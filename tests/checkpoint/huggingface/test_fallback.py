@@ -15,7 +15,8 @@ from transformer.checkpoint.huggingface import attention
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.huggingface.probing import check_heads
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import look
+from transformer.runs.any_model import run_any
+from transformer.sites import Site
 
 SMALL: dict[str, Any] = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, max_position_embeddings=41)
 SMALL |= dict(num_attention_heads=6, intermediate_size=11, initializer_range=0.4)
@@ -53,7 +54,7 @@ def test_eager_weights_are_kept_with_a_note(tmp_path: Path, name: str) -> None:
     checkpoint = load(folder)
     assert checkpoint.model.eager
     assert MODELS[name][2] in checkpoint.model.note
-    found = look(checkpoint, " ".join(map(str, IDS[0].tolist())))
+    found = run_any(checkpoint, " ".join(map(str, IDS[0].tolist())))
     assert found.record.notes == (checkpoint.model.note,)
     assert checkpoint.model.note in checkpoint.assumptions
     expected = originals(folder, checkpoint)
@@ -71,7 +72,7 @@ def test_eager_weights_are_kept_with_a_note(tmp_path: Path, name: str) -> None:
 
 def test_a_sink_takes_part_of_each_row(tmp_path: Path) -> None:
     checkpoint = load(saved(tmp_path / "model", "sinks"))
-    record = look(checkpoint, "5 7 9").record
+    record = run_any(checkpoint, "5 7 9").record
     assert record["decoder.0.self"].row_sums(0).max() < 1.0
     assert "rows need not sum to 1" in record.notes[0]
 
@@ -93,7 +94,7 @@ def test_a_sliding_window_is_drawn_as_masked(tmp_path: Path) -> None:
         random_model("MistralForCausalLM", options).save_pretrained(tmp_path / "mistral")
     checkpoint = load(tmp_path / "mistral")
     assert not checkpoint.model.eager
-    attention_map = look(checkpoint, "5 7 11 13 17 19 23").record["decoder.1.self"]
+    attention_map = run_any(checkpoint, "5 7 11 13 17 19 23").record["decoder.1.self"]
     assert isinstance(attention_map.source, QueriesKeys)
     apart = np.subtract.outer(np.arange(7), np.arange(7))
     np.testing.assert_array_equal(attention_map.mask(), (apart >= 0) & (apart < 3))
@@ -103,6 +104,7 @@ def test_a_sliding_window_is_drawn_as_masked(tmp_path: Path) -> None:
 
 
 def test_layers_of_unlike_heads_are_refused_by_name() -> None:
-    check_heads({"encoder.0.self": 4, "encoder.1.self": 4, "decoder.0.self": 2, "decoder.0.cross": 3}, "even")
+    even = {"encoder.0.self": 4, "encoder.1.self": 4, "decoder.0.self": 2, "decoder.0.cross": 3}
+    check_heads({Site(site): count for site, count in even.items()}, "even")
     with pytest.raises(CheckpointError, match="openelm has layers with 2 and 4 heads"):
-        check_heads({"decoder.0.self": 4, "decoder.1.self": 2}, "openelm")
+        check_heads({Site("decoder.0.self"): 4, Site("decoder.1.self"): 2}, "openelm")

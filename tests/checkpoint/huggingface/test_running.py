@@ -11,8 +11,8 @@ from tests.checkpoint.huggingface.families import LONGEST, write_folder
 from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
 from transformer.decoding.search import decode
 from transformer.errors import CheckpointError, InputError
-from transformer.runs.any_model import look
-from transformer.runs.corpus import translate_lines, translator
+from transformer.runs.any_model import run_any
+from transformer.runs.corpus import translate_lines
 
 TEXT = "the dog runs."
 SEQ2SEQ = ("marian", "bart", "t5")
@@ -83,13 +83,13 @@ def test_a_target_of_the_reader_s_own_is_walked_through(checkpoints: dict[str, C
     assert found.text == "der Hund läuft."
     assert found.record["decoder.0.cross"].queries.merged().texts[-1] == "</s>"
     other = translate(checkpoints[family], TEXT, DecodingOptions(beam=2, max_length=4))
-    pruned = next(node for node in other.tree.nodes if node.fate == "pruned")
+    pruned = next(node for node in other.tree.nodes if node.status == "pruned")
     assert list(follow(checkpoints[family], other, pruned.id).target_ids) == other.tree.path(pruned.id)
 
 
 def test_whole_files_are_translated(checkpoints: dict[str, Checkpoint]) -> None:
     for family in SEQ2SEQ:
-        model, tokenizer = translator(checkpoints[family])
+        model, tokenizer, _ = checkpoints[family].translator()
         options = DecodingOptions(beam=1, max_length=5)
         lines = ["the dog runs.", "", "the cat and the man eats. " * LONGEST]
         found = translate_lines(model, tokenizer, lines, options, writer=checkpoints[family].writer)
@@ -102,7 +102,7 @@ def test_whole_files_are_translated(checkpoints: dict[str, Checkpoint]) -> None:
 
 @pytest.mark.parametrize("family", READERS)
 def test_a_model_of_one_stack_reads_a_text(checkpoints: dict[str, Checkpoint], family: str) -> None:
-    found = look(checkpoints[family], TEXT)
+    found = run_any(checkpoints[family], TEXT)
     stack = "encoder" if family == "bert" else "decoder"
     assert found.record.sites == (f"{stack}.0.self", f"{stack}.1.self")
     attention = found.record[f"{stack}.1.self"]
@@ -119,9 +119,9 @@ def test_a_model_of_one_stack_reads_a_text(checkpoints: dict[str, Checkpoint], f
 
 def test_bad_input_gets_a_sentence(checkpoints: dict[str, Checkpoint]) -> None:
     with pytest.raises(InputError, match=f"made for {LONGEST}: choose a shorter text"):
-        look(checkpoints["gpt2"], "the dog and the cat runs. " * 9)
+        run_any(checkpoints["gpt2"], "the dog and the cat runs. " * 9)
     with pytest.raises(InputError, match="half of a broken character"):
-        look(checkpoints["bert"], "a \ud83d b")
+        run_any(checkpoints["bert"], "a \ud83d b")
     with pytest.raises(InputError, match="hold id 307, the vocabulary has ids 0 to 306"):
         attention_maps(checkpoints["llama"], [[1, 307]])
     with pytest.raises(InputError, match="bert reads no target"):
@@ -132,11 +132,11 @@ def test_bad_input_gets_a_sentence(checkpoints: dict[str, Checkpoint]) -> None:
 
 def test_a_folder_without_a_tokenizer_reads_ids(tmp_path: Path) -> None:
     checkpoint = load(write_folder(tmp_path / "bare", "bert", tokenizer=False))
-    assert look(checkpoint, "5 7 9").record["encoder.0.self"].keys.texts == ("5", "7", "9")
+    assert run_any(checkpoint, "5 7 9").record["encoder.0.self"].keys.texts == ("5", "7", "9")
     assert "the folder brings no tokenizer: type ids" in checkpoint.assumptions
     assert checkpoint.examples == ()
 
 
 def test_the_example_of_a_folder_can_be_read(checkpoints: dict[str, Checkpoint]) -> None:
     for checkpoint in checkpoints.values():
-        assert look(checkpoint, checkpoint.examples[0], DecodingOptions(beam=1, max_length=3)).record.sites
+        assert run_any(checkpoint, checkpoint.examples[0], DecodingOptions(beam=1, max_length=3)).record.sites

@@ -24,12 +24,12 @@ from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, ConfigError
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import Marks
+from transformer.tokens.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
 
-MARKS = ("pad_id", "bos_id", "eos_id")
+SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
 CONFIG_BYTES = 1024 * 1024
@@ -62,28 +62,28 @@ class Bundle:
         return {name: parse_vocabulary(data, name, self.limits) for name, data in self.vocabularies.items()}
 
     @cached_property
-    def marks(self) -> dict[str, int]:
-        """The marks that a vocabulary names; the target's start and end count before the source's.
+    def special_ids(self) -> dict[str, int]:
+        """The special tokens that a vocabulary names; the target's start and end count before the source's.
 
         Raises:
             CheckpointError: a vocabulary cannot be read.
         """
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            marks = self._parsed[name].marks
-            known = {mark: getattr(marks, mark) for mark in MARKS}
-            found |= {mark: i for mark, i in known.items() if i >= 0}
+            named = self._parsed[name].special_ids
+            known = {special: getattr(named, special) for special in SPECIAL_IDS}
+            found |= {special: i for special, i in known.items() if i >= 0}
         return found
 
     def recognised(self, answers: Mapping[str, Any]) -> Recognition:
-        """What the weights are taken for. Marks that a vocabulary names are not asked for.
+        """What the weights are taken for. Special tokens that a vocabulary names are not asked for.
 
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
-        told = {name: i for name, i in self.marks.items() if name in asked and name not in answers}
+        told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
         return recognise(self.contents, {**answers, **told}) if told else first
 
     def checkpoint(self, answers: Mapping[str, Any], name: str | None = None) -> Checkpoint:
@@ -102,7 +102,7 @@ class Bundle:
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
         config = built.model.config
-        marks = Marks(*(getattr(config, mark, -1) for mark in MARKS))
+        special_ids = SpecialIds(*(getattr(config, name, -1) for name in SPECIAL_IDS))
         source_size = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
         target_size = getattr(config, "target_vocab", None)
         source: Tokenizer | None = None
@@ -113,9 +113,9 @@ class Bundle:
             count = len(vocabulary)
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
             if count == source_size and source is None and not (aims_at_target and target_size):
-                source = vocabulary.tokenizer(marks)
+                source = vocabulary.tokenizer(special_ids)
             elif count == target_size and target is None:
-                target = vocabulary.tokenizer(marks)
+                target = vocabulary.tokenizer(special_ids)
             else:
                 sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
                 raise CheckpointError(

@@ -15,7 +15,6 @@ from transformer.checkpoint.foreign.layouts import Fit, meta_shapes
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.load import model_of
 from transformer.errors import CheckpointError
-from transformer.models.seq2seq import Seq2Seq
 
 SITE = "encoder.0.self"
 PREVIEWS = 6
@@ -61,7 +60,7 @@ def _preview(bundle: Bundle, answers: Mapping[str, Any], count: int, ids: Sequen
     model: Any = model_of(_first_layer(recognition.fit), recognition.contents.tensors, bundle.name)
     tokens = torch.tensor([list(ids)])
     with torch.inference_mode(), recording() as seen:
-        if isinstance(model, Seq2Seq):
+        if model.abilities.translates:
             model.encode(tokens)
         else:
             model(tokens)

@@ -132,7 +132,7 @@ def heads_question(d_model: int, usual: int = 8) -> Question:
     return Question("n_heads", "How many attention heads does each layer have?", default, divisors, why)
 
 
-def mark_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int]:
+def special_id_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int]:
     """Ask for the three ids that mean no word."""
     texts = {
         "pad_id": "Which id is padding (-1: none)?",
@@ -158,7 +158,7 @@ def target_pad(answers: Answers, pad_id: int) -> int | None:
 
 def seq2seq_marks(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, Any]:
     """The marks of an encoder-decoder, whose target may be padded with an id of its own."""
-    marks = mark_questions(answers, pad_id, bos_id, eos_id)
+    marks = special_id_questions(answers, pad_id, bos_id, eos_id)
     return {**marks, "target_pad_id": target_pad(answers, marks["pad_id"])}
 
 

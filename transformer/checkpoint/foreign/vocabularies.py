@@ -18,7 +18,7 @@ from transformer.checkpoint.safe.refusal import refusal
 from transformer.errors import CheckpointError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
-from transformer.tokens.vocabulary import NO_MARKS, Marks, VocabularyTokenizer, find_marks
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds, VocabularyTokenizer, find_special_ids
 
 AS_TEXT = (
     "where you trust the file, write its tokens as text, one a line in the order of their ids: "
@@ -31,12 +31,12 @@ MOST_TOKENS = 1_000_000
 
 
 def read_tokenizer(
-    stream: BufferedIOBase, name: str, size: int, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS
+    stream: BufferedIOBase, name: str, size: int, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Tokenizer:
     """The tokenizer in an open file, for an embedding of `size` rows.
 
-    A SentencePiece model knows its own marks; in a list of tokens, marks with usual names are found, and `marks` says
-    the rest.
+    A SentencePiece model knows its own special tokens; in a list, those with usual names are found, and `special_ids`
+    says the rest.
 
     Raises:
         CheckpointError: the file is none of the known kinds, is refused, or has another number of tokens.
@@ -45,7 +45,7 @@ def read_tokenizer(
     if length > limits.vocabulary_bytes:
         raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read", AS_TEXT)
     stream.seek(0)
-    tokenizer = parse_tokenizer(stream.read(), name, marks, limits)
+    tokenizer = parse_tokenizer(stream.read(), name, special_ids, limits)
     if len(tokenizer) != size:
         raise CheckpointError(
             f"{name} has {len(tokenizer):,} tokens, the checkpoint's embedding has {size:,} rows: bring the vocabulary "
@@ -54,18 +54,18 @@ def read_tokenizer(
     return tokenizer
 
 
-def parse_tokenizer(data: bytes, name: str, marks: Marks, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
-    """The tokenizer in the bytes of a file, of whatever size; `marks` says what the file does not name.
+def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
+    """The tokenizer in the bytes of a file, of whatever size; `special_ids` says what the file does not name.
 
     Raises:
         CheckpointError: the bytes are none of the known kinds, or are refused.
     """
-    return parse_vocabulary(data, name, limits).tokenizer(marks)
+    return parse_vocabulary(data, name, limits).tokenizer(special_ids)
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A vocabulary that was parsed, before it is known which embedding it is for, and the checkpoint's marks."""
+    """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there."""
 
     found: TextTokenizer | VocabularyTokenizer
 
@@ -73,13 +73,13 @@ class Vocabulary:
         return len(self.found)
 
     @property
-    def marks(self) -> Marks:
+    def special_ids(self) -> SpecialIds:
         """Those that it names; -1 for the others."""
-        return Marks(self.found.pad_id, self.found.bos_id, self.found.eos_id)
+        return SpecialIds(self.found.pad_id, self.found.bos_id, self.found.eos_id)
 
-    def tokenizer(self, marks: Marks) -> Tokenizer:
-        """The tokenizer, with `marks` where it names none itself."""
-        return self.found.with_marks(marks) if isinstance(self.found, VocabularyTokenizer) else self.found
+    def tokenizer(self, special_ids: SpecialIds) -> Tokenizer:
+        """The tokenizer, with `special_ids` where it names none itself."""
+        return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 
 def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Vocabulary:
@@ -94,7 +94,7 @@ def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS
         _check_count(len(found), name)
         return Vocabulary(found)
     tokens = read_tokens(data, name, limits)
-    return Vocabulary(VocabularyTokenizer(tokens, replace(NO_MARKS, **find_marks(tokens))))
+    return Vocabulary(VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))))
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:

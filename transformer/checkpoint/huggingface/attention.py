@@ -9,10 +9,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from transformer.attention.capture import keep, watching
+from transformer.attention.capture import is_recording, record_site
 from transformer.attention.masks_and_biases import bias_of, mask_of
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import CheckpointError
+from transformer.sites import Site
 
 NAME: Final = "heedmap"
 """What the attention is called in a model's config."""
@@ -39,8 +40,10 @@ def register(library: Any) -> None:
                 f"the fused attention knows no {', '.join(unknown)}: this model needs eager attention"
             )
         output = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-        if watching():
-            keep(getattr(module, SITE, type(module).__name__), _kept(module, query, key, attention_mask, options))
+        if is_recording():
+            record_site(
+                Site(getattr(module, SITE, type(module).__name__)), _kept(module, query, key, attention_mask, options)
+            )
         return output
 
     library.AttentionInterface.register(NAME, attend)

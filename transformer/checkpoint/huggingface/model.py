@@ -8,11 +8,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.attention.capture import keep, watching
+from transformer.attention.capture import is_recording, record_site
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError
 from transformer.layers.masks import Mask, causal, padding
 from transformer.models.common import check_ids, log_probs
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
+
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
 
 Kind = Literal["seq2seq", "encoder", "decoder"]
 """What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
@@ -60,12 +65,22 @@ class HuggingFaceModel(nn.Module):
     to know.
     """
 
-    def __init__(self, config: HuggingFaceConfig, net: nn.Module, sites: Sequence[str] = (), note: str = "") -> None:
+    def __init__(self, config: HuggingFaceConfig, net: nn.Module, sites: Sequence[Site] = (), note: str = "") -> None:
         super().__init__()
         self.config = config
         self.net: Any = net
         self.sites = tuple(sites)
         self.note = note
+
+    @property
+    def architecture(self) -> str:
+        """Which stacks it has, after `HUGGING_FACE`."""
+        return f"{HUGGING_FACE}{self.config.kind}"
+
+    @property
+    def abilities(self) -> Abilities:
+        """Its masks are its own; an encoder-decoder translates."""
+        return Abilities(translates=self.config.kind == "seq2seq")
 
     @property
     def eager(self) -> bool:
@@ -77,7 +92,7 @@ class HuggingFaceModel(nn.Module):
         """The table of what each token means to the model before it reads."""
         return self.net.get_input_embeddings()
 
-    def attention_sites(self) -> dict[str, nn.Module]:
+    def attention_sites(self) -> dict[Site, nn.Module]:
         """None: its attention is not watched through hooks of ours, and needs no `watch`."""
         return {}
 
@@ -94,7 +109,7 @@ class HuggingFaceModel(nn.Module):
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
-        if not (self.eager and watching()):
+        if not (self.eager and is_recording()):
             return self.net(**inputs)
         output = self.net(**inputs, output_attentions=True)
         self._keep_weights(output, ids, target)
@@ -132,18 +147,18 @@ class HuggingFaceModel(nn.Module):
         """Hand the weights that eager attention returned to whoever watches, with the masks that they were made by."""
         source, past = padding(ids, self.config.pad_id), Mask(causal=True)
         if self.config.kind == "seq2seq":
-            self._keep("encoder.{}.self", output.encoder_attentions, source)
-            self._keep("decoder.{}.self", output.decoder_attentions, past)
-            self._keep("decoder.{}.cross", output.cross_attentions, source)
+            self._keep("encoder", "self", output.encoder_attentions, source)
+            self._keep("decoder", "self", output.decoder_attentions, past)
+            self._keep("decoder", "cross", output.cross_attentions, source)
         elif self.config.kind == "encoder":
-            self._keep("encoder.{}.self", output.attentions, source)
+            self._keep("encoder", "self", output.attentions, source)
         else:
-            self._keep("decoder.{}.self", output.attentions, causal(ids, self.config.pad_id))
+            self._keep("decoder", "self", output.attentions, causal(ids, self.config.pad_id))
 
-    def _keep(self, name: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
+    def _keep(self, stack: str, kind: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
         for i, weights in enumerate(layers or ()):
             if weights is not None:
-                keep(name.format(i), Weights(weights.detach(), mask, (self.note,)))
+                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)))
 
 
 class HuggingFaceReader(HuggingFaceModel):

@@ -12,6 +12,7 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.huggingface.attention import NAME, SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
 from transformer.errors import CheckpointError, HeedmapError
+from transformer.sites import Site
 
 SOURCE, TARGET, PADDED = 5, 3, 2
 """Positions of the probe's source and target, and how many of its second row are padding: all different."""
@@ -20,7 +21,7 @@ TOLERANCE = 1e-3
 """How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
 
 
-def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[str, ...], str]:
+def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[Site, ...], str]:
     """The public names of `net`'s attention in the order they run, once they are found exact; else none, and why.
 
     Each attention module is told its name.
@@ -47,7 +48,7 @@ def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[str, ...], st
     return tuple(modules), ""
 
 
-def eager_sites(model: HuggingFaceModel) -> tuple[tuple[str, ...], bool]:
+def eager_sites(model: HuggingFaceModel) -> tuple[tuple[Site, ...], bool]:
     """The public names of the attention that an eager model returns, and whether its rows sum to 1.
 
     Raises:
@@ -72,16 +73,15 @@ def eager_sites(model: HuggingFaceModel) -> tuple[tuple[str, ...], bool]:
     return seen.sites, bool(((torch.cat(sums) - 1).abs() < TOLERANCE).all())
 
 
-def check_heads(heads: Mapping[str, int], family: str) -> None:
+def check_heads(heads: Mapping[Site, int], family: str) -> None:
     """Refuse layers of one kind that differ in their number of heads, given by site.
 
     Raises:
         CheckpointError: they do; no view here draws such a stack.
     """
-    counts: dict[tuple[str, str], set[int]] = {}
+    counts: dict[str, set[int]] = {}
     for site, count in heads.items():
-        stack, _, attention = site.split(".")
-        counts.setdefault((stack, attention), set()).add(count)
+        counts.setdefault(site.group, set()).add(count)
     uneven = next((sorted(found) for found in counts.values() if len(found) > 1), None)
     if uneven is not None:
         raise CheckpointError(
@@ -104,22 +104,23 @@ def _inputs(config: HuggingFaceConfig) -> dict[str, Any]:
     return inputs
 
 
-def _named(seen: Recording, config: HuggingFaceConfig) -> dict[str, str]:
+def _named(seen: Recording, config: HuggingFaceConfig) -> dict[Site, str]:
     """The public name of each attention that ran, and the module's own: told by what asks and what answers."""
-    counts, found = Counter[str](), dict[str, str]()
+    counts, found = Counter[tuple[str, str]](), dict[Site, str]()
     for name in seen.sites:
         kept = seen.source(name)
-        kind = "encoder.{}.self" if config.kind == "encoder" else "decoder.{}.self"
+        group = ("encoder", "self") if config.kind == "encoder" else ("decoder", "self")
         if config.kind == "seq2seq" and kept.n_queries == SOURCE:
-            kind = "encoder.{}.self"
+            group = ("encoder", "self")
         elif config.kind == "seq2seq" and kept.n_keys == SOURCE:
-            kind = "decoder.{}.cross"
-        found[kind.format(counts[kind])] = name
-        counts[kind] += 1
+            group = ("decoder", "cross")
+        stack, kind = group
+        found[Site.of(stack, counts[group], kind)] = name
+        counts[group] += 1
     return found
 
 
-def _eager(net: Any, config: HuggingFaceConfig) -> dict[str, Tensor]:
+def _eager(net: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
     """The weights that the model's own eager attention returns for the probe, by site."""
     net.set_attn_implementation("eager")
     try:
@@ -128,16 +129,16 @@ def _eager(net: Any, config: HuggingFaceConfig) -> dict[str, Tensor]:
         net.set_attn_implementation(NAME)
     if config.kind == "seq2seq":
         parts = {
-            "encoder.{}.self": output.encoder_attentions,
-            "decoder.{}.self": output.decoder_attentions,
-            "decoder.{}.cross": output.cross_attentions,
+            ("encoder", "self"): output.encoder_attentions,
+            ("decoder", "self"): output.decoder_attentions,
+            ("decoder", "cross"): output.cross_attentions,
         }
     else:
-        parts = {f"{config.kind}.{{}}.self": output.attentions}
-    return {kind.format(i): w for kind, layers in parts.items() for i, w in enumerate(layers or ())}
+        parts = {(config.kind, "self"): output.attentions}
+    return {Site.of(stack, i, kind): w for (stack, kind), layers in parts.items() for i, w in enumerate(layers or ())}
 
 
-def _difference(seen: Recording, modules: dict[str, str], expected: dict[str, Tensor]) -> str:
+def _difference(seen: Recording, modules: dict[Site, str], expected: dict[Site, Tensor]) -> str:
     """Why what was kept is not what eager attention says; empty if it is. Only queries that are no padding count."""
     if not modules or modules.keys() != expected.keys():
         return f"{len(modules)} of {len(expected)} attentions ran through the library's attention interface"

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from transformer.errors import InputError
 from transformer.layers.attention import MultiHeadAttention
+from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
 class HeadCircuits:
     """Singular values of each head's two products, the largest first. Few large ones: the head has one thing to say."""
 
-    site: str
+    site: Site
     compares: Float[np.ndarray, "head d_k"]
     writes: Float[np.ndarray, "head d_v"]
 

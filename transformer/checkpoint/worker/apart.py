@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
 from transformer.checkpoint.huggingface.folder import is_hugging_face
 from transformer.checkpoint.huggingface.library import check_installed
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import load

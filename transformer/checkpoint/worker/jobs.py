@@ -16,7 +16,7 @@ from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.worker import frames
 from transformer.errors import InputError
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_MARKS
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS
 
 Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
 """A table and its blocks."""
@@ -67,7 +67,7 @@ def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Par
 
 def try_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """Parse the vocabulary called `name` and use it a little."""
-    tokenizer = parse_tokenizer(bytes(blocks[0]), request["name"], NO_MARKS, ReadLimits(**request["limits"]))
+    tokenizer = parse_tokenizer(bytes(blocks[0]), request["name"], NO_SPECIAL_IDS, ReadLimits(**request["limits"]))
     probe(tokenizer)
     yield {"tokens": len(tokenizer)}, []
 

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
-from transformer.runs.concurrency import guarded
-from transformer.runs.corpus import translator
+from transformer.messages import Message
+from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import checked_ids
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
@@ -80,18 +80,17 @@ def training_batch(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> 
         InputError: a sentence is empty or too long.
         CheckpointError: the checkpoint does not translate, or knows no padding.
     """
-    model, reader = translator(checkpoint)
-    writer = reader if checkpoint.writer is None else checkpoint.writer
+    model, reader, writer = checkpoint.translator()
     pad_id, bos_id, eos_id = model.config.pad_id, model.config.bos_id, model.config.eos_id
     if pad_id < 0:
         raise CheckpointError(f"{checkpoint.name} knows no padding: it was trained one sentence at a time")
-    sources = [checked_ids(source, "source", model, reader) for source, _ in pairs]
-    targets = [[bos_id, *checked_ids(target, "target", model, writer)] for _, target in pairs]
+    sources = [checked_ids(source, Message("noun_source"), model, reader) for source, _ in pairs]
+    targets = [[bos_id, *checked_ids(target, Message("noun_target"), model, writer)] for _, target in pairs]
     if any(ids[-1] != eos_id for ids in targets):
         raise CheckpointError(f"{checkpoint.name} ends its targets with another mark than its tokenizer has")
     source, target = pad(sources, pad_id), pad(targets, pad_id)
     read, labels = target[:, :-1], target[:, 1:]
-    with guarded():
+    with forward_slot():
         log_probs = F.log_softmax(model(source, read), dim=-1)
     losses = -log_probs.gather(-1, labels[..., None])[..., 0]
     return TrainingBatch(

@@ -11,7 +11,7 @@ from transformer.errors import CheckpointError
 from transformer.layers.positions import TablePositions
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.runs.concurrency import guarded
+from transformer.runs.concurrency import forward_slot
 
 LENGTHS = (16, 32, 64, 128, 256, 512)
 """Tokens at which encoders are timed."""
@@ -48,7 +48,7 @@ def encoder_times(
         taken: dict[int, list[float]] = {number: [] for number in able}
         for turn in range(repeats + 1):
             for number, reader in able.items():
-                with guarded():
+                with forward_slot():
                     started = time.perf_counter()
                     reader.read(sources[number])
                     seconds = time.perf_counter() - started

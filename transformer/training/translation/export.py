@@ -12,7 +12,7 @@ from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, WEIGHTS, fill, save_folder, save_weights
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
-from transformer.runs.corpus import bleu, translate_lines, translator
+from transformer.runs.corpus import bleu, translate_lines
 from transformer.training.translation.architectures import Translator, described, folder_name, limits, new_model
 from transformer.training.translation.card import Facts, Scored, card
 from transformer.training.translation.corpora import Corpus, language_names
@@ -126,7 +126,7 @@ def _size(model: Translator, folder: Path) -> str:
 
 
 def _scores(run: Run, folder: Path) -> list[Scored]:
-    model, tokenizer = translator(load(folder))
+    model, tokenizer, _ = load(folder).translator()
     default = DecodingOptions()
     others = [DecodingOptions(length_penalty=p) for p in LENGTH_PENALTIES if p != default.length_penalty]
     found = []

@@ -9,13 +9,14 @@ import streamlit as st
 from transformer.lessons.matrices import Board
 from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
 from transformer.lessons.toy import MAX_TOKENS
+from transformer.sites import Site
 from ui.lessons import shared
 from ui.shared import controls
 from ui.shared.address import choice, line, switch, tenths, whole
 from ui.texts import t
 
 STANDARD = Recipe()
-SITES = {"encoder": "encoder.{}.self", "decoder": "decoder.{}.self", "cross": "decoder.{}.cross"}
+SITES = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
 RECURRENT = ("additive", "location")
 KINDS = ("encoder", "decoder", "cross", "single", *RECURRENT)
 WIDTHS = ("2", "4", "6", "8", "12", "16")
@@ -92,9 +93,10 @@ def _toy(kind: str) -> Example:
         norm_first = kind not in RECURRENT and switch(t("attention_steps.norm_first"), False, key="norm_first")
     if kind in RECURRENT:
         step = whole(t("attention_steps.step"), 1, n_tokens, 1, key="at_step", width=180)
-        attention = cast(Literal["additive", "location"], kind)
-        return Example(kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, attention, step - 1), False)
-    site = SITES.get(kind, SITES["decoder"]).format(0)
+        recurrent = cast(Literal["additive", "location"], kind)
+        return Example(kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, recurrent, step - 1), False)
+    stack, attention = SITES.get(kind, SITES["decoder"])
+    site = Site.of(stack, 0, attention)
     return Example(
         kind, lambda recipe: shared.toy_board(width, n_heads, n_tokens, seed, norm_first, site, recipe), True
     )
@@ -105,9 +107,10 @@ def _shipped(kind: str) -> Example | None:
     if name is None:
         return None
     source, target = _sentences()
-    layers = [str(layer) for layer in range(shared.n_layers(name, SITES[kind].split(".")[0]))]
+    stack, attention = SITES[kind]
+    layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
     layer = choice(t("lessons.layer"), layers, key="at_layer", text=str)
-    site = SITES[kind].format(layer)
+    site = Site.of(stack, int(layer), attention)
     return Example(kind, lambda recipe: shared.shipped_board(name, source, target, site, recipe), True)
 
 

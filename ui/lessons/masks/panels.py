@@ -17,10 +17,11 @@ from transformer.lessons.leaks import LeakReport, leak_test
 from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, batch_run, mask_view
 from transformer.lessons.matrices import Board, Matrix, numbered
 from transformer.lessons.operations import Given
-from transformer.lessons.sentences import source_sentence, target_sentence, translator
+from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_batch, toy_transformer
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
+from transformer.sites import Site
 from ui.components.matrices.component import Notes, matrices
 from ui.lessons import shared
 from ui.shared import controls
@@ -29,7 +30,11 @@ from ui.store import cached
 from ui.store.cache import kept
 from ui.texts import t
 
-SITES = {"encoder": "encoder.0.self", "decoder": "decoder.0.self", "cross": "decoder.0.cross"}
+SITES = {
+    "encoder": Site.of("encoder", 0, "self"),
+    "decoder": Site.of("decoder", 0, "self"),
+    "cross": Site.of("decoder", 0, "cross"),
+}
 SOURCES = "two dogs run\na man rides a red bicycle"
 TARGETS = "zwei Hunde rennen\nein Mann fährt ein rotes Fahrrad"
 
@@ -75,7 +80,7 @@ class Example:
     @property
     def model(self) -> Seq2Seq:
         """The encoder-decoder that reads the batch."""
-        return translator(self.checkpoint)
+        return self.checkpoint.model_as(Seq2Seq)
 
     def run(self, how: Break) -> Recording:
         """The attention of the whole batch with this mask; it runs once, whatever is looked at."""
@@ -111,7 +116,7 @@ def _batch(name: str, typed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[B
     checkpoint = cached.checkpoint(name)
     read = [source_sentence(checkpoint, line) for line in typed[0]]
     written = [target_sentence(checkpoint, line) for line in typed[1]]
-    return Batch.of(read, written, translator(checkpoint).config.pad_id), 0
+    return Batch.of(read, written, checkpoint.model_as(Seq2Seq).config.pad_id), 0
 
 
 def _checkpoint(name: str, revision: int) -> Checkpoint:
@@ -278,15 +283,15 @@ def _kind() -> str:
     return choice(t("masks.kind"), KINDS, key="mask", default="both", bare=True, text=lambda k: t(f"masks.kind_{k}"))
 
 
-def _site() -> str:
+def _site() -> Site:
     at = choice(
         t("masks.site"), list(SITES), key="at", default="decoder", bare=True, text=lambda at: t(f"masks.site_{at}")
     )
     return SITES[at]
 
 
-def _kind_of(site: str) -> str:
-    return {"encoder.0.self": "padding", "decoder.0.self": "both", "decoder.0.cross": "cross"}[site]
+def _kind_of(site: Site) -> str:
+    return {"encoder.self": "padding", "decoder.self": "both", "decoder.cross": "cross"}[site.group]
 
 
 def _head(shown: Example) -> int:
@@ -334,7 +339,8 @@ def _tested(name: str, revision: int, how: Break) -> LeakReport:
 @kept(max_entries=16)
 def _run(name: str, revision: int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Recording:
     checkpoint = _checkpoint(name, revision)
-    return batch_run(translator(checkpoint if how == "right" else broken(checkpoint, how)), _batch(name, typed)[0])
+    shown = checkpoint if how == "right" else broken(checkpoint, how)
+    return batch_run(shown.model_as(Seq2Seq), _batch(name, typed)[0])
 
 
 @kept(max_entries=64)

@@ -33,7 +33,7 @@ from transformer.lessons.positions import (
     wavelength,
 )
 from transformer.lessons.rowwise import Product
-from transformer.lessons.sentences import Sentence, source_sentence, translator
+from transformer.lessons.sentences import Sentence, source_sentence
 from transformer.lessons.toy import toy_sentences, toy_transformer
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import matrices
@@ -308,7 +308,7 @@ def _model(key: str, default: str) -> tuple[Seq2Seq, Sentence] | None:
         return None
     checkpoint = cached.checkpoint(name)
     text = line(t("lessons.source"), "A man rides a bicycle.", key="source")
-    return translator(checkpoint), source_sentence(checkpoint, text)
+    return checkpoint.model_as(Seq2Seq), source_sentence(checkpoint, text)
 
 
 def _variant(key: str, options: Any, default: str) -> Variant:

@@ -15,9 +15,9 @@ from transformer.checkpoint.foreign.questions import (
     choice,
     heads_question,
     mark,
-    mark_questions,
     norm_eps,
     seq2seq_marks,
+    special_id_questions,
 )
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
@@ -132,7 +132,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         "tie_projection": "projection.weight" not in shapes,
     }
     known = {field.name for field in fields(RecurrentConfig)}
-    marks: dict[str, Any] = mark_questions(answers, 0, 2, 3)
+    marks: dict[str, Any] = special_id_questions(answers, 0, 2, 3)
     return RecurrentConfig(
         source_vocab=size(shapes, ("source_embedding.weight", 0)),
         target_vocab=size(shapes, ("projection.bias", 0), ("target_embedding.weight", 0)),
