@@ -15,6 +15,7 @@ from transformer.attention.measures import agreement, sites_of, strongest_head
 from transformer.attention.record import Record
 from transformer.errors import RecordError
 from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 KIND = "decoder.cross"
 
@@ -115,7 +116,7 @@ def compared(first: Picture, second: Picture) -> Comparison:
         site=KIND,
         values=first.values - second.values,
         visible=first.visible | second.visible,
-        unit="difference (first weight minus second)",
+        quantity=Quantity.DIFFERENCE,
         head="first minus second",
         notes=("pieces are merged to words",),
     )

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from transformer.attention.masks_and_biases import Bias, MaskTable
 from transformer.layers.masks import Mask
+from transformer.pictures.quantity import Quantity
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""
@@ -41,9 +42,9 @@ class QueriesKeys:
     notes: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def score_unit(self) -> str:
+    def score_quantity(self) -> Quantity:
         """What its scores are."""
-        return f"score (scaled dot product{'' if self.bias is None else ' and bias'}, before the mask)"
+        return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
 
     @property
     def n_heads(self) -> int:
@@ -120,7 +121,7 @@ class Weights:
     values: Float[Tensor, "batch head query key"]
     mask: Mask | None = None
     notes: tuple[str, ...] = ()
-    score_unit: ClassVar[str] = "score (logarithm of the weight: the softmax's input up to a constant a row)"
+    score_quantity: ClassVar[Quantity] = Quantity.LOG_WEIGHT
 
     @classmethod
     def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
