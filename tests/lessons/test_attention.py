@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention
 from transformer.lessons.attention import STAGES, attention_board, temperature_curve
-from transformer.lessons.matrices import Board, Matrix
-from transformer.lessons.operations import Given, number
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given, number
 from transformer.lessons.recipe import Recipe, entropy
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import Sentence

@@ -19,11 +19,11 @@ from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
-from transformer.lessons.cellwise import Concatenate, Drop, Hide, Scale, Sum
-from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given, Operation, number
+from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
+from transformer.lessons.expressions.operations import Given, Operation, number
+from transformer.lessons.expressions.rowwise import Normalise, Product, Softmax
 from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
-from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from transformer.errors import InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.lessons.cellwise import Concatenate
-from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given
-from transformer.lessons.rowwise import Product, Softmax, TanhSum
+from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.cellwise import Concatenate
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.rowwise import Product, Softmax, TanhSum
 from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent
 

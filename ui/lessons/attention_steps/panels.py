@@ -7,10 +7,10 @@ import streamlit as st
 from transformer.figures.export import plot_config
 from transformer.figures.lessons import curves
 from transformer.lessons.attention import STAGES, temperature_curve
-from transformer.lessons.matrices import Board, Matrix
-from transformer.lessons.operations import Given
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.rowwise import Softmax
 from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe, entropy
-from transformer.lessons.rowwise import Softmax
 from ui.components.matrices.component import Cell, matrices
 from ui.lessons import shared
 from ui.shared.address import choice

@@ -13,10 +13,10 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.errors import InputError
 from transformer.lessons.breaking import BREAKS, Break, Damage, broken, damage
 from transformer.lessons.conventions import CONVENTIONS, VISIBLE, conversion, converted, first_of
+from transformer.lessons.expressions.board import Board, Matrix, numbered
+from transformer.lessons.expressions.operations import Given
 from transformer.lessons.leaks import LeakReport, leak_test
 from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, batch_run, mask_view
-from transformer.lessons.matrices import Board, Matrix, numbered
-from transformer.lessons.operations import Given
 from transformer.lessons.sentences import source_sentence, target_sentence, translator
 from transformer.lessons.toy import toy_batch, toy_transformer
 from transformer.models.seq2seq import Seq2Seq

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.errors import InputError
-from transformer.lessons.operations import Cells, Equation, Operation, number
+from transformer.lessons.expressions.operations import Cells, Equation, Operation, number
 
 
 @dataclass(frozen=True, eq=False)

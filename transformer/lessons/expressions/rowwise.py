@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
-from transformer.lessons.operations import Cells, Equation, Known, number
+from transformer.lessons.expressions.operations import Cells, Equation, Known, number
 
 TERMS_SHOWN = 6
 """Terms that an equation writes out before it goes on with dots."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer.lessons.operations import Cells, Equation, Known, number
+from transformer.lessons.expressions.operations import Cells, Equation, Known, number
 
 
 @dataclass(frozen=True)
