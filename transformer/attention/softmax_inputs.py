@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.masks_and_biases import Bias, MaskTable
+from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
 from transformer.pictures.quantity import Quantity
 
@@ -36,7 +36,7 @@ class QueriesKeys:
 
     q: Float[Tensor, "batch head query d_k"]
     k: Float[Tensor, "batch key_head key d_k"]
-    mask: Mask | MaskTable
+    mask: Mask
     scale: float
     bias: Bias | None = None
     notes: ClassVar[tuple[str, ...]] = ()
