@@ -43,6 +43,7 @@ NEVER = {
     "transformer": ("streamlit",),
     "transformer.layers": ("plotly",),
     "transformer.models": ("plotly",),
+    "transformer.pictures": ("torch", "plotly"),
     "transformer.figures": ("torch",),
     "transformer.decoding": ("plotly",),
     "transformer.checkpoint": ("plotly",),

@@ -17,7 +17,7 @@ from transformer.errors import InputError
 from transformer.lessons.toy import toy_recurrent, toy_transformer
 from transformer.messages import Message, say, speaking
 from transformer.pictures.axes import pooling_queries
-from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 from transformer.runs.classify import classify
 from transformer.runs.translate import Translation, translate
 from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
@@ -55,7 +55,7 @@ def test_a_picture_says_what_it_shows_in_both_languages() -> None:
     ]
     assert [chinese(note) for note in head.notes] == ["得分属于词片：不合并成词"]
     assert (chinese(mean.unit), chinese(head.unit)) == ("注意力权重（概率）", "得分（缩放点积，掩码之前）")
-    assert mean.unit == Picture.unit == "attention weight (probability)"
+    assert mean.unit == Quantity.WEIGHT.unit == "attention weight (probability)"
     assert chinese(mean.reduced(1).notes[-1]).startswith("每 ")
     assert chinese(compared(mean, mean).difference.unit) == "差（第一个权重减第二个）"
     with speaking("zh"):

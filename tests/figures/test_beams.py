@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.figures.examples import HOSTILE
 from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
-from transformer.figures.beams import NAMES, STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout
+from transformer.figures.beams import STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout, status_text
 
 
 def grow(beam: int, steps: int, seed: int) -> BeamTree:
@@ -83,7 +83,7 @@ def test_each_node_is_drawn_once_under_its_status_and_can_be_clicked() -> None:
     assert sorted(drawn) == list(range(len(TREE.nodes)))
     rows = layout(TREE)
     for node in TREE.nodes:
-        assert drawn[node.id] == (node.step, rows[node.id], NAMES[node.status])
+        assert drawn[node.id] == (node.step, rows[node.id], status_text(node.status))
 
 
 def test_statuses_differ_by_symbol_and_not_by_colour_alone() -> None:
@@ -138,7 +138,7 @@ def test_hover_tells_the_text_so_far_its_numbers_and_its_status() -> None:
     assert texts[0] == "(nothing written yet)"
     assert texts[2] == (
         "\u2068token1 token2\u2069<br>token: log-probability -0.5<br>"
-        "hypothesis: log-probability -0.75, score -0.375<br>finished; place 2 of step 2"
+        "hypothesis: log-probability -0.75, score -0.375<br>finished; rank 2 of step 2"
     )
 
 

@@ -11,9 +11,10 @@ from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
-from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
+from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
 from transformer.layers.masks import Mask
+from transformer.messages import speaking
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.sequences.window_pictures import LARGEST, window_picture
 from transformer.sites import Site
@@ -69,23 +70,23 @@ def test_names_of_spans_that_touch_stand_apart():
     assert (notes["acceptor"].xanchor, notes["acceptor"].x) == ("right", 1.5)
 
 
-def test_tracks_speak_the_words_that_they_are_given():
-    words = TrackWords("Aufmerksamkeit", "Mutationen {name}", "Gradienten {name}", "Fenster {width}", "Buchstabe")
-    figure = sequence_tracks(_tracks(), words=words)
-    assert {"Aufmerksamkeit", "Mutationen EI", "Gradienten EI"} <= {note.text for note in figure.layout.annotations}
-    assert figure.data[0].name == "Fenster 3"
-    assert figure.layout.xaxis.title.text == "Buchstabe"
+def test_tracks_speak_the_language_of_their_context():
+    with speaking("zh"):
+        figure = sequence_tracks(_tracks())
+    assert "突变\uff1aEI 对数几率的变化\uff0cnat" in {note.text for note in figure.layout.annotations}
+    assert figure.data[0].name == "宽 3 的窗口"
+    assert figure.layout.xaxis.title.text == "字母"
 
 
 def test_a_track_of_another_length_is_refused():
-    with pytest.raises(RecordError, match="4 places for 5 letters"):
+    with pytest.raises(RecordError, match="4 positions for 5 letters"):
         sequence_tracks(_tracks(attention=np.ones((2, 4)), change=None, contribution=None))
 
 
-def _extent(figure: go.Figure, place: int) -> float:
-    """How high the outlines at a place reach."""
+def _extent(figure: go.Figure, position: int) -> float:
+    """How high the outlines at a position reach."""
     numbers = [re.findall(r"[ML]([-\d.]+),([-\d.]+)", shape.path) for shape in figure.layout.shapes]
-    return max(float(y) for path in numbers for x, y in path if abs(float(x) - place) < 0.5)
+    return max(float(y) for path in numbers for x, y in path if abs(float(x) - position) < 0.5)
 
 
 def test_letters_of_a_logo_are_as_tall_as_their_information():
@@ -104,7 +105,7 @@ def test_letters_without_an_outline_bear_their_name():
 
 
 def test_heights_must_fit():
-    with pytest.raises(RecordError, match="4 letters at 3 places"):
+    with pytest.raises(RecordError, match="4 letters at 3 positions"):
         logo("ACGT", np.zeros((4, 2)), ["1", "2", "3"])
 
 

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.attention.measures import entropy
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention
 from transformer.lessons.attention import STAGES, attention_board, temperature_curve
-from transformer.lessons.matrices import Board, Matrix
-from transformer.lessons.operations import Given, number
-from transformer.lessons.recipe import Recipe, entropy
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given, number
+from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
@@ -29,7 +30,7 @@ TARGET = Sentence.of((1, 7, 8), ("<s>", "x", "y"))
 SITES = ("encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.self", "decoder.0.cross", "decoder.1.cross")
 
 
-def model(dialect: str = "torch") -> Seq2Seq:
+def model(dialect: str = "torch", **options: Any) -> Seq2Seq:
     config = preset(
         dialect,
         source_vocab=11,
@@ -40,6 +41,7 @@ def model(dialect: str = "torch") -> Seq2Seq:
         n_encoder_layers=2,
         n_decoder_layers=2,
         max_length=17,
+        **options,
     )
     made = Seq2Seq(config).double().eval()
     with torch.no_grad():
@@ -56,14 +58,14 @@ def same(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
-def residual_output(made: Seq2Seq, site: str) -> Tensor:
+def residual_output(made: Seq2Seq, site: str, target: Sentence = TARGET) -> Tensor:
     """What the model itself computes at the end of the site's residual."""
     at = Site(site)
     residual = getattr(getattr(made, at.stack)[at.layer], f"{at.kind}_residual")
     seen: list[Tensor] = []
     handle = residual.register_forward_hook(lambda module, inputs, output: seen.append(output))
     with torch.no_grad():
-        made(torch.tensor([SOURCE.ids]), torch.tensor([TARGET.ids]))
+        made(torch.tensor([SOURCE.ids]), torch.tensor([target.ids]))
     handle.remove()
     return seen[0][0]
 
@@ -74,6 +76,15 @@ def test_the_last_matrix_is_what_the_layer_itself_hands_on(dialect: str, site: s
     board = attention_board(made, SOURCE, TARGET, site)
     last = list(board)[-1]
     same(tensor(board, last), residual_output(made, site))
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize(("pad_id", "target_pad"), [(7, 9), (9, 7)])
+def test_a_target_is_masked_by_its_own_padding(pad_id: int, target_pad: int, site: str):
+    """What pads sources may be a word of a target, and the other way round."""
+    made, target = model(pad_id=pad_id, target_pad_id=target_pad), Sentence.of((1, 7, 8, 9), ("<s>", "x", "y", "z"))
+    board = attention_board(made, SOURCE, target, site)
+    same(tensor(board, list(board)[-1]), residual_output(made, site, target))
 
 
 @pytest.mark.parametrize("site", SITES)

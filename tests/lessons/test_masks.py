@@ -68,6 +68,20 @@ def test_each_kind_hides_what_its_name_says():
     assert second.keys[3:] == (f"{PAD} (1)", f"{PAD} (2)")
 
 
+@pytest.mark.parametrize(("pad_id", "target_pad"), [(0, 12), (12, 1), (0, 0)])
+def test_targets_are_padded_and_masked_with_their_own_padding(pad_id: int, target_pad: int):
+    """The mask that is shown is the one that the model's attention gets, also where targets have another padding."""
+    made = model(pad_id=pad_id, target_pad_id=target_pad)
+    batch = Batch.for_model(SOURCES, TARGETS, made)
+    assert (int(batch.source[1, -1]), int(batch.target[0, -1])) == (pad_id, target_pad)
+    run = batch_run(made, batch)
+    kinds = {"encoder.0.self": "padding", "decoder.0.self": "both", "decoder.0.cross": "cross"}
+    for (site, kind), row in product(kinds.items(), (0, 1)):
+        shown, used = mask_view(batch, kind, row), attended(run, batch, site, 1, row)
+        np.testing.assert_array_equal(shown.visible, used.visible)
+        np.testing.assert_array_equal(shown.visible, used.weights > 0)
+
+
 def test_padding_in_the_future_is_hidden_for_both_reasons():
     view = mask_view(BATCH, "both", 0)
     assert [Reason(code) for code in view.reasons[1]] == [Reason.VISIBLE, Reason.VISIBLE, Reason.FUTURE, Reason.BOTH]
@@ -216,6 +230,30 @@ def test_a_checkpoint_is_left_as_it_was():
 def test_every_text_architecture_can_be_tested(made: Any, leaks: bool):
     """Location attention puts weight on places past the end: the test says so."""
     assert leak_test(checkpoint(made())).leaks == leaks
+
+
+@pytest.mark.parametrize("vocab", [3, 4, 5])
+def test_a_small_vocabulary_is_tested_too(vocab: int):
+    """Where no other word is left, a special token is the other end; a leak is still found."""
+    made = model(source_vocab=vocab, target_vocab=vocab, pad_id=0, bos_id=1, eos_id=2)
+    assert not leak_test(checkpoint(made)).leaks
+    assert leak_test(broken(checkpoint(made), "no_causal")).future > 1e-6
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_an_encoder_of_one_word_is_tested_where_nothing_must_change(causal: bool):
+    made = Encoder(EncoderConfig(vocab=2, d_model=14, n_heads=2, d_ff=11, n_layers=1, pad_id=0, causal=causal))
+    if causal:
+        with pytest.raises(CheckpointError, match="tiny has a vocabulary of 2, too small for two different tokens"):
+            leak_test(checkpoint(made))
+    else:
+        assert not leak_test(checkpoint(made)).leaks
+
+
+def test_a_translator_of_one_word_is_refused():
+    made = model(source_vocab=2, target_vocab=2, pad_id=0, bos_id=1, eos_id=1)
+    with pytest.raises(CheckpointError, match="vocabulary of 2"):
+        leak_test(checkpoint(made))
 
 
 def test_windows_have_no_mask_to_test():

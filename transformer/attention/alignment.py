@@ -16,6 +16,7 @@ from transformer.attention.record import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 KIND = "decoder.cross"
 
@@ -116,7 +117,7 @@ def compared(first: Picture, second: Picture) -> Comparison:
         site=KIND,
         values=first.values - second.values,
         visible=first.visible | second.visible,
-        unit=Message("unit_difference"),
+        quantity=Quantity.DIFFERENCE,
         head=Message("first_minus_second"),
         notes=(Message("note_merged"),),
     )

@@ -4,7 +4,7 @@ Other people's models hand their attention a table of who sees whom, and sometim
 are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,15 +15,22 @@ from transformer.layers.masks import Mask
 
 
 @dataclass(frozen=True, eq=False)
-class MaskTable:
-    """Who sees whom, cell by cell: what a sliding window needs. One table serves all layers that share it."""
+class MaskTable(Mask):
+    """Who sees whom, cell by cell: what a sliding window needs, or a mask that is wrong on purpose.
 
-    visible: Bool[Tensor, "#batch 1 query key"]
+    One table serves all layers that share it; padding is part of the table.
+    """
+
+    visible: Bool[Tensor, "#batch 1 query key"] = field(kw_only=True)
 
     @property
     def n_bytes(self) -> int:
         """Memory of the table."""
         return self.visible.nbytes
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#batch 1 query key"]:
+        """The table itself."""
+        return self.visible.to(device)
 
     def part(
         self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int
@@ -84,7 +91,7 @@ _biases = WeakTensorKeyDictionary()
 """The layers of a model share one table: its form is found once, and forgotten with it."""
 
 
-def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> Mask | MaskTable:
+def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> Mask:
     """The smallest mask that says the same as `table`; without one, all is visible, or the past if `causal`."""
     if table is None:
         return Mask(causal=causal)
@@ -103,14 +110,14 @@ def bias_of(table: Float[Tensor, "#batch #head query key"] | None) -> Bias | Non
     return _biases[table]
 
 
-def _smallest_mask(table: Tensor) -> Mask | MaskTable:
+def _smallest_mask(table: Tensor) -> Mask:
     keys = table.any(dim=2)[:, 0]
     for causal in (False, True):
         mask = Mask(None if bool(keys.all()) else keys, causal)
         dense = mask.dense(table.shape[2], table.shape[3], table.device)
         if bool(((dense == table) if dense is not None else table).all()):
             return mask
-    return MaskTable(table.clone())
+    return MaskTable(visible=table.clone())
 
 
 def _smallest_bias(table: Tensor) -> Bias | None:

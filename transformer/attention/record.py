@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from transformer.attention.blocks import reduced_blocks
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, row_groups
 from transformer.errors import RecordError
 from transformer.messages import Message
@@ -22,7 +23,8 @@ from transformer.pictures.axes import Axis
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-from transformer.pictures.picture import Picture, block_length, reduced_blocks
+from transformer.pictures.picture import Picture, block_length
+from transformer.pictures.quantity import Quantity
 from transformer.sites import Site
 
 
@@ -159,8 +161,8 @@ class AttentionMap:
             values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
             queries, keys = queries.kept(rows), keys.kept(columns)
             notes.append(Message("note_special_hidden"))
-        unit = self.source.score_unit if scores else Picture.unit
-        return Picture(self.site, name, values, visible, queries, keys, unit, tuple(notes))
+        quantity = self.source.score_quantity if scores else Quantity.WEIGHT
+        return Picture(self.site, name, values, visible, queries, keys, quantity, tuple(notes))
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""

@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.masks_and_biases import Bias, MaskTable
+from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
-from transformer.messages import Message
+from transformer.pictures.quantity import Quantity
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""
@@ -36,15 +36,15 @@ class QueriesKeys:
 
     q: Float[Tensor, "batch head query d_k"]
     k: Float[Tensor, "batch key_head key d_k"]
-    mask: Mask | MaskTable
+    mask: Mask
     scale: float
     bias: Bias | None = None
     notes: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def score_unit(self) -> str:
+    def score_quantity(self) -> Quantity:
         """What its scores are."""
-        return Message("unit_score" if self.bias is None else "unit_score_and_bias")
+        return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
 
     @property
     def n_heads(self) -> int:
@@ -121,7 +121,7 @@ class Weights:
     values: Float[Tensor, "batch head query key"]
     mask: Mask | None = None
     notes: tuple[str, ...] = ()
-    score_unit: ClassVar[str] = Message("unit_log_weight")
+    score_quantity: ClassVar[Quantity] = Quantity.LOG_WEIGHT
 
     @classmethod
     def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":

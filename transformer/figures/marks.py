@@ -1,5 +1,6 @@
 """What a heatmap draws over its colours: masked cells, cells without a number, the marked pair, targets for clicks."""
 
+from collections.abc import Iterable
 from math import isfinite
 
 import numpy as np
@@ -7,10 +8,12 @@ import plotly.graph_objects as go
 from jaxtyping import Bool, Int
 
 from transformer.figures.theme import Theme, crossed, hatched
+from transformer.messages import say, words
 from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
-MASKED = "masked: this query may not see this key"
-NOT_FINITE = "not a finite number"
+CELLS = "cells"
+"""The name of the trace whose points a click selects; it is never shown."""
 
 _STAYS = dict(marker=dict(opacity=1))
 _INVISIBLE = dict(marker=dict(opacity=0))
@@ -18,17 +21,17 @@ _INVISIBLE = dict(marker=dict(opacity=0))
 
 def is_probability(picture: Picture) -> bool:
     """Whether the values are attention weights, which lie between 0 and 1."""
-    return picture.unit == Picture.unit
+    return picture.quantity is Quantity.WEIGHT
 
 
-def quantity(picture: Picture) -> str:
-    """What one value is, in a word."""
-    return "weight" if is_probability(picture) else picture.unit.partition(" ")[0]
+def value_text(picture: Picture, number: str) -> str:
+    """A value and what it is: `weight 0.25`."""
+    return words("figure_value", quantity=picture.quantity.noun, number=number)
 
 
 def hover(last_line: str) -> str:
     """The hover text of a cell: whose it is, then `last_line`."""
-    return f"query: %{{y}}<br>key: %{{x}}<br>{last_line}<extra></extra>"
+    return words("figure_cell", query="%{y}", key="%{x}", value=last_line) + "<extra></extra>"
 
 
 def any_named(picture: Picture) -> bool:
@@ -47,7 +50,7 @@ def add_masked(figure: go.Figure, picture: Picture, colours: Theme) -> None:
             base=first - 0.5,
             y=length,
             width=1,
-            name=MASKED,
+            name=words("figure_masked_cell"),
             showlegend=True,
             hoverinfo="skip",
             selected=_STAYS,
@@ -58,11 +61,11 @@ def add_masked(figure: go.Figure, picture: Picture, colours: Theme) -> None:
     figure.add_trace(
         go.Heatmap(
             z=np.where(picture.visible, np.nan, 0).astype(np.float32),
-            name="masked",
+            name=words("figure_masked"),
             showscale=False,
             opacity=0,
             hoverongaps=False,
-            hovertemplate=hover(MASKED),
+            hovertemplate=hover(words("figure_masked_cell")),
         )
     )
 
@@ -77,12 +80,12 @@ def add_not_finite(figure: go.Figure, picture: Picture, colours: Theme) -> None:
             x=keys,
             y=queries,
             mode="markers",
-            name=NOT_FINITE,
+            name=words("figure_not_finite"),
             showlegend=True,
             selected=_STAYS,
             unselected=_STAYS,
             marker=crossed(colours),
-            hovertemplate=hover(NOT_FINITE),
+            hovertemplate=hover(words("figure_not_finite")),
         )
     )
 
@@ -95,7 +98,7 @@ def add_click_targets(figure: go.Figure, picture: Picture) -> None:
     """
     queries, keys = (axis.ravel() for axis in np.indices(picture.values.shape))
     cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
-    texts = [_words(picture, value, visible) for value, visible in cells]
+    texts = _cell_texts(picture, cells)
     figure.add_trace(
         go.Scatter(
             x=keys,
@@ -103,7 +106,7 @@ def add_click_targets(figure: go.Figure, picture: Picture) -> None:
             customdata=np.stack([queries, keys], axis=1).astype(object),
             text=np.array(texts, dtype=object),
             mode="markers",
-            name="cells",
+            name=CELLS,
             showlegend=False,
             marker=dict(symbol="square", size=4, opacity=0, maxdisplayed=1),
             selected=_INVISIBLE,
@@ -137,9 +140,14 @@ def runs(
     return keys, first, after - first
 
 
-def _words(picture: Picture, value: float, visible: bool) -> str:
-    """The exact value of a cell, or why there is none."""
-    number = f"{quantity(picture)} {value:.6g}" if isfinite(value) else f"{NOT_FINITE} ({value})"
-    if visible:
-        return number
-    return MASKED if is_probability(picture) else f"{MASKED}<br>{number}"
+def _cell_texts(picture: Picture, cells: Iterable[tuple[float, bool]]) -> list[str]:
+    """The exact value of each cell, or why there is none."""
+    noun, masked, alone = say(picture.quantity.noun), words("figure_masked_cell"), is_probability(picture)
+    texts = []
+    for value, visible in cells:
+        if isfinite(value):
+            number = words("figure_value", quantity=noun, number=f"{value:.6g}")
+        else:
+            number = words("figure_not_finite_value", value=value)
+        texts.append(number if visible else masked if alone else f"{masked}<br>{number}")
+    return texts

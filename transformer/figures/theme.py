@@ -64,6 +64,11 @@ def theme(dark: bool) -> Theme:
     return DARK if dark else LIGHT
 
 
+def diverging(colours: Theme) -> list[list[float | str]]:
+    """The scale of numbers on both sides of 0, as Plotly takes it."""
+    return [list(stop) for stop in colours.diverging]
+
+
 def hatched(colours: Theme) -> dict[str, Any]:
     """The marker of bars that stand for masked cells."""
     return dict(
@@ -78,9 +83,9 @@ def crossed(colours: Theme) -> dict[str, Any]:
     return dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen))
 
 
-def legend(**place: Any) -> dict[str, Any]:
-    """A row of names that explains and does nothing else; `place` says where it stands."""
-    return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **place)
+def legend(**where: Any) -> dict[str, Any]:
+    """A row of names that explains and does nothing else; `where` says where it stands."""
+    return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **where)
 
 
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:

@@ -14,12 +14,13 @@ def window_heatmap(
 ) -> go.Figure:
     """The heatmap with a line where one width ends and the next begins; `widths[i]` is the width of window i."""
     figure = heatmap(picture, relative=relative, dark=dark)
+    pools = picture.queries.texts != picture.keys.texts  # then a query is no window, but one of a decision
     for side, axis in (("x", picture.keys), ("y", picture.queries)):
-        if axis.name != "window":  # the questions of a pooling
+        if pools and side == "y":
             continue
         block = block_length(n_windows, len(axis)) if len(axis) < n_windows else 1
         for edge in np.flatnonzero(np.diff(widths)) + 1:
-            place = float(edge) / block - 0.5
+            edge_position = float(edge) / block - 0.5
             for line in (dict(color="black", width=3), dict(color="white", width=1)):
-                (figure.add_vline if side == "x" else figure.add_hline)(place, line=line)
+                (figure.add_vline if side == "x" else figure.add_hline)(edge_position, line=line)
     return figure

@@ -19,12 +19,13 @@ from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
-from transformer.lessons.cellwise import Concatenate, Drop, Hide, Scale, Sum
-from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given, Operation, number
+from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
+from transformer.lessons.expressions.operations import Given, Operation, number
+from transformer.lessons.expressions.rowwise import Normalise, Product, Softmax
 from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
-from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
+from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
 
@@ -45,9 +46,9 @@ def attention_board(
     """
     recipe = recipe or Recipe()
     if site not in model.attention_sites():
-        raise InputError(f"site={site!r} is not in this model: choose one of {', '.join(model.attention_sites())}")
+        raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
     if not source.ids or not target.ids:
-        raise InputError("the sentence has no token: type at least one word")
+        raise InputError("lesson_no_token")
     with torch.no_grad():
         return Board.of(_Layer(model, source, target, Site(site), recipe).matrices())
 
@@ -79,15 +80,16 @@ class _Layer:
             self.model(ids["source"], ids["target"])
         self.x = seen[self.residual]
         self.memory = seen[self.attention.key] if self.kind == "cross" else None
-        asked = torch.tensor([self.keys.ids])
+        key_ids = torch.tensor([self.keys.ids])
         own_past = isinstance(block, DecoderBlock) and self.kind == "self"
-        mask = (masks.causal if own_past else masks.padding)(asked, model.config.pad_id)
+        pad_id = written_pad(model.config) if own_past else model.config.pad_id
+        mask = (masks.causal if own_past else masks.padding)(key_ids, pad_id)
         dense = mask.dense(len(self.queries.ids), len(self.keys.ids), torch.device("cpu"))
         shape = (len(self.queries.ids), len(self.keys.ids))
         self.visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
         if recipe.blind is not None:
             if not 0 <= recipe.blind < shape[0]:
-                raise InputError(f"blind={recipe.blind} is no query: choose 0 to {shape[0] - 1}")
+                raise InputError("lesson_blind_not_a_query", blind=recipe.blind, last=shape[0] - 1)
             self.visible[recipe.blind] = False
         self._split(recipe.n_heads or self.attention.n_heads)
 
@@ -95,7 +97,7 @@ class _Layer:
         """Use the same projections with another number of heads."""
         for name, size in (("d_k", self.attention.query.out_features), ("d_v", self.attention.value.out_features)):
             if size % n_heads:
-                raise ConfigError(f"n_heads={n_heads} does not divide n_heads x {name} = {size}: choose a divisor")
+                raise ConfigError("lesson_heads_do_not_divide", n_heads=n_heads, size=name, width=size)
         if n_heads != self.attention.n_heads:
             self.attention.n_heads = n_heads
             self.attention.core.scale = (self.attention.query.out_features // n_heads) ** -0.5

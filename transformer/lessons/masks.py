@@ -18,6 +18,7 @@ from transformer.errors import InputError
 from transformer.layers import masks
 from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
+from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
 from transformer.runs.concurrency import forward_slot
@@ -41,29 +42,40 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sources and targets, each filled up with padding to the longest."""
+    """Sources and targets, each filled up with its own padding to the longest; some models have two padding ids."""
 
     source: Int[Tensor, "batch source"]
     target: Int[Tensor, "batch target"]
     source_labels: tuple[tuple[str, ...], ...]
     target_labels: tuple[tuple[str, ...], ...]
     pad_id: int
+    target_pad_id: int
 
     @classmethod
-    def of(cls, sources: Sequence[Sentence], targets: Sequence[Sentence], pad_id: int) -> "Batch":
-        """Put sentence pairs into one batch.
+    def of(
+        cls, sources: Sequence[Sentence], targets: Sequence[Sentence], pad_id: int, target_pad_id: int | None = None
+    ) -> "Batch":
+        """Put sentence pairs into one batch; without a `target_pad_id`, targets are padded as sources are.
 
         Raises:
             InputError: no sentence, more than four, or not as many sources as targets.
         """
         if not 1 <= len(sources) <= LARGEST_BATCH:
-            raise InputError(f"the batch has {len(sources)} source sentences: type 1 to {LARGEST_BATCH}, one a line")
+            raise InputError("lesson_batch_size", found=len(sources), most=LARGEST_BATCH)
         if len(sources) != len(targets):
-            raise InputError(
-                f"there are {len(sources)} source sentences and {len(targets)} target sentences: "
-                "type as many of one as of the other, one a line"
-            )
-        return cls(_ids(sources, pad_id), _ids(targets, pad_id), _labels(sources), _labels(targets), pad_id)
+            raise InputError("lesson_batch_sides", sources=len(sources), targets=len(targets))
+        target_pad_id = pad_id if target_pad_id is None else target_pad_id
+        ids = _ids(sources, pad_id), _ids(targets, target_pad_id)
+        return cls(*ids, _labels(sources), _labels(targets), pad_id, target_pad_id)
+
+    @classmethod
+    def for_model(cls, sources: Sequence[Sentence], targets: Sequence[Sentence], model: Seq2Seq) -> "Batch":
+        """Put sentence pairs into one batch, padded as `model` pads them.
+
+        Raises:
+            InputError: as `of`.
+        """
+        return cls.of(sources, targets, model.config.pad_id, written_pad(model.config))
 
     def __len__(self) -> int:
         return len(self.source)
@@ -73,7 +85,7 @@ class Batch:
 class MaskView:
     """One mask of one sentence of a batch: True where the query may see the key, and the reason where it may not.
 
-    `keys_real` is the smallest form in which padding is kept: one mark a key.
+    `keys_real` is the smallest form in which padding is kept: one truth value a key.
     """
 
     visible: Bool[np.ndarray, "query key"]
@@ -94,17 +106,14 @@ def mask_view(batch: Batch, kind: str, row: int) -> MaskView:
         InputError: there is no such kind or sentence.
     """
     if kind not in KINDS or not 0 <= row < len(batch):
-        raise InputError(
-            f"mask={kind!r} of sentence={row} is not in the batch: choose one of {', '.join(KINDS)}, "
-            f"and a sentence from 0 to {len(batch) - 1}"
-        )
+        raise InputError("lesson_mask_not_in_batch", kind=kind, row=row, kinds=KINDS, last=len(batch) - 1)
     source, target = batch.source_labels[row], batch.target_labels[row]
     queries = source if kind == "padding" else target
     ids, keys = (batch.source, source) if kind in {"padding", "cross"} else (batch.target, target)
     mask = {
         "padding": lambda: masks.padding(ids, batch.pad_id),
         "causal": lambda: Mask(causal=True),
-        "both": lambda: masks.causal(ids, batch.pad_id),
+        "both": lambda: masks.causal(ids, batch.target_pad_id),
         "cross": lambda: masks.padding(ids, batch.pad_id),
     }[kind]()
     keys_real = np.ones(len(keys), dtype=bool) if mask.keys is None else mask.keys[row].numpy()

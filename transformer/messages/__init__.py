@@ -66,6 +66,11 @@ def words(code: str, /, **fields: object) -> str:
     return _text(code, _language.get(), fields)
 
 
+def language() -> str:
+    """The language of this context, one of `LANGUAGES`."""
+    return _language.get()
+
+
 @contextmanager
 def speaking(language: str) -> Iterator[None]:
     """Say everything in `language` inside; it belongs to the caller's context, so threads do not mix."""

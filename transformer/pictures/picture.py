@@ -3,18 +3,20 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Shaped
 
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
+from transformer.pictures.quantity import Quantity
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One map, ready to be drawn, read or saved: exactly these numbers, with what their axes mean."""
+    """One map, ready to be drawn, read or saved: exactly these numbers, with what they and their axes mean.
+
+    `head` says which head the map is of, `notes` what a person has to know of it.
+    """
 
     site: str
     head: str
@@ -22,8 +24,13 @@ class Picture:
     visible: Bool[np.ndarray, "query key"]
     queries: Axis
     keys: Axis
-    unit: str = Message("unit_weight")
+    quantity: Quantity = Quantity.WEIGHT
     notes: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> Message:
+        """What the numbers are, with their unit."""
+        return self.quantity.unit
 
     @property
     def title(self) -> str:
@@ -35,14 +42,12 @@ class Picture:
         tall, wide = block_length(len(self.queries), size), block_length(len(self.keys), size)
         if tall == wide == 1:
             return self
-        values = reduced_blocks(reduced_blocks(torch.from_numpy(self.values), wide, "max", -1), tall, "max", -2)
-        visible = (
-            reduced_blocks(reduced_blocks(torch.from_numpy(self.visible).float(), wide, "max", -1), tall, "max", -2) > 0
-        )
+        values = _block_maxima(_block_maxima(self.values, wide, -1), tall, -2)
+        visible = _block_maxima(_block_maxima(self.visible, wide, -1), tall, -2)
         return replace(
             self,
-            values=values.numpy(),
-            visible=visible.numpy(),
+            values=values,
+            visible=visible,
             queries=self.queries.kept(range(0, len(self.queries), tall)),
             keys=self.keys.kept(range(0, len(self.keys), wide)),
             notes=(*self.notes, Message("note_blocks", tall=tall, wide=wide)),
@@ -60,15 +65,6 @@ def block_length(n: int, size: int) -> int:
     return max(1, -(-n // size))
 
 
-def reduced_blocks(x: Tensor, length: int, reduce: str, dim: int) -> Tensor:
-    """Reduce blocks of `length` along `dim`; the last block may be smaller."""
-    if length == 1:
-        return x
-    whole = x.shape[dim] // length * length
-    body = x.narrow(dim, 0, whole).unflatten(dim, (-1, length))
-    rest = x.narrow(dim, whole, x.shape[dim] - whole)
-    inner = dim if dim < 0 else dim + 1
-    parts = [body.amax(inner) if reduce == "max" else body.mean(inner)] if whole else []
-    if rest.shape[dim]:
-        parts.append(rest.amax(dim, keepdim=True) if reduce == "max" else rest.mean(dim, keepdim=True))
-    return torch.cat(parts, dim)
+def _block_maxima(x: Shaped[np.ndarray, "_ _"], length: int, axis: int) -> Shaped[np.ndarray, "_ _"]:
+    """The maximum of each block of `length` along `axis`, of truth values whether any is; the last may be smaller."""
+    return np.maximum.reduceat(x, np.arange(0, x.shape[axis], length), axis=axis)

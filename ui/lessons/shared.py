@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.lessons.attention import attention_board
-from transformer.lessons.matrices import Board, Matrix
+from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import source_sentence, target_sentence

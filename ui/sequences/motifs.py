@@ -5,6 +5,7 @@ import streamlit as st
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
+from transformer.messages import speaking
 from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
@@ -12,7 +13,7 @@ from transformer.sites import Site
 from ui.sequences import runs
 from ui.shared.address import choice
 from ui.store import arrivals, cached
-from ui.texts import plain, t
+from ui.texts import language, plain, t
 
 MAX_SET_MB = 5
 
@@ -58,24 +59,15 @@ def _chosen_set(name: str) -> bytes:
 
 def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width: int) -> None:
     label, site, head = place
-    places = [
+    positions = [
         str(i + 1 if 0 <= i < width else (i if i < 0 else f"+{i - width + 1}")) for i in range(-FLANK, width + FLANK)
     ]
     image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
     stem = f"{label}-{site}-head-{head}-width-{width}"
-    st.plotly_chart(
-        logo(
-            motif.letters,
-            motif.heights,
-            places,
-            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
-            place_title=plain("sequences.logo_places"),
-            bits_title=plain("sequences.logo_bits"),
-            dark=st.context.theme.type == "dark",
-        ),
-        key="logo",
-        config=plot_config(stem, "svg" if image == "SVG" else "png"),
-    )
+    title = plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites))
+    with speaking(language()):
+        figure = logo(motif.letters, motif.heights, positions, title=title, dark=st.context.theme.type == "dark")
+    st.plotly_chart(figure, key="logo", config=plot_config(stem, "svg" if image == "SVG" else "png"))
     test = motif.enrichment
     if set(test.pattern) == {"."}:
         st.markdown(t("sequences.no_pattern"))

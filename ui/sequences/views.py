@@ -8,8 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from transformer.figures.export import csv, plot_config
-from transformer.figures.sequence_tracks import Span, Tracks, TrackWords, sequence_tracks
+from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
+from transformer.messages import speaking
 from transformer.runs.classify import Classification
 from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.sequences import tracks
@@ -20,7 +21,7 @@ from ui.components.head_view.component import head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
-from ui.texts import plain, t
+from ui.texts import language, plain, t
 from ui.texts.markdown import as_text
 
 MOST_LINES = 300
@@ -89,7 +90,8 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
         if switch(t("sequences.consensus"), False, key="consensus"):
             spans = marks
-    figure = sequence_tracks(_tracks(run, track, effects, target, spans), words=_words(), dark=_dark())
+    with speaking(language()):
+        figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, effects)
@@ -227,17 +229,6 @@ def _groups(run: Classification) -> str:
         first = widths.index(width)
         parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
     return t("sequences.groups", parts=", ".join(parts))
-
-
-def _words() -> TrackWords:
-    """What the tracks are called in the reader's language; `{name}` and `{width}` are filled by the figure."""
-    return TrackWords(
-        attention=plain("sequences.tracks_attention"),
-        mutations=plain("sequences.tracks_mutations"),
-        gradients=plain("sequences.tracks_gradients"),
-        windows=plain("sequences.tracks_windows"),
-        letter=plain("sequences.tracks_letter"),
-    )
 
 
 def _open_head(picked: Picked) -> None:

@@ -64,7 +64,7 @@ def costs_of(config: object, name: str) -> EncoderCosts:
         CheckpointError: it is neither a Transformer nor a recurrent encoder-decoder.
     """
     if not isinstance(config, (Seq2SeqConfig, RecurrentConfig)):
-        raise CheckpointError(f"{name} is no encoder-decoder: choose a checkpoint that translates")
+        raise CheckpointError("lesson_no_encoder_decoder", name=name)
     return encoder_costs(config)
 
 

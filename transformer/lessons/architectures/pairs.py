@@ -1,8 +1,8 @@
 """How a pair of sentences becomes a training example: what is read, what is to be written, what the loss counts.
 
-The decoder reads the target without its last token and is to write the target without its first, so that at each place
-it has read all tokens before the one it writes (teacher forcing). The loss is the mean over tokens, not over places of
-the batch: padding is filled in to make a rectangle, and nobody wants it written.
+The decoder reads the target without its last token and is to write the target without its first, so that at each
+position it has read all tokens before the one it writes (teacher forcing). The loss is the mean over tokens, not over
+positions of the batch: padding is filled in to make a rectangle, and nobody wants it written.
 """
 
 from collections.abc import Sequence
@@ -48,28 +48,28 @@ REFERENCES = {
 class TrainingBatch:
     """Sentence pairs as the model meets them in training; every table has a row a pair and ends in padding.
 
-    Both tables of the target are cut from one rectangle, so a shorter row reads its end mark at a place that the loss
-    does not count.
+    Both tables of the target are cut from one rectangle, so a shorter row reads its end token at a position that the
+    loss does not count.
 
     `pad` is the label of padding. `losses` are negative log-probabilities (nats) of each label, also where the label
-    is padding; `counted` marks the places that the loss counts.
+    is padding; `counted` says which positions the loss counts.
     """
 
     source: tuple[tuple[str, ...], ...]
     read: tuple[tuple[str, ...], ...]
     labels: tuple[tuple[str, ...], ...]
     pad: str
-    losses: Float[np.ndarray, "pair place"]
-    counted: Bool[np.ndarray, "pair place"]
+    losses: Float[np.ndarray, "pair position"]
+    counted: Bool[np.ndarray, "pair position"]
 
     @property
     def loss(self) -> float:
-        """Nats a token: the sum over counted places, divided by how many they are."""
+        """Nats a token: the sum over counted positions, divided by how many they are."""
         return float(self.losses[self.counted].mean())
 
     @property
     def loss_with_padding(self) -> float:
-        """What it would be if every place of the rectangle counted."""
+        """What it would be if every position of the rectangle counted."""
         return float(self.losses.mean())
 
 
@@ -83,11 +83,11 @@ def training_batch(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> 
     model, reader, writer = checkpoint.translator()
     pad_id, bos_id, eos_id = model.config.pad_id, model.config.bos_id, model.config.eos_id
     if pad_id < 0:
-        raise CheckpointError(f"{checkpoint.name} knows no padding: it was trained one sentence at a time")
+        raise CheckpointError("lesson_no_padding", name=checkpoint.name)
     sources = [checked_ids(source, Message("noun_source"), model, reader) for source, _ in pairs]
     targets = [[bos_id, *checked_ids(target, Message("noun_target"), model, writer)] for _, target in pairs]
     if any(ids[-1] != eos_id for ids in targets):
-        raise CheckpointError(f"{checkpoint.name} ends its targets with another mark than its tokenizer has")
+        raise CheckpointError("lesson_another_end", name=checkpoint.name)
     source, target = pad(sources, pad_id), pad(targets, pad_id)
     read, labels = target[:, :-1], target[:, 1:]
     with forward_slot():
@@ -103,6 +103,6 @@ def training_batch(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> 
     )
 
 
-def _texts(ids: Int[Tensor, "pair place"], tokenizer: Tokenizer) -> tuple[tuple[str, ...], ...]:
+def _texts(ids: Int[Tensor, "pair position"], tokenizer: Tokenizer) -> tuple[tuple[str, ...], ...]:
     """What a person reads for each id."""
     return tuple(tuple(tokenizer.labels(row)) for row in ids.tolist())

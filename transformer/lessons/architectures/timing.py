@@ -63,7 +63,7 @@ class _Reader:
 
     def __init__(self, model: object) -> None:
         if not isinstance(model, (Seq2Seq, Recurrent)):
-            raise CheckpointError(f"a {type(model).__name__} is no encoder-decoder: choose checkpoints that translate")
+            raise CheckpointError("lesson_model_without_encoder", kind=type(model).__name__)
         self.model = model
 
     @property

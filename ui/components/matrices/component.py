@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from transformer.lessons.matrices import Board, Highlight
-from transformer.lessons.operations import Cells
+from transformer.lessons.expressions.board import Board, Highlight
+from transformer.lessons.expressions.operations import Cells
 from ui.components.shared import blob
 from ui.components.shared.mounting import CanvasComponent
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import streamlit as st
 
-from transformer.lessons.matrices import Board
+from transformer.lessons.expressions.board import Board
 from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
 from transformer.lessons.toy import MAX_TOKENS
 from transformer.sites import Site

@@ -3,14 +3,16 @@
 import numpy as np
 import pandas as pd
 import streamlit as st
+from jaxtyping import Float
 
+from transformer.attention.measures import entropy
 from transformer.figures.export import plot_config
 from transformer.figures.lessons import curves
 from transformer.lessons.attention import STAGES, temperature_curve
-from transformer.lessons.matrices import Board, Matrix
-from transformer.lessons.operations import Given
-from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe, entropy
-from transformer.lessons.rowwise import Softmax
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.rowwise import Softmax
+from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
 from ui.components.matrices.component import Cell, matrices
 from ui.lessons import shared
 from ui.shared.address import choice
@@ -77,12 +79,18 @@ def rows_panel(standard: Board, board: Board, changed: Recipe | None) -> None:
     )
     numbers = {name: st.column_config.NumberColumn(format="%.4f") for name in table.columns[1:]}
     st.dataframe(table, hide_index=True, width="content", key="entropies", column_config=numbers)
-    means = {name: float(values.mean()) for name, values in spread.items()}
+    means = {name: _mean(values) for name, values in spread.items()}
     n_keys = len(now.columns)
     st.caption(t("attention_steps.most", n=n_keys, value=float(np.log(n_keys)), **means))
     if changed is not None:
         _temperature(board, head, changed)
     shared.matrix_downloads(both, list(both), {"entropies": table})
+
+
+def _mean(entropies: Float[np.ndarray, " query"]) -> float:
+    """The mean over queries that see something; NaN where none does."""
+    known = entropies[~np.isnan(entropies)]
+    return float(known.mean()) if known.size else float("nan")
 
 
 def _temperature(board: Board, head: int, changed: Recipe) -> None:

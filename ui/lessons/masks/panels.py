@@ -13,12 +13,13 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.errors import InputError
 from transformer.lessons.breaking import BREAKS, Break, Damage, broken, damage
 from transformer.lessons.conventions import CONVENTIONS, VISIBLE, conversion, converted, first_of
+from transformer.lessons.expressions.board import Board, Matrix, numbered
+from transformer.lessons.expressions.operations import Given
 from transformer.lessons.leaks import LeakReport, leak_test
 from transformer.lessons.masks import KINDS, Batch, MaskView, Reason, attended, batch_run, mask_view
-from transformer.lessons.matrices import Board, Matrix, numbered
-from transformer.lessons.operations import Given
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_batch, toy_transformer
+from transformer.messages import say
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
@@ -116,7 +117,7 @@ def _batch(name: str, typed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[B
     checkpoint = cached.checkpoint(name)
     read = [source_sentence(checkpoint, line) for line in typed[0]]
     written = [target_sentence(checkpoint, line) for line in typed[1]]
-    return Batch.of(read, written, checkpoint.model_as(Seq2Seq).config.pad_id), 0
+    return Batch.for_model(read, written, checkpoint.model_as(Seq2Seq)), 0
 
 
 def _checkpoint(name: str, revision: int) -> Checkpoint:
@@ -190,7 +191,7 @@ def conventions_panel(shown: Example) -> None:
     views = [mask_view(shown.batch, kind, i) for i in range(len(shown.batch))]
     visible = np.stack([view.visible for view in views])
     facts = ("api", "visible", "hidden", "dtype", "shape")
-    table = [[getattr(convention, fact) for fact in facts] for convention in CONVENTIONS.values()]
+    table = [[say(getattr(convention, fact)) for fact in facts] for convention in CONVENTIONS.values()]
     names = [t(f"masks.convention_{fact}") for fact in facts]
     st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content")
     sentence = row(shown.batch)
@@ -202,7 +203,7 @@ def conventions_panel(shown: Example) -> None:
         _matrix(name, "M", values, rows, columns, values == 1 if name == "key_padding" else ~view.visible)
         for name, values in shown_as.items()
     )
-    titles = {name: f"{CONVENTIONS[name].api} · {made.dtype} {made.shape}" for name, made in boards.items()}
+    titles = {name: f"{say(CONVENTIONS[name].api)} · {made.dtype} {made.shape}" for name, made in boards.items()}
     _draw(board, view, titles)
     if kind in {"causal", "both"}:
         st.caption(t("masks.key_padding_note"))
@@ -210,11 +211,11 @@ def conventions_panel(shown: Example) -> None:
     with st.container(horizontal=True, gap="small"):
         given = choice(
             t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
-            text=lambda name: t("masks.table") if name == VISIBLE else CONVENTIONS[name].api,
+            text=lambda name: t("masks.table") if name == VISIBLE else say(CONVENTIONS[name].api),
         )  # fmt: skip
         wanted = choice(
             t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
-            text=lambda name: CONVENTIONS[name].api,
+            text=lambda name: say(CONVENTIONS[name].api),
         )  # fmt: skip
     st.caption(t("masks.convention_code"))
     st.code(conversion(given, wanted), language="python")

@@ -12,8 +12,9 @@ from transformer.errors import InputError
 from transformer.figures.export import plot_config
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.layers.positions import TablePositions
-from transformer.lessons.matrices import Board, Matrix, numbered
-from transformer.lessons.operations import Given, Operation
+from transformer.lessons.expressions.board import Board, Matrix, numbered
+from transformer.lessons.expressions.operations import Given, Operation
+from transformer.lessons.expressions.rowwise import Product
 from transformer.lessons.positions import (
     LATER,
     VARIANTS,
@@ -32,7 +33,6 @@ from transformer.lessons.positions import (
     stored_table,
     wavelength,
 )
-from transformer.lessons.rowwise import Product
 from transformer.lessons.sentences import Sentence, source_sentence
 from transformer.lessons.toy import toy_sentences, toy_transformer
 from transformer.models.seq2seq import Seq2Seq

@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float
 
+from transformer.messages import words
+
 Values = Float[np.ndarray, "_row _column"]
 Cells = Bool[np.ndarray, "_row _column"]
 Known = Mapping[str, Values]
@@ -67,7 +69,7 @@ def number(value: float, brackets: bool = False) -> str:
     """A number as an equation shows it: three decimals at most; negative ones in brackets where a sign would clash."""
     value = float(value)
     if np.isnan(value):
-        return r"\text{undefined}"
+        return rf"\text{{{words('lesson_undefined')}}}"
     if np.isinf(value):
         return r"-\infty" if value < 0 else r"\infty"
     if value != 0 and (abs(value) >= 1e6 or abs(value) < 5e-4):

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer.lessons.operations import Cells, Equation, Known, number
+from transformer.lessons.expressions.operations import Cells, Equation, Known, number
+from transformer.messages import words
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Hide(_CellByCell):
     def equation(self, row: int, column: int, known: Known) -> Equation:
         """The score where it is visible, the fill where it is hidden."""
         if not self.visible[row, column]:
-            return Equation(number(self.fill), (("hidden", self.fill),), self.fill)
+            return Equation(number(self.fill), ((words("lesson_term_hidden"), self.fill),), self.fill)
         value = float(known[self.operands[0]][row, column])
         return Equation(number(value), ((self.operands[0], value),), value)
 
@@ -93,7 +94,7 @@ class Drop(_CellByCell):
         """0 where it was dropped; otherwise the weight, grown."""
         value = float(known[self.operands[0]][row, column])
         if not self.kept[row, column]:
-            return Equation(rf"0 \times {number(value)}", (("dropped", 0.0),), 0.0)
+            return Equation(rf"0 \times {number(value)}", ((words("lesson_term_dropped"), 0.0),), 0.0)
         total = value / (1 - self.p)
         return Equation(rf"\frac{{{number(value)}}}{{1 - {number(self.p)}}}", ((self.operands[0], total),), total)
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
-from transformer.lessons.operations import Cells, Equation, Known, number
+from transformer.lessons.expressions.operations import Cells, Equation, Known, number
+from transformer.messages import words
 
 TERMS_SHOWN = 6
 """Terms that an equation writes out before it goes on with dots."""
@@ -55,7 +56,7 @@ class Product:
         if len(a) > TERMS_SHOWN:
             written.append(_dots(len(a) - TERMS_SHOWN))
         if self.bias is not None and any(self.bias):
-            terms.append(("bias", self.bias[column]))
+            terms.append((words("lesson_term_bias"), self.bias[column]))
             written.append(number(self.bias[column], brackets=True))
         lines = (" + ".join(written[i : i + TERMS_A_LINE]) for i in range(0, len(written), TERMS_A_LINE))
         return Equation(r" \\ &\quad + ".join(lines), tuple(terms), sum(value for _, value in terms))
@@ -92,7 +93,11 @@ class TanhSum:
         q, k = float(known[self.query][0, column]), float(known[self.keys][row, column])
         return Equation(
             rf"\tanh({number(q)} + {number(k, brackets=True)})",
-            (("query", q), ("key", k), ("sum", q + k)),
+            (
+                (words("lesson_term_query"), q),
+                (words("lesson_term_key"), k),
+                (words("lesson_term_sum"), q + k),
+            ),
             float(np.tanh(q + k)),
         )
 
@@ -168,7 +173,9 @@ class Normalise(_RowByRow):
             rf"\frac{{{number(value)} - {number(mean, brackets=True)}}}{{{number(deviation)}}} "
             rf"\times {number(gain, brackets=True)} + {number(shift, brackets=True)}"
         )
-        terms = (("value", value), ("row mean", mean), ("row deviation", deviation), ("gain", gain), ("shift", shift))
+        names = ("value", "row_mean", "row_deviation", "gain", "shift")
+        parts = (value, mean, deviation, gain, shift)
+        terms = tuple((words(f"lesson_term_{name}"), part) for name, part in zip(names, parts, strict=True))
         return Equation(latex, terms, total)
 
 

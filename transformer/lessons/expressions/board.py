@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.errors import InputError
-from transformer.lessons.operations import Cells, Equation, Operation, number
+from transformer.lessons.expressions.operations import Cells, Equation, Operation, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,8 @@ class Matrix:
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.rows), len(self.columns)):
-            raise InputError(
-                f"{self.name} has shape {self.values.shape}, its labels say ({len(self.rows)}, {len(self.columns)}): "
-                "label every row and column"
-            )
+            labels = f"({len(self.rows)}, {len(self.columns)})"
+            raise InputError("lesson_matrix_labels", name=self.name, shape=str(self.values.shape), labels=labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class Board(Mapping[str, Matrix]):
             InputError: there is none.
         """
         if name not in self.matrices:
-            raise InputError(f"matrix={name!r} is not on this board: choose one of {', '.join(self.matrices)}")
+            raise InputError("lesson_matrix_not_on_board", name=name, names=tuple(self.matrices))
         return self.matrices[name]
 
     def __contains__(self, name: object) -> bool:
@@ -138,7 +136,12 @@ class Board(Mapping[str, Matrix]):
         n_rows, n_columns = matrix.values.shape
         if not (0 <= row < n_rows and 0 <= column < n_columns):
             raise InputError(
-                f"cell ({row}, {column}) is not in {name}: choose rows 0 to {n_rows - 1}, columns 0 to {n_columns - 1}"
+                "lesson_cell_not_in_matrix",
+                name=name,
+                row=row,
+                column=column,
+                last_row=n_rows - 1,
+                last_column=n_columns - 1,
             )
         return matrix
 
