@@ -75,7 +75,7 @@ def test_targets_are_padded_and_masked_with_their_own_padding(pad_id: int, targe
     batch = Batch.for_model(SOURCES, TARGETS, made)
     assert (int(batch.source[1, -1]), int(batch.target[0, -1])) == (pad_id, target_pad)
     run = batch_run(made, batch)
-    kinds = {"encoder.0.self": "padding", "decoder.0.self": "both", "decoder.0.cross": "cross"}
+    kinds = {Site("encoder.0.self"): "padding", Site("decoder.0.self"): "both", Site("decoder.0.cross"): "cross"}
     for (site, kind), row in product(kinds.items(), (0, 1)):
         shown, used = mask_view(batch, kind, row), attended(run, batch, site, 1, row)
         np.testing.assert_array_equal(shown.visible, used.visible)
