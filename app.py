@@ -2,12 +2,13 @@
 
 import streamlit as st
 
+from transformer.messages import speaking
 from ui.shared.language import language_choice
-from ui.texts import t
+from ui.texts import language, t
 
 st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
 language_choice()
-st.navigation(
+page = st.navigation(
     {
         t("translate.section"): [
             st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
@@ -23,4 +24,6 @@ st.navigation(
             st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
         ],
     }
-).run()
+)
+with speaking(language()):
+    page.run()

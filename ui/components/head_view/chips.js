@@ -1,14 +1,26 @@
 // The legend of heads, which is also the switch: one chip a head.
 
-import { headColour } from "./colours.js";
-import { element } from "./page.js";
+import { headColour } from "../shared/colours.js";
+import { element } from "../shared/page.js";
 
-/** Fill `box` with a chip a head. `act` has toggle(head), isolate(head) and preview(head or null). */
+/**
+ * What chips do: switch a head, show it alone, or show it alone while it is pointed at (null: no longer).
+ * @typedef {object} ChipActions
+ * @property {(head: number) => void} toggle
+ * @property {(head: number) => void} isolate
+ * @property {(head: number | null) => void} preview
+ */
+
+/**
+ * Fill `box` with a chip a head.
+ * @param {HTMLElement} box
+ * @param {string[]} names
+ * @param {ChipActions} act
+ */
 export function makeChips(box, names, act) {
   const chips = names.map((name, head) => {
     const chip = element("button", "chip", null, { type: "button", tabindex: head ? "-1" : "0" });
     chip.append(element("span", "dot"), element("span", "", name));
-    chip.title = "Click: show or hide. Double-click: this head alone, then all again.";
     chip.onclick = () => act.toggle(head);
     chip.ondblclick = () => act.isolate(head);
     chip.onpointerenter = (event) => event.pointerType !== "touch" && act.preview(head);
@@ -28,10 +40,17 @@ export function makeChips(box, names, act) {
   return chips;
 }
 
-/** Show which heads are on, in this theme's colours. */
-export function updateChips(chips, active, theme) {
+/**
+ * Show which heads are on, in this theme's colours; `hint` says what a chip does.
+ * @param {HTMLElement[]} chips
+ * @param {number[]} active
+ * @param {import("../shared/colours.js").Theme} theme
+ * @param {string} hint
+ */
+export function updateChips(chips, active, theme, hint) {
   chips.forEach((chip, head) => {
+    chip.title = hint;
     chip.setAttribute("aria-pressed", String(active.includes(head)));
-    chip.firstChild.style.background = headColour(head, theme);
+    /** @type {HTMLElement} */ (chip.firstChild).style.background = headColour(head, theme);
   });
 }

@@ -1,40 +1,79 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
-import { bit } from "./blob.js";
-import { NAN, scale } from "./colours.js";
-import { pixelRatio, shortened } from "./page.js";
+import { bit } from "../shared/blob.js";
+import { NAN, scale } from "../shared/colours.js";
+import { pen, shortened } from "../shared/page.js";
+
+/** @typedef {import("../shared/colours.js").Theme} Theme */
+/** @typedef {ReturnType<typeof geometry>} Geometry */
+/** @typedef {ReturnType<typeof paints>} Paints */
+
+/** @typedef {"picked" | "sources" | "targets" | "furtherSources" | "furtherTargets"} Relation */
+
+/**
+ * What Python says of a matrix.
+ * @typedef {object} Matrix
+ * @property {string} name
+ * @property {string} symbol
+ * @property {string} title
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {boolean} weights whether these are attention weights, from 0 to 1
+ * @property {string[]} sentences what the codes of cells mean
+ */
+
+/**
+ * What is drawn of a matrix: how its cells belong to the picked one, and where the keyboard stands, if it does.
+ * @typedef {object} Drawn
+ * @property {Matrix} matrix
+ * @property {Float32Array} values
+ * @property {Uint8Array | undefined} hidden a bit a cell that the mask hides
+ * @property {Geometry} shape
+ * @property {((index: number) => Relation | undefined) | null} relation null where nothing is picked
+ * @property {[number, number] | null} focused
+ */
 
 const FONT = 12;
 const WIDEST_WITH_NUMBERS = 20; // columns; wider matrices are colours alone
 const LABEL = 84; // pixels for a row's label, at most
 const LINE = 16;
 
-/** Colours of the four relations; the two directions differ in lightness too, for readers who see hue differently. */
+/**
+ * Colours of the four relations; the two directions differ in lightness too, for people who see hue differently.
+ * @param {Pick<Theme, "dark">} theme
+ */
 export function paints(theme) {
   return theme.dark
     ? { picked: "#ffffff", sources: "#5cc4d2", targets: "#ffb454", further: "#8d99a6" }
     : { picked: "#000000", sources: "#00788a", targets: "#c25100", further: "#7b8794" };
 }
 
-/** Where the cells of a matrix lie on its canvas, in CSS pixels. */
+/**
+ * Where the cells of a matrix lie on its canvas, in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Matrix} matrix
+ * @param {Theme} theme
+ */
 export function geometry(canvas, matrix, theme) {
-  const context = canvas.getContext("2d");
+  const context = pen(canvas);
   context.font = `${FONT}px ${theme.font}`;
   const [rows, columns] = [matrix.rows.length, matrix.columns.length];
   const numbers = columns <= WIDEST_WITH_NUMBERS && rows <= 2 * WIDEST_WITH_NUMBERS;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
   const width = numbers ? Math.min(Math.max(46, widestColumn + 6), 76) : 6;
-  return {
-    numbers,
-    width,
-    height: numbers ? 26 : rows > 40 ? 5 : 16,
-    left: numbers || rows <= 40 ? Math.ceil(Math.min(widest, LABEL)) + 6 : 4,
-    top: numbers ? LINE + 2 : 2,
-  };
+  const height = numbers ? 26 : rows > 40 ? 5 : 16;
+  const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, LABEL)) + 6 : 4;
+  const top = numbers ? LINE + 2 : 2;
+  return { numbers, width, height, left, top, wide: left + columns * width + 3, tall: top + rows * height + 3 };
 }
 
-/** A number as a cell shows it. */
+/**
+ * A number as a cell shows it.
+ * @param {number} value
+ * @param {number} digits
+ * @param {string} undefinedWord
+ */
 export function written(value, digits, undefinedWord) {
   if (Number.isNaN(value)) return undefinedWord;
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : "∞";
@@ -43,34 +82,32 @@ export function written(value, digits, undefinedWord) {
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
-/** Draw `box`; `relation(index)` names how a cell belongs to the picked one, `focused` is where the keyboard stands. */
-export function drawMatrix(box, picture, relation, focused) {
-  const { canvas, matrix, values, shape } = box;
-  const { theme } = picture;
+/**
+ * Draw a matrix, its upper left corner at the pen's origin.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ * @param {Theme} theme
+ * @param {Paints} colours
+ */
+export function drawMatrix(context, { matrix, values, hidden, shape, relation, focused }, theme, colours) {
   const [rows, columns] = [matrix.rows.length, matrix.columns.length];
-  const [wide, tall] = [shape.left + columns * shape.width + 3, shape.top + rows * shape.height + 3];
-  const ratio = pixelRatio(wide, tall, Math.max(window.devicePixelRatio || 1, 1));
-  canvas.width = Math.round(wide * ratio);
-  canvas.height = Math.round(tall * ratio);
-  Object.assign(canvas.style, { width: `${wide}px`, height: `${tall}px` });
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
   context.font = `${FONT}px ${theme.font}`;
   labels(context, matrix, shape, theme);
   const colour = colouring(matrix, values, theme);
   const digits = values.every((value) => Number.isInteger(value) || !Number.isFinite(value)) && !matrix.weights ? 0 : 2;
+  /** @type {[number, number, Relation][]} */
   const marks = [];
   for (let index = 0; index < rows * columns; index++) {
     const x = shape.left + (index % columns) * shape.width;
     const y = shape.top + Math.floor(index / columns) * shape.height;
-    const how = picture.selected ? relation(index) : null;
-    const faded = picture.selected && !how;
+    const how = relation?.(index);
+    const faded = relation && !how;
     context.globalAlpha = faded ? 0.3 : how?.startsWith("further") ? 0.75 : 1;
-    const hidden = bit(box.hidden, index);
-    const [fill, ink] = hidden && !Number.isNaN(values[index]) ? [`rgb(${theme.masked})`, theme.text] : colour(values[index]);
+    const isHidden = bit(hidden, index);
+    const [fill, ink] = isHidden && !Number.isNaN(values[index]) ? [`rgb(${theme.masked})`, theme.text] : colour(values[index]);
     context.fillStyle = fill;
     context.fillRect(x, y, shape.width, shape.height);
-    if (hidden) hatch(context, x, y, shape, theme);
+    if (isHidden) hatch(context, x, y, shape, theme);
     if (shape.numbers) {
       context.globalAlpha = faded ? 0.5 : 1;
       context.fillStyle = faded ? theme.text : ink;
@@ -82,7 +119,7 @@ export function drawMatrix(box, picture, relation, focused) {
   }
   context.globalAlpha = 1;
   grid(context, rows, columns, shape, theme);
-  for (const [x, y, how] of marks) mark(context, x, y, how, shape, picture.paints);
+  for (const [x, y, how] of marks) mark(context, x, y, how, shape, colours);
   if (focused) {
     context.setLineDash([3, 2]);
     outline(context, shape.left + focused[1] * shape.width, shape.top + focused[0] * shape.height, shape, theme.primary, 2);
@@ -90,6 +127,12 @@ export function drawMatrix(box, picture, relation, focused) {
   }
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Matrix} matrix
+ * @param {Geometry} shape
+ * @param {Theme} theme
+ */
 function labels(context, matrix, shape, theme) {
   context.fillStyle = theme.text;
   context.textBaseline = "middle";
@@ -106,12 +149,19 @@ function labels(context, matrix, shape, theme) {
   );
 }
 
-/** value -> [fill, ink]: weights on the sequential scale, other numbers on a diverging one about 0. */
+/**
+ * value -> [fill, ink]: weights on the sequential scale, other numbers on a diverging one about 0.
+ * @param {Matrix} matrix
+ * @param {Float32Array} values
+ * @param {Theme} theme
+ * @returns {(value: number) => [string, string]}
+ */
 function colouring(matrix, values, theme) {
   const finite = values.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e5);
   const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
-  const css = (channels) => `rgb(${channels.join(",")})`;
-  const ink = (channels) => (channels[0] * 0.299 + channels[1] * 0.587 + channels[2] * 0.114 > 140 ? "#111" : "#fff");
+  const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
+  const ink = (/** @type {number[]} */ channels) =>
+    (channels[0] * 0.299 + channels[1] * 0.587 + channels[2] * 0.114 > 140 ? "#111" : "#fff");
   const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
   const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
   return (value) => {
@@ -124,7 +174,14 @@ function colouring(matrix, values, theme) {
   };
 }
 
-/** Strokes across a cell that the mask hides, so that it is never taken for a small number. */
+/**
+ * Strokes across a cell that the mask hides, so that it is never taken for a small number.
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {Geometry} shape
+ * @param {Theme} theme
+ */
 function hatch(context, x, y, shape, theme) {
   context.save();
   context.beginPath();
@@ -141,6 +198,13 @@ function hatch(context, x, y, shape, theme) {
   context.restore();
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} rows
+ * @param {number} columns
+ * @param {Geometry} shape
+ * @param {Theme} theme
+ */
 function grid(context, rows, columns, shape, theme) {
   context.strokeStyle = theme.border;
   context.lineWidth = 1;
@@ -160,13 +224,29 @@ function grid(context, rows, columns, shape, theme) {
   context.globalAlpha = 1;
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {Relation} how
+ * @param {Geometry} shape
+ * @param {Paints} colours
+ */
 function mark(context, x, y, how, shape, colours) {
-  const further = how.startsWith("further");
+  const further = how === "furtherSources" || how === "furtherTargets";
   if (further) context.setLineDash([2, 2]);
-  outline(context, x, y, shape, colours[further ? "further" : how], how === "picked" ? 3 : further ? 1 : 2);
+  outline(context, x, y, shape, further ? colours.further : colours[how], how === "picked" ? 3 : further ? 1 : 2);
   context.setLineDash([]);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {Geometry} shape
+ * @param {string} colour
+ * @param {number} width
+ */
 function outline(context, x, y, shape, colour, width) {
   const inset = shape.width < 12 ? 0.5 : width / 2 + 0.5;
   context.strokeStyle = colour;

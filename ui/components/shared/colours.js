@@ -1,7 +1,5 @@
 // Every colour that stands for a number or for a head, in one place.
 
-export const SCALE = "viridis";
-
 // The ten stops that Plotly's Viridis has, so thumbnails and the large heatmap look alike.
 const STOPS = [
   [68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
@@ -24,35 +22,51 @@ const HEADS = {
 /** What marks a weight that is not a number: no colour of the scale is near it. */
 export const NAN = "#ff1f6b";
 
-/** [red, green, blue] of the scale at `position` between 0 and 1. */
+/**
+ * [red, green, blue] of the scale at `position` between 0 and 1.
+ * @param {number} position
+ */
 export function scale(position) {
   const at = Math.min(Math.max(position, 0), 1) * (STOPS.length - 1);
   const low = Math.min(Math.floor(at), STOPS.length - 2);
   return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
 }
 
-/** The colour of head number `head` on this theme. */
+/**
+ * The colour of head number `head` on this theme.
+ * @param {number} head
+ * @param {Pick<Theme, "dark">} theme
+ */
 export function headColour(head, theme) {
   const colours = theme.dark ? HEADS.dark : HEADS.light;
   return colours[head % colours.length];
 }
 
-/** [red, green, blue] of any CSS colour. */
+/**
+ * [red, green, blue] of any CSS colour.
+ * @param {string} colour
+ */
 export function rgb(colour) {
-  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const canvas = document.createElement("canvas");
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
   context.fillStyle = colour;
   context.fillRect(0, 0, 1, 1);
   return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
-/** Streamlit's theme as it is now, and what follows from it: is it dark, how does a masked cell look. */
+/** @typedef {ReturnType<typeof themeOf>} Theme */
+
+/**
+ * Streamlit's theme as it is now, and what follows from it: is it dark, how does a masked cell look.
+ * @param {Element} element
+ */
 export function themeOf(element) {
   const style = getComputedStyle(element);
-  const value = (name, otherwise) => style.getPropertyValue(`--st-${name}`).trim() || otherwise;
+  const value = (/** @type {string} */ name, /** @type {string} */ otherwise) => style.getPropertyValue(`--st-${name}`).trim() || otherwise;
   const background = value("background-color", "#ffffff");
   const text = value("text-color", "#222222");
   const [paper, ink] = [rgb(background), rgb(text)];
-  const mixed = (share) => paper.map((channel, i) => Math.round(channel + (ink[i] - channel) * share));
+  const mixed = (/** @type {number} */ share) => paper.map((channel, i) => Math.round(channel + (ink[i] - channel) * share));
   return {
     background,
     text,
@@ -60,7 +74,6 @@ export function themeOf(element) {
     primary: value("primary-color", "#0b6472"),
     font: style.fontFamily,
     dark: paper[0] + paper[1] + paper[2] < ink[0] + ink[1] + ink[2],
-    faded: `rgb(${mixed(0.66).join(",")})`,
     masked: mixed(0.14),
     hatch: mixed(0.42),
   };
