@@ -61,7 +61,7 @@ def matrices(
         InputError: a name, or the selected cell, is not on the board.
     """
     if hint is None:
-        hint = words("matrices_hint") if on_pick else ""
+        hint = words("component_pick_hint") if on_pick else ""
     described = [
         _description(board, name, name in weights, (titles or {}).get(name, ""), (notes or {}).get(name))
         for name in names
