@@ -128,16 +128,19 @@ def test_a_narrower_window_is_drawn_anew(demo):
     assert box(second)["y"] > box(first)["y"] + 50
 
 
+WRITTEN = """() => {
+  window.written = [];
+  const fillText = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    window.written.push([text, y, this.font, this.getTransform().a]);
+    fillText.call(this, text, x, y);
+  };
+}"""
+
+
 def test_a_saved_picture_writes_symbols_as_the_page_does_and_says_what_marks_mean(demo):
     page = demo("show=board").page
-    page.evaluate("""() => {
-      window.written = [];
-      const fillText = CanvasRenderingContext2D.prototype.fillText;
-      CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-        window.written.push([text, y, this.font, this.getTransform().a]);
-        fillText.call(this, text, x, y);
-      };
-    }""")
+    page.evaluate(WRITTEN)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save PNG").click()
     assert download.value.suggested_filename == "matrices.png"
@@ -154,3 +157,19 @@ def test_a_saved_picture_writes_symbols_as_the_page_does_and_says_what_marks_mea
     assert "11.9px" in written[at + 1][2], "small letters are smaller"
     assert {"picked", "comes from", "goes to", "further away", "0.50", "2 \N{MULTIPLICATION SIGN} 3"} <= set(texts)
     assert {scale for *_, scale in written} == {2}, "numbers are drawn at the picture's own sharpness"
+
+
+def test_a_saved_picture_of_alignments_has_titles_notes_and_sharp_words(demo):
+    page = demo("show=maps").page
+    page.evaluate(WRITTEN)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save PNG").click()
+    width, height = np.frombuffer(download.value.path().read_bytes(), ">u4", 2, 16)
+    shown = box(page.locator(".alignments .sheet"))
+    assert width >= 2 * shown["width"]
+    assert height >= 2 * 5 * 22
+    written = page.evaluate("window.written")
+    assert [text for text, *_ in written].count("t4") == 2
+    assert {"M1", "M2", "N2", "s0", "s3"} <= {text for text, *_ in written}
+    assert min(y for text, y, *_ in written if text.startswith("M")) >= 16, "titles stand clear of the edge"
+    assert {scale for *_, scale in written} == {2}

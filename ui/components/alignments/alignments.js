@@ -4,9 +4,9 @@
 import { activate } from "../shared/active.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, pen, say } from "../shared/page.js";
+import { button, element, pen, resized, say, screenRatio } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
-import { drawAlignment, drawScale, layoutOf, rowAt } from "./canvas.js";
+import { drawAlignment, drawScale, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "./player.js";
 import { lookedAt, spoken } from "./sentences.js";
@@ -27,7 +27,7 @@ import { lookedAt, spoken } from "./sentences.js";
  *   "moments" | "weighted" | "listed" | "beside", string>} words
  */
 
-/** @typedef {ReturnType<typeof build>} Box One panel's elements. */
+/** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof parts> & {
@@ -128,8 +128,14 @@ function show(view, box, { title, note, rows }, order, focus) {
   const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
   say(box.title, title);
   say(box.note, note);
-  const weights = arrays[`${moment}.${order}`];
-  drawAlignment(box.canvas, { rows, columns, weights, layout, theme, focused, looked });
+  box.drawn = { rows, columns, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
+  const { wide, tall } = sizeOf(layout, rows.length, columns.length);
+  Object.assign(box.canvas.style, { width: `${wide}px`, height: `${tall}px` });
+  drawAlignment(resized(box.canvas, wide, tall, screenRatio()), box.drawn);
+  Object.assign(box.canvas.dataset, {
+    left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
+    row: focused ?? "", marked: looked ? strongest(looked) : "",
+  });
   box.canvas.setAttribute("aria-label", `${title}. ${words.hint}`);
   if (!rows.length) return;
   const row = focused ?? 0;
@@ -144,7 +150,13 @@ function show(view, box, { title, note, rows }, order, focus) {
  */
 function build(view, order) {
   const canvas = element("canvas", "", null, { tabindex: "0", role: "listbox", "data-panel": order });
-  const box = { root: element("figure", "alignment"), title: element("b"), note: element("span", "note"), canvas };
+  const box = {
+    root: element("figure", "alignment"),
+    title: element("b"),
+    note: element("span", "note"),
+    canvas,
+    drawn: /** @type {import("./canvas.js").Drawn | null} */ (null),
+  };
   const caption = element("figcaption");
   caption.append(box.title, box.note);
   const scroller = element("div", "scroller");

@@ -1,7 +1,7 @@
 // One alignment on a canvas: target words down, source words across; marks for the word in focus.
 
 import { NAN, scale } from "../shared/colours.js";
-import { pen, resized, screenRatio, shortened } from "../shared/page.js";
+import { pen, shortened } from "../shared/page.js";
 
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
@@ -65,15 +65,22 @@ export function rowAt({ top, tall }, y, rows) {
 }
 
 /**
- * Draw a panel on its canvas.
- * @param {HTMLCanvasElement} canvas
+ * How large a panel's picture is, in CSS pixels.
+ * @param {Layout} layout
+ * @param {number} rows
+ * @param {number} columns
+ */
+export function sizeOf(layout, rows, columns) {
+  return { wide: layout.left + columns * layout.cell + 4, tall: layout.top + rows * layout.tall + BAR };
+}
+
+/**
+ * Draw a panel, its upper left corner at the pen's origin.
+ * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
  */
-export function drawAlignment(canvas, drawn) {
-  const { rows, columns, weights, layout, theme, focused, looked } = drawn;
-  const [wide, tall] = [layout.left + columns.length * layout.cell + 4, layout.top + rows.length * layout.tall + BAR];
-  Object.assign(canvas.style, { width: `${wide}px`, height: `${tall}px` });
-  const context = resized(canvas, wide, tall, screenRatio());
+export function drawAlignment(context, drawn) {
+  const { columns, weights, layout, theme, looked } = drawn;
   weights.forEach((weight, index) => {
     const x = layout.left + (index % columns.length) * layout.cell;
     const y = layout.top + Math.floor(index / columns.length) * layout.tall;
@@ -81,10 +88,6 @@ export function drawAlignment(canvas, drawn) {
   });
   drawLabels(context, drawn);
   if (looked) drawMarks(context, drawn, looked);
-  Object.assign(canvas.dataset, {
-    left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
-    row: focused ?? "", marked: looked ? strongest(looked) : "",
-  });
 }
 
 /**
