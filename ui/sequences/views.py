@@ -17,7 +17,7 @@ from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded, rank_correlation
 from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.head_view.component import head_view
+from ui.components.head_view.component import Lines, head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
@@ -130,14 +130,16 @@ def head_view_panel(run: Classification, place: Place) -> None:
     weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
     threshold = st.slider(t("sequences.threshold"), 0.0, 0.5, 0.02, 0.01, key="view-threshold", bind="query-params")
     head_view(
-        weights,
-        None,
-        list(attention.queries.texts[queries]),
-        list(attention.keys.texts[keys]),
-        heads=[plain("sequences.head_number", head=head) for head in range(attention.n_heads)],
+        Lines(
+            weights,
+            None,
+            heads=[plain("sequences.head_number", head=head) for head in range(attention.n_heads)],
+            query_labels=attention.queries.texts[queries],
+            key_labels=attention.keys.texts[keys],
+            query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
+            key_title=plain("sequences.key_window"),
+        ),
         active=None if place.head == MEAN else [int(place.head)],
-        query_title=t("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
-        key_title=t("sequences.key_window"),
         threshold=threshold,
         key="sequence-lines",
     )

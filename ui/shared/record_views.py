@@ -15,7 +15,7 @@ from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.head_view.component import HeadViewEvent, head_view
+from ui.components.head_view.component import Lines, head_view
 from ui.shared import selected_pair as selection_state
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.token_strip import token_strip
@@ -124,17 +124,19 @@ def head_view_panel(record: Record, choice: Selection) -> None:
     first = pictures[0]
     pair = selection_state.pair(first)
     head_view(
-        np.stack([picture.values for picture in pictures]),
-        first.visible,
-        list(first.queries.texts),
-        list(first.keys.texts),
-        heads=[plain("translate.head_name", head=head) for head in range(attention.n_heads)],
+        Lines(
+            np.stack([picture.values for picture in pictures]),
+            first.visible,
+            heads=[plain("translate.head_name", head=head) for head in range(attention.n_heads)],
+            query_labels=first.queries.texts,
+            key_labels=first.keys.texts,
+            query_title=plain("translate.query_title", name=first.queries.name),
+            key_title=plain("translate.key_title", name=first.keys.name),
+        ),
         active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
-        query_title=plain("translate.query_title", name=first.queries.name),
-        key_title=plain("translate.key_title", name=first.keys.name),
         selected_pair=pair,
         threshold=threshold,
-        on_event=_select_from_head_view,
+        on_pair=_select_from_head_view,
         key="head-view",
     )
     _pair_panel(record, choice, first, pair)
@@ -230,9 +232,8 @@ def _select_from_heatmap() -> None:
         selection_state.select_pair(*point["customdata"][:2])
 
 
-def _select_from_head_view(event: HeadViewEvent) -> None:
-    if event.pair is not None:
-        selection_state.select_pair(*event.pair)
+def _select_from_head_view(pair: tuple[int, int]) -> None:
+    selection_state.select_pair(*pair)
 
 
 def _select_from_tree() -> None:

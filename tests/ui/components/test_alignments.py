@@ -1,11 +1,12 @@
 """What the alignments component sends to the browser, and what it takes back."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from transformer.errors import InputError
-from ui.components.alignments.component import Marked, Moment, Panel, Words, _marked, alignments_message
-from ui.components.shared.blob import unpack
+from ui.components.alignments.component import Marked, Moment, Panel, _marked, alignments_message
 
 COLUMNS = ("a", "b", "c")
 
@@ -17,13 +18,13 @@ def panel(seed: int, rows: int, hidden: bool = False) -> Panel:
     return Panel(f"panel {seed}", tuple(f"word {i}" for i in range(rows)), weights, visible, "a note")
 
 
-def message(*moments: Moment) -> bytes:
-    return alignments_message(moments, COLUMNS, "maps", True, Words(), "file")
+def message(*moments: Moment) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    return alignments_message(moments, COLUMNS, True)
 
 
 def test_the_browser_is_sent_every_weight_of_every_moment() -> None:
     panels = [panel(0, 5), panel(1, 2, hidden=True)]
-    header, arrays = unpack(message(Moment("early", tuple(panels)), Moment("late", (panels[0],))))
+    header, arrays = message(Moment("early", tuple(panels)), Moment("late", (panels[0],)))
     assert [moment["name"] for moment in header["moments"]] == ["early", "late"]
     assert header["moments"][0]["panels"][1] == {"title": "panel 1", "note": "a note", "rows": ["word 0", "word 1"]}
     assert (header["columns"], header["same_rows"], header["masked"]) == (["a", "b", "c"], True, True)
@@ -34,7 +35,7 @@ def test_the_browser_is_sent_every_weight_of_every_moment() -> None:
 
 
 def test_a_mask_is_named_only_where_there_is_one() -> None:
-    header, _ = unpack(message(Moment("", (panel(0, 2),))))
+    header, _ = message(Moment("", (panel(0, 2),)))
     assert header["masked"] is False
 
 

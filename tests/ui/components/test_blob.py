@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from transformer.errors import InputError
-from ui.components.all_heads.component import grid_message
-from ui.components.head_view.component import EXACT_EACH, head_view_message
+from ui.components.all_heads.component import thumbnail_codes
+from ui.components.head_view.component import EXACT_EACH, Lines
 from ui.components.shared import blob
 
 UNIT = st.floats(0.0, 1.0, width=32)
+
+
+def lines(weights, visible):
+    """A head view of these weights, whose heads and tokens are called by their numbers."""
+    heads, queries, keys = ([str(i) for i in range(size)] for size in weights.shape)
+    return Lines(weights, visible, heads, queries, keys)
 
 
 @given(
@@ -53,9 +59,7 @@ def test_a_thumbnail_of_each_head_stands_where_its_numbers_say():
     layers, heads, queries, keys = 2, 3, 7, 5
     weights = np.random.default_rng(0).random((layers, heads, queries, keys), dtype=np.float32)
     visible = np.tri(queries, keys, dtype=bool)
-    header, arrays = blob.unpack(grid_message(weights, visible, 0.5, caption="c"))
-    assert header["shape"] == [layers, heads, queries, keys]
-    assert header["gamma"] == 0.5
+    arrays = thumbnail_codes(weights, visible)
     codes = arrays["codes"].reshape(layers, heads, queries, keys)
     assert (codes[:, :, ~visible] == 255).all()
     np.testing.assert_array_equal(codes[1, 2][visible], np.rint(254 * np.sqrt(weights[1, 2]))[visible])
@@ -64,7 +68,7 @@ def test_a_thumbnail_of_each_head_stands_where_its_numbers_say():
 def test_a_mask_a_layer_is_that_layers():
     visible = np.ones((2, 1, 3, 5), dtype=bool)
     visible[1, 0, 2, 4] = False
-    _, arrays = blob.unpack(grid_message(np.zeros((2, 4, 3, 5), np.float32), visible, 1.0))
+    arrays = thumbnail_codes(np.zeros((2, 4, 3, 5), np.float32), visible)
     masked = arrays["codes"].reshape(2, 4, 3, 5) == 255
     assert masked[1, :, 2, 4].all()
     assert masked.sum() == 4
@@ -72,14 +76,14 @@ def test_a_mask_a_layer_is_that_layers():
 
 def test_twelve_by_twelve_heads_take_less_than_the_budget():
     weights = np.zeros((12, 12, 64, 64), np.float32)
-    assert len(grid_message(weights, None, 0.5)) < 600_000
+    assert len(blob.pack({}, thumbnail_codes(weights, None))) < 600_000
 
 
 def test_exact_weights_are_the_float32_numbers():
     weights = np.random.default_rng(0).random((3, 7, 5), dtype=np.float32)
     weights[1, 6, 4] = np.nan
     visible = np.tri(7, 5, dtype=bool)
-    header, arrays = blob.unpack(head_view_message(weights, visible, heads=["a"]))
+    header, arrays = lines(weights, visible).message()
     assert (header["exact"], header["masked"], header["shape"]) == (True, True, [3, 7, 5])
     np.testing.assert_array_equal(arrays["weights"].reshape(3, 7, 5), np.where(visible, weights, np.float32(-1)))
 
@@ -91,7 +95,7 @@ def test_rounded_weights_keep_the_largest_of_each_row_exactly(monkeypatch, keys)
     visible = np.ones((7, keys), dtype=bool)
     visible[2, 3] = visible[4] = False
     weights[0, 1, 2] = np.nan
-    header, arrays = blob.unpack(head_view_message(weights, visible))
+    header, arrays = lines(weights, visible).message()
     codes = arrays["codes"].reshape(3, 7, keys)
     maxima = arrays["maxima"].reshape(3, 7, 1)
     top_keys = arrays["top_keys"].reshape(3, 7, -1).astype(np.int64)
@@ -112,19 +116,17 @@ def test_what_is_no_weight_is_refused(wrong):
     weights = np.full((1, 1, 2, 3), 0.2)
     weights[0, 0, 1, 2] = wrong
     with pytest.raises(InputError, match=r"thumbnails has the value .*between 0 and 1"):
-        grid_message(weights, None, 1.0)
+        thumbnail_codes(weights, None)
     with pytest.raises(InputError, match="weights has the value"):
-        head_view_message(weights[0], None)
+        lines(weights[0], None)
     hidden = ~np.isin(weights[0, 0], [wrong])
-    assert blob.unpack(head_view_message(weights[0], hidden))[1]["weights"][-1] == -1
+    assert lines(weights[0], hidden).message()[1]["weights"][0, 1, 2] == -1
 
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"65 x 3 cells are too large: .*64 x 64"):
-        grid_message(np.zeros((1, 1, 65, 3)), None, 1.0)
-    with pytest.raises(InputError, match="gamma=0"):
-        grid_message(np.zeros((1, 1, 5, 3)), None, 0.0)
+        thumbnail_codes(np.zeros((1, 1, 65, 3)), None)
     with pytest.raises(InputError, match=r"visible has shape \(3, 5\).*\(1, 1, 5, 3\)"):
-        grid_message(np.zeros((1, 1, 5, 3)), np.ones((3, 5), dtype=bool), 1.0)
+        thumbnail_codes(np.zeros((1, 1, 5, 3)), np.ones((3, 5), dtype=bool))
     with pytest.raises(InputError, match="17,825,792 numbers"):
-        head_view_message(np.broadcast_to(np.float32(0), (17, 1024, 1024)), None)
+        lines(np.broadcast_to(np.float32(0), (17, 1024, 1024)), None)

@@ -11,7 +11,7 @@ from transformer.errors import InputError
 from ui.components.shared import blob
 from ui.components.shared.mounting import CanvasComponent
 
-_component = CanvasComponent("alignments", "alignments.js")
+component = CanvasComponent("alignments")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +41,6 @@ class Marked:
     row: int
 
 
-@dataclass(frozen=True)
-class Words:
-    """What the component says, in the reader's language."""
-
-    hint: str = "Point at a target word, or move with the arrow keys; a click keeps the mark."
-    looks_at: str = "looks at"
-    weight: str = "attention weight"
-    nowhere: str = "no such key"
-    save: str = "Save PNG"
-    play: str = "Play"
-    pause: str = "Pause"
-    moments: str = "Moment"
-
-
 def alignments(
     moments: Sequence[Moment],
     columns: Sequence[str],
@@ -63,7 +49,6 @@ def alignments(
     same_rows: bool,
     moment: int = 0,
     marked: Marked | None = None,
-    words: Words | None = None,
     file_name: str = "alignments",
     on_mark: Callable[[Marked | None], None] | None = None,
     on_moment: Callable[[int], None] | None = None,
@@ -78,50 +63,50 @@ def alignments(
     Raises:
         InputError: weights lie outside 0 to 1, or their shape does not fit rows and columns; there is no moment.
     """
-    message = alignments_message(moments, columns, key, same_rows, words or Words(), file_name)
+    header, arrays = alignments_message(moments, columns, same_rows)
 
     def mark(value: Any) -> None:
-        if value is not None and on_mark:
+        if on_mark:
             on_mark(_marked(value, moments))
 
     def rest(value: Any) -> None:
         if on_moment and isinstance(value, int) and 0 <= value < len(moments):
             on_moment(value)
 
-    options = {"moment": moment, "marked": marked and {"panel": marked.panel, "row": marked.row}}
-    _component(key=key, blob=message, options=options, events={"marked": mark, "moment": rest})
+    component(
+        key=key,
+        header={**header, "file_name": file_name},
+        arrays=arrays,
+        options={"moment": moment, "marked": marked and {"panel": marked.panel, "row": marked.row}},
+        events={"marked": mark if on_mark else None, "moment": rest if on_moment else None},
+    )
 
 
 def alignments_message(
-    moments: Sequence[Moment], columns: Sequence[str], instance: str, same_rows: bool, words: Words, file_name: str
-) -> bytes:
-    """What `alignments` sends to the browser: each panel's weights in 32 bits, -1 where there is no such key.
+    moments: Sequence[Moment], columns: Sequence[str], same_rows: bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the browser is sent: texts, and each panel's weights in 32 bits, -1 where there is no such key.
 
     Raises:
         InputError: as `alignments`.
     """
     if not moments:
-        raise InputError("moments=[] leaves nothing to draw: give at least one")
+        raise InputError("component_no_moment")
     arrays: dict[str, np.ndarray] = {}
     masked = False
     for i, moment in enumerate(moments):
         for j, panel in enumerate(moment.panels):
             if panel.weights.shape != (len(panel.rows), len(columns)):
-                raise InputError(
-                    f"“{panel.title}” has weights of shape {panel.weights.shape} for {len(panel.rows)} rows and "
-                    f"{len(columns)} columns: name each row and column"
-                )
+                counts = {"rows": len(panel.rows), "columns": len(columns)}
+                raise InputError("component_panel_shape", title=panel.title, found=str(panel.weights.shape), **counts)
             shown = blob.mask_like(panel.weights, panel.visible)
             blob.refuse_outside_unit(panel.title, panel.weights, shown)
             masked = masked or not bool(shown.all())
             arrays[f"{i}.{j}"] = np.where(shown, panel.weights, -1.0).astype(np.float32)
     header = {
-        "instance": instance,
         "columns": list(columns),
         "same_rows": same_rows,
         "masked": masked,
-        "file_name": file_name,
-        "words": vars(words),
         "moments": [
             {
                 "name": moment.name,
@@ -130,7 +115,7 @@ def alignments_message(
             for moment in moments
         ],
     }
-    return blob.pack(header, arrays)
+    return header, arrays
 
 
 def _marked(value: Any, moments: Sequence[Moment]) -> Marked | None:

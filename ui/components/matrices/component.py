@@ -11,10 +11,10 @@ from jaxtyping import UInt8
 
 from transformer.lessons.expressions.board import Board, Highlight
 from transformer.lessons.expressions.operations import Cells
-from ui.components.shared import blob
+from transformer.messages import words
 from ui.components.shared.mounting import CanvasComponent
 
-_component = CanvasComponent("matrices", "matrices.js")
+component = CanvasComponent("matrices")
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,6 @@ class Notes:
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Words:
-    """What the component says, in the reader's language; `titles` names matrices in words."""
-
-    picked: str = "picked"
-    sources: str = "comes from"
-    targets: str = "goes to"
-    further: str = "further away"
-    hint: str = "Click a cell; arrow keys move, Enter picks."
-    undefined: str = "undefined"
-    save: str = "Save PNG"
-    titles: Mapping[str, str] | None = None
-
-
 def matrices(
     board: Board,
     names: Sequence[str],
@@ -58,33 +44,40 @@ def matrices(
     *,
     key: str,
     weights: Sequence[str] = (),
-    words: Words | None = None,
+    titles: Mapping[str, str] | None = None,
+    hint: str | None = None,
     notes: Mapping[str, Notes] | None = None,
+    file_name: str = "matrices",
     on_pick: Callable[[Cell | None], None] | None = None,
-) -> Cell | None:
-    """Draw the matrices called `names`; returns the cell picked in this run, if any.
+) -> None:
+    """Draw the matrices called `names`; cells can be picked where `on_pick` is given.
 
     `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
-    up to its own largest number. `notes` says more about a matrix's cells when they are pointed at. `on_pick` is
-    called before the run that a pick starts, with None when the mark was taken away.
+    up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
+    (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
+    at. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
     """
-    words = words or Words()
+    if hint is None:
+        hint = words("component_pick_hint") if on_pick else ""
+    described = [
+        _description(board, name, name in weights, (titles or {}).get(name, ""), (notes or {}).get(name))
+        for name in names
+    ]
 
     def pick(value: Any) -> None:
-        if value is not None and on_pick:
+        if on_pick:
             on_pick(_cell(value, board))
 
-    header = {
-        "instance": key,
-        "matrices": [_description(board, name, name in weights, words, (notes or {}).get(name)) for name in names],
-        "words": {name: text for name, text in vars(words).items() if name != "titles"},
-    }
-    message = blob.pack(header, _arrays(board, names, notes or {}))
-    happened = _component(key=key, blob=message, options=options(board, names, selected), events={"picked": pick})
-    return _cell(happened["picked"], board)
+    component(
+        key=key,
+        header={"matrices": described, "hint": hint, "file_name": file_name},
+        arrays=_arrays(board, names, notes or {}),
+        options=options(board, names, selected),
+        events={"picked": pick if on_pick else None},
+    )
 
 
 def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[str, Any]:
@@ -122,12 +115,12 @@ def readable(symbol: str) -> str:
     return text.replace(r"\,", " ").replace(r"\cdot", "·")
 
 
-def _description(board: Board, name: str, is_weights: bool, words: Words, notes: Notes | None) -> dict[str, Any]:
+def _description(board: Board, name: str, is_weights: bool, title: str, notes: Notes | None) -> dict[str, Any]:
     matrix = board[name]
     return {
         "name": name,
         "symbol": readable(matrix.symbol),
-        "title": (words.titles or {}).get(name, ""),
+        "title": title,
         "rows": list(matrix.rows),
         "columns": list(matrix.columns),
         "weights": is_weights,

@@ -77,10 +77,7 @@ def mask_like(
     try:
         return np.broadcast_to(mask, weights.shape)
     except ValueError as problem:
-        raise InputError(
-            f"visible has shape {mask.shape}, which does not fit weights of shape {weights.shape}: "
-            "its last two axes are query and key, and those before them may be 1 or missing"
-        ) from problem
+        raise InputError("component_mask_shape", found=str(mask.shape), expected=str(weights.shape)) from problem
 
 
 def refuse_outside_unit(name: str, weights: Float[np.ndarray, "*cells"], visible: Bool[np.ndarray, "*cells"]) -> None:
@@ -91,6 +88,4 @@ def refuse_outside_unit(name: str, weights: Float[np.ndarray, "*cells"], visible
     """
     outside = visible & ((weights < -TOLERANCE) | (weights > 1 + TOLERANCE))
     if outside.any():
-        raise InputError(
-            f"{name} has the value {weights[outside][0]:.6g}: pass attention weights, which lie between 0 and 1"
-        )
+        raise InputError("component_outside_unit", name=name, value=float(weights[outside][0]))

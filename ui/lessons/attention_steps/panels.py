@@ -66,7 +66,7 @@ def rows_panel(standard: Board, board: Board, changed: Recipe | None) -> None:
         for name, symbol, matrix in (("standard", before.symbol, before), ("now", now.symbol, now))
     )
     titles = {name: t(f"attention_steps.{name}") for name in both}
-    matrices(both, list(both), None, key="rows", weights=list(both), words=shared.words(titles, " "))
+    matrices(both, list(both), None, key="rows", weights=list(both), titles=titles)
     spread = {"standard": entropy(before.values), "now": entropy(_weights(board, head).values)}
     st.latex(r"H_i = -\sum_j A_{ij} \ln A_{ij}")
     table = pd.DataFrame(
@@ -122,7 +122,7 @@ def _draw(board: Board, names: list[str], cell: Cell | None) -> None:
         cell,
         key="matrices",
         weights=[name for name in names if board[name].stage == "softmax"],
-        words=shared.words({name: t(f"attention_steps.title_{_kind_of(name)}") for name in names}),
+        titles={name: t(f"attention_steps.title_{_kind_of(name)}") for name in names},
         on_pick=shared.pick_cell,
     )
     shared.matrix_downloads(board, names)

@@ -312,8 +312,7 @@ def _draw(board: Board, view: MaskView, titles: dict[str, str] | None = None) ->
     notes = {name: Notes(view.reasons, sentences) for name in board if board[name].values.shape == view.visible.shape}
     titles = titles or {name: t(f"masks.{name}") for name in board}
     weights = [name for name in board if name in {"weights", "right", "broken"}]
-    words = shared.words(titles, t("masks.hint"))
-    matrices(board, list(board), None, key="masks", weights=weights, words=words, notes=notes)
+    matrices(board, list(board), None, key="masks", weights=weights, titles=titles, hint=t("masks.hint"), notes=notes)
     shared.matrix_downloads(board, list(board))
 
 

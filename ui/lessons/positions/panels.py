@@ -157,7 +157,7 @@ def rotation_panel(d_model: int, length: int, base: float) -> None:
         "t_p": t("positions.row_of", p=start), "R": t("positions.rotation_matrix", k=k),
         "turned": t("positions.row_turned"), "t_q": t("positions.row_of", p=start + k),
     }  # fmt: skip
-    matrices(board, list(board), None, key="rotation", words=shared.words(titles, " "))
+    matrices(board, list(board), None, key="rotation", titles=titles)
     st.caption(t("positions.rotation_here", p=start, q=start + k, error=float(errors[start])))
     shared.matrix_downloads(board, list(board))
 
@@ -232,7 +232,7 @@ def later_panel() -> None:
         for name in dict.fromkeys(("none", how))
     )  # fmt: skip
     titles = {name: t(f"positions.variant_{name}") for name in board}
-    matrices(board, list(board), None, key="later", weights=list(board), words=shared.words(titles, " "))
+    matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
     shared.matrix_downloads(board, list(board))
 
 
