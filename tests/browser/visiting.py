@@ -41,20 +41,23 @@ class Visit:
         """Frames that the page has sent."""
         self.received = 0
         """Bytes that the page has received over its socket."""
-        self.finished = 0
-        """Script runs that have finished."""
+        self.started, self.finished = 0, 0
+        """Script runs that have started, and that have finished."""
         page.on("websocket", self._listen)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Do something that starts a run; leaves when a run has finished since."""
-        before = self.finished
+        """Do something that starts a run; leaves when a run that started since has finished, and none goes on.
+
+        A run that was under way already knows nothing of what was done, so its end says nothing.
+        """
+        before = self.started
         yield
         deadline = time.monotonic() + PATIENCE
-        while self.finished == before:
+        while self.started == before or self.finished < self.started:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no script run finished within {PATIENCE:.0f} s")
+                raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s")
             self.page.wait_for_timeout(20)
 
     def drawn(self, locator: Locator, draws: int = 1) -> int:
@@ -68,6 +71,7 @@ class Visit:
         return count
 
     def _listen(self, socket_: WebSocket) -> None:
+        self.finished = self.started  # nobody hears any more of a run that an earlier address left under way
         socket_.on("framesent", lambda _: self._count_sent())
         socket_.on("framereceived", self._count_received)
 
@@ -76,8 +80,9 @@ class Visit:
 
     def _count_received(self, payload: str | bytes) -> None:
         self.received += len(payload)
-        if isinstance(payload, bytes) and ForwardMsg.FromString(payload).WhichOneof("type") == "script_finished":
-            self.finished += 1
+        kind = ForwardMsg.FromString(payload).WhichOneof("type") if isinstance(payload, bytes) else None
+        self.started += kind == "new_session"
+        self.finished += kind == "script_finished"
 
 
 def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.Popen[bytes], str]:
