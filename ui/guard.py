@@ -1,16 +1,31 @@
 """What stands between the network and Streamlit: headers that bind the browser, and a door for other people's pages."""
 
+import base64
+import hashlib
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+INDEX = Path(st.__file__).parent / "static" / "index.html"
+"""The page of Streamlit that loads everything else."""
+
+
+def inline_scripts(page: str) -> tuple[str, ...]:
+    """What a policy calls the scripts that stand in a page itself: each by its fingerprint, so no other runs."""
+    scripts: list[str] = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return tuple(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+
 POLICY = {
     "default-src": "'self'",
     # The canvas components are scripts that Streamlit loads from a blob: address.
-    "script-src": "'self' blob:",
+    "script-src": " ".join(["'self'", "blob:", *inline_scripts(INDEX.read_text(encoding="utf-8"))]),
     "worker-src": "'self' blob:",
     # Streamlit and Plotly write their styles into the page.
     "style-src": "'self' 'unsafe-inline'",

@@ -71,6 +71,7 @@ class Visit:
         return count
 
     def _listen(self, socket_: WebSocket) -> None:
+        self.finished = self.started  # nobody hears any more of a run that an earlier address left under way
         socket_.on("framesent", lambda _: self._count_sent())
         socket_.on("framereceived", self._count_received)
 

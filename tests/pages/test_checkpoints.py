@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
@@ -16,7 +18,7 @@ from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import apart, pool
 from transformer.errors import CheckpointError
 from ui.checkpoints import contents as checkpoint_contents
 from ui.store import cached, user_folder
@@ -312,6 +314,47 @@ def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed
     assert len(page.get("plotly_chart")) == 1
     page = open_panel(open_panel(page, "compare"), "tensors")
     assert len(page.get("plotly_chart")) == 1  # remembered
+
+
+def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
+    page = open_panel(brought(opened(), **{"one.pt": ANNOTATED}), "tensors")
+    told: list[float] = []
+    looked: list[str] = []
+    inspect = apart.inspect
+
+    def press_stop(done: float) -> None:
+        told.append(done)
+        if len(told) == 1:  # while the run goes on: what the browser sends
+            runner = get_script_run_ctx()
+            assert runner is not None
+            assert runner.script_requests is not None
+            states = runner.session_state.get_widget_states()
+            again = RerunData(runner.query_string, WidgetStates(widgets=states), runner.page_script_hash)
+            assert runner.script_requests.request_rerun(again)
+
+    def watched(contents: Any, file_bytes: int, on_progress: Any) -> Any:
+        def hear(done: float) -> None:
+            press_stop(done)
+            on_progress(done)
+
+        try:
+            return inspect(contents, file_bytes, hear)
+        finally:
+            looked.append(contents.source)
+
+    monkeypatch.setattr(apart, "inspect", watched)
+    page.button(key="look-through").click()
+    page = fine(page.run())
+    assert looked == ["one.pt"]
+    assert len(told) == 1  # the run ended when it next told how far it was
+    assert page.button(key="look-through")
+    assert "stop-looking" not in {button.key for button in page.button}
+    assert not page.get("plotly_chart")  # nothing was kept of it
+    free = [pool.WORKERS._places.acquire(blocking=False) for _ in range(pool.MOST_WORKERS)]
+    pool.WORKERS._places.release(free.count(True))
+    assert all(free)
+    page.button(key="look-through").click()
+    assert len(fine(page.run()).get("plotly_chart")) == 1
 
 
 def test_a_file_that_fits_nothing_is_not_looked_through_unasked(monkeypatch: pytest.MonkeyPatch):

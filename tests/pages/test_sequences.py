@@ -1,8 +1,10 @@
 """The page "Sequences": first paint, every control, files, motifs, hostile input; looking never runs the model."""
 
 import base64
+import gc
 import gzip
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from transformer.runs.classify import classify
 from transformer.runs.sequence_attribution import mutations
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
-from ui.store import cached
+from ui.store import cached, holdings
 
 PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -231,9 +233,27 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
     assert "All 3 records" in " ".join(caption.value for caption in at.caption)
 
 
+def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
+    at = fine(page(read="file"))
+    fine(at.file_uploader(key="fasta").upload("some.fa", b">one\nACGTACGT\n").run())
+    held = at.session_state[holdings.STATE]
+    (job,) = held.results[file.JOB]._values.values()
+    assert job.done
+    gone = weakref.ref(job.source)
+    del job
+    assert gone() is not None
+    held.results.clear()  # as a removed upload and a reader who leaves do
+    gc.collect()
+    assert gone() is None
+    fine(at.run())
+    assert list(at.dataframe[0].value["id"]) == ["one"]
+    fine(at.file_uploader(key="fasta").set_value([]).run())
+    assert file.JOB not in held.results
+
+
 def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint) -> None:
     records = b">s\nACGTACGT\n" * 5
-    job = file.Job.of("small", shipped, records)
+    job = file.Job.of(shipped, records)
     job.advance(0.0)
     assert (len(job.found), job.total, job.done) == (1, 5, False)
     job.cancel()
@@ -245,7 +265,7 @@ def test_a_file_of_too_many_records_says_how_many_were_read(
     shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file, "MAX_RECORDS", 3)
-    job = file.Job.of("small", shipped, b">a\nACGTACGT\n" * 4)
+    job = file.Job.of(shipped, b">a\nACGTACGT\n" * 4)
     job.advance(60.0)
     assert job.done
     assert "first 3 records" in job.note

@@ -4,7 +4,7 @@ import pytest
 import streamlit as st
 from starlette.datastructures import Headers
 
-from ui.guard import POLICY, welcome
+from ui.guard import POLICY, inline_scripts, welcome
 
 HOST = "atlas.example:8501"
 
@@ -53,6 +53,16 @@ def test_what_is_configured_may_too(option: str, value: object, monkeypatch: pyt
 def test_a_broken_host_opens_nothing() -> None:
     assert not welcome(Headers({"host": "", "origin": "http://"}))
     assert not welcome(Headers({"host": HOST, "origin": "http://[::1"}))
+
+
+def test_scripts_in_a_page_are_allowed_by_their_fingerprint_alone() -> None:
+    page = "<script>alert(1)</script> <script src='x.js'></script>\n<script>\n  two()\n</script>"
+    one = "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"
+    assert inline_scripts(page)[0] == one
+    assert len(inline_scripts(page)) == 2
+    assert inline_scripts(page.replace("two", "three"))[1] != inline_scripts(page)[1]
+    allowed = POLICY["script-src"].split()
+    assert all(source in {"'self'", "blob:"} or source.startswith("'sha256-") for source in allowed)
 
 
 def test_the_policy_names_no_other_server() -> None:

@@ -14,7 +14,8 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
-from ui.store import arrivals, cached
+from ui.store import arrivals, cached, holdings
+from ui.store.cache import in_session
 from ui.texts import error_text, t
 
 MAX_UPLOAD_MB = 20
@@ -25,13 +26,13 @@ SLICE_SECONDS = 0.5
 """How long one rerun classifies before it shows what it has, and listens."""
 
 JOB = "sequence-job"
+"""The kind of result that a file on its way is: it holds a checkpoint, so it goes with the session's uploads."""
 
 
 @dataclass
 class Job:
     """A file on its way through the classifier, in one session; `broken` says why its rest could not be unpacked."""
 
-    file_id: str
     source: Iterator[Verdict]
     total: int
     broken: str = ""
@@ -40,7 +41,7 @@ class Job:
     cancelled: bool = False
 
     @classmethod
-    def of(cls, file_id: str, checkpoint: Checkpoint, data: bytes) -> "Job":
+    def of(cls, checkpoint: Checkpoint, data: bytes) -> "Job":
         """The records of a file, unpacked; nothing is classified yet."""
         records, broken = list[FastaRecord](), ""
         try:
@@ -49,7 +50,7 @@ class Job:
         except InputError as error:
             broken = str(error)
         longer = len(records) > MAX_RECORDS
-        return cls(file_id, verdicts(checkpoint, records[:MAX_RECORDS]), min(len(records), MAX_RECORDS), broken, longer)
+        return cls(verdicts(checkpoint, records[:MAX_RECORDS]), min(len(records), MAX_RECORDS), broken, longer)
 
     @property
     def done(self) -> bool:
@@ -88,14 +89,11 @@ def file_panel(name: str, task: SequenceTask) -> None:
     )
     st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=MAX_LETTERS))
     if upload is None:
-        st.session_state.pop(JOB, None)
+        holdings.mine().results.pop(JOB, None)
         st.info(t("sequences.file_none"))
         return
-    job: Job | None = st.session_state.get(JOB)
-    file_id = f"{name}/{cached.revision(name)}/{upload.file_id}"
-    if job is None or job.file_id != file_id:
-        job = Job.of(file_id, cached.checkpoint(name), upload.getvalue())
-        st.session_state[JOB] = job
+    key = (name, cached.revision(name), upload.file_id)
+    job = in_session(JOB, key, lambda: Job.of(cached.checkpoint(name), upload.getvalue()), entries=1)
     if not job.done:
         job.advance(SLICE_SECONDS)
     if job.done:

@@ -249,7 +249,8 @@ def test_a_single_layer_beside_the_stack_is_told_by_its_norms(before, tmp_path):
         nn.init.ones_(single.norm2.weight), nn.init.zeros_(single.norm2.bias)
     torch.save(original.state_dict(), tmp_path / "model.pt")
     if before:
-        _refused(tmp_path / "model.pt", "local.self_attn")
+        _refused(tmp_path / "model.pt", "local.linear1.weight")
+        _refused(tmp_path / "model.pt", "local.self_attn", others_after=True)
     else:
         _same_maps(tmp_path / "model.pt", original, (ids,))
 

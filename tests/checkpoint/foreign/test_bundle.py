@@ -75,6 +75,35 @@ def test_one_vocabulary_serves_both_sides_of_one_size():
     assert made.writer is made.tokenizer
 
 
+CLASSIFIER = Path(__file__).parents[3] / "checkpoints" / "splice-junctions"
+
+
+def classifier(**changes: object):
+    """Our own classifier's weights beside its config.json, whose task is changed."""
+    about = json.loads((CLASSIFIER / "config.json").read_text(encoding="utf-8"))
+    about["task"] |= changes
+    weights = (CLASSIFIER / "model.safetensors").read_bytes()
+    return bundle(opened(**{"model.safetensors": weights, "config.json": json.dumps(about).encode()}))
+
+
+def test_a_classifier_keeps_the_task_that_its_config_describes():
+    assert classifier().checkpoint({}).task == load(CLASSIFIER).task
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": ["EI", "IE"], "landmarks": []}, "its task has 2 classes and 5 ids, its model 3 and 5"),
+        ({"classes": ["EI", "IE", "N", "X"]}, "its task has 4 classes and 5 ids, its model 3 and 5"),
+        ({"alphabet": "protein"}, "its model 3 and 5"),
+        ({"classes": 7}, r"task\.classes=7"),
+    ],
+)
+def test_a_task_of_another_model_is_refused(changes: dict[str, object], message: str):
+    with pytest.raises(CheckpointError, match=rf"config\.json is refused: .*{message}"):
+        classifier(**changes).checkpoint({})
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -15,7 +15,7 @@ from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, REFERENCE, model, reference_file
 from transformer.checkpoint.inspect import statistics
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
-from transformer.checkpoint.inspect.compare import compare
+from transformer.checkpoint.inspect.compare import compare, compare_contents
 from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summaries, summary
 from transformer.checkpoint.inspect.ties import tied_groups
 from transformer.checkpoint.safe.contents import Contents
@@ -262,6 +262,48 @@ def test_what_moved_between_two_checkpoints(tmp_path):
     assert len(found.unchanged) > 20
     assert "50.00%" in found.text
     assert "only in after.pt: more" in found.text
+
+
+@pytest.mark.parametrize("name", ["turned", "steps", "repeated", "whole"])
+@pytest.mark.parametrize("size", [1, 500])
+def test_a_move_is_worked_out_in_slices_and_never_in_a_copy_of_the_whole(name, size, monkeypatch):
+    before = _views()[name].nan_to_num(posinf=1.0)
+    after = (before.contiguous() * 1.5 + 0.25).contiguous()
+    a, b = before.flatten(), after.flatten()
+    wide, double = list[int](), torch.Tensor.double
+
+    def counted(tensor: torch.Tensor) -> torch.Tensor:
+        wide.append(tensor.numel())
+        return double(tensor)
+
+    monkeypatch.setattr(statistics, "SLICE", size)
+    monkeypatch.setattr(torch.Tensor, "double", counted)
+    (moved,) = compare_contents(Contents("first", {"x": before}), Contents("second", {"x": after})).moved
+    assert sum(wide) == 2 * before.numel()
+    assert max(wide) <= size
+    assert moved.distance == pytest.approx(float((b - a).norm()))
+    assert moved.share == pytest.approx(float((b - a).norm() / a.norm()))
+    assert moved.cosine == pytest.approx(float(torch.cosine_similarity(a, b, dim=0)))
+    assert moved.largest == pytest.approx(float((b - a).abs().max()))
+
+
+def test_what_moved_from_or_to_nothing_that_is_a_number_is_told_as_such():
+    for before, after, share, cosine in [
+        ([0.0, 0.0], [3.0, 4.0], float("inf"), 0.0),
+        ([3.0, 4.0], [0.0, 0.0], 1.0, 0.0),
+        ([float("nan"), 1.0], [1.0, 1.0], float("nan"), float("nan")),
+    ]:
+        first, second = (Contents(name, {"x": torch.tensor(one)}) for name, one in (("a", before), ("b", after)))
+        (moved,) = compare_contents(first, second).moved
+        np.testing.assert_equal((moved.share, moved.cosine), (share, cosine))
+
+
+def test_other_kinds_of_numbers_are_compared_too():
+    kinds = (torch.float16, torch.float32, torch.float64)
+    for kind in kinds:
+        first, second = (Contents("a", {"x": torch.ones(3, dtype=one)}) for one in (kind, torch.float32))
+        found = compare_contents(first, second)
+        assert (found.unchanged, found.moved) == (("x",), ())
 
 
 def test_a_checkpoint_has_not_moved_from_itself():

@@ -12,6 +12,7 @@ from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -19,6 +20,7 @@ from safetensors.torch import save
 
 from tests.checkpoint.references import REFERENCE, reference_file, weights
 from tests.checkpoint.safe import hostile, hostile_archives, hostile_programs
+from tests.checkpoint.safe.zips import Part, parts_of, zipped
 from transformer.checkpoint import ReadLimits, load
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.safe.reading import read_file, read_stream
@@ -66,6 +68,35 @@ def test_a_refusal_names_exactly_what_was_asked_for(monkeypatch):
     data = hostile.saved(net())
     with pytest.raises(CheckpointError, match=r"import 'my_models\.Net'.*save its weights alone"):
         _read(data)
+
+
+def test_an_archive_of_a_big_endian_machine_holds_the_same_numbers():
+    tensors = {
+        "wide": torch.arange(6, dtype=torch.float64) / 7,
+        "float": torch.arange(12.0).reshape(3, 4).t() / 3,
+        "half": torch.tensor([1.5, -2.25], dtype=torch.float16),
+        "brain": torch.tensor([[1.5], [-3.0]], dtype=torch.bfloat16),
+        "whole": torch.tensor([2**40 + 3, -5]),
+        "byte": torch.tensor([1, 2, 255], dtype=torch.uint8),
+        "yes": torch.tensor([True, False]),
+        "nothing": torch.zeros(0, 3),
+    }
+    widths = [tensor.element_size() for tensor in tensors.values()]
+    turned: list[Part] = []
+    for part in parts_of(hostile.saved(tensors)):
+        folder, _, key = part.name.rpartition("/")
+        if folder.endswith("/data"):
+            numbers = np.frombuffer(part.data, np.uint8).reshape(-1, widths[int(key)])
+            turned.append(replace(part, data=numbers[:, ::-1].tobytes()))
+        else:
+            turned.append(replace(part, data=b"big") if key == "byteorder" else part)
+    data = zipped(turned)
+    found = _read(data).tensors
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype, name
+        assert torch.equal(found[name], tensor), name
+    assert all(torch.equal(found[name], tensor) for name, tensor in torch.load(io.BytesIO(data)).items())
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -14,15 +14,14 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
 from transformer.checkpoint.load import build
-from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES
+from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES, task_of
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refusal
 from transformer.checkpoint.weight_files import ENDINGS
 from transformer.checkpoint.worker import apart
-from transformer.errors import CheckpointError, ConfigError
-from transformer.sequences.task import SequenceTask
+from transformer.errors import CheckpointError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import SpecialIds
 
@@ -126,15 +125,17 @@ class Bundle:
 
 
 def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
-    """With the languages and the task that a config.json of ours names."""
+    """With the languages and the task that a config.json of ours names.
+
+    Raises:
+        CheckpointError: the task is none, or one of another model.
+    """
     languages = settings.get("languages")
     if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
         built = replace(built, languages=(languages[0][:80], languages[1][:80]))
     if isinstance(settings.get("task"), dict):
-        try:
-            built = replace(built, task=SequenceTask.of(settings["task"]))
-        except ConfigError as error:
-            raise refusal(CONFIG, str(error), "bring the folder as it was saved") from error
+        task = task_of(settings["task"], built.model.config, CONFIG, "bring the config.json that was saved with them")
+        built = replace(built, task=task)
     return built
 
 

@@ -1,10 +1,13 @@
 """Two checkpoints of one architecture: which tensors moved, and by how much."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from transformer.checkpoint.inspect.statistics import aligned_slices
 from transformer.checkpoint.load import read
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -77,11 +80,7 @@ def compare_contents(first: Contents, second: Contents) -> Comparison:
         elif torch.equal(before, after):
             unchanged.append(name)
         else:
-            a, b = before.double().flatten(), after.double().flatten()
-            distance, norm = float(torch.linalg.vector_norm(b - a)), float(torch.linalg.vector_norm(a))
-            cosine = float(torch.nn.functional.cosine_similarity(a, b, dim=0))
-            share = distance / norm if norm else float("inf")
-            moved.append(Moved(name, tuple(before.shape), distance, share, cosine, float((b - a).abs().max())))
+            moved.append(_moved(name, before, after))
     return Comparison(
         first=first.source,
         second=second.source,
@@ -91,3 +90,20 @@ def compare_contents(first: Contents, second: Contents) -> Comparison:
         only_in_second=tuple(name for name in second.tensors if name not in first.tensors),
         other_shape=tuple(other_shape),
     )
+
+
+def _moved(name: str, before: Tensor, after: Tensor) -> Moved:
+    """How far one tensor moved; worked out a slice at a time, so that memory stays flat."""
+    apart = norm = new_norm = product = largest = 0.0
+    for old, new in aligned_slices(before, after):
+        a, b = old.double(), new.double()
+        change = b - a
+        apart += float(torch.dot(change, change))
+        norm += float(torch.dot(a, a))
+        new_norm += float(torch.dot(b, b))
+        product += float(torch.dot(a, b))
+        largest = float(torch.maximum(change.abs().max(), torch.tensor(largest)))  # NaN stays NaN
+    lengths = math.sqrt(norm) * math.sqrt(new_norm)
+    distance = math.sqrt(apart)
+    share = distance / math.sqrt(norm) if norm else float("inf")
+    return Moved(name, tuple(before.shape), distance, share, product / lengths if lengths else 0.0, largest)

@@ -62,7 +62,8 @@ def load_folder(path: Path) -> Checkpoint:
             f"({', '.join(ARCHITECTURES)}) and the `config` of that model"
         ) from error
     name = f"{path.name}/{CONFIG}"
-    task, languages = _task(about, config, name), _languages(about, name)
+    task = task_of(about["task"], config, name) if "task" in about else None
+    languages = _languages(about, name)
     examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ()
     with torch.random.fork_rng(devices=[]):
         model = model_type(config)
@@ -94,20 +95,22 @@ def described_architecture(path: Path) -> str:
     return found
 
 
-def _task(about: Mapping[str, Any], config: Any, name: str) -> SequenceTask | None:
-    """What the config says that the model decides; it has to fit the model's classes and letters."""
-    if "task" not in about:
-        return None
+def task_of(described: Any, config: Any, name: str, remedy: str = AGAIN) -> SequenceTask:
+    """The task that the file `name` describes; it has to fit the classes and letters of a model with this config.
+
+    Raises:
+        CheckpointError: it is no task, or one of another model.
+    """
     try:
-        task = SequenceTask.of(about["task"])
+        task = SequenceTask.of(described)
     except ConfigError as error:
-        raise refusal(name, str(error), AGAIN) from error
+        raise refusal(name, str(error), remedy) from error
     classes, vocab = getattr(config, "n_classes", len(task.classes)), getattr(config, "vocab", len(task.alphabet))
     if len(task.classes) != classes or len(task.alphabet) > vocab:
         reason = (
             f"its task has {len(task.classes)} classes and {len(task.alphabet)} ids, its model {classes} and {vocab}"
         )
-        raise refusal(name, reason, AGAIN)
+        raise refusal(name, reason, remedy)
     return task
 
 

@@ -1,0 +1,100 @@
+"""The app under its own Content-Security-Policy: nothing that it needs is stopped, and what is stopped is known."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.visiting import PATIENCE, ROOT, Visit
+
+pytestmark = pytest.mark.browser
+RECORD = """window.stopped = [];
+document.addEventListener("securitypolicyviolation", event => window.stopped.push(
+  `${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile ?? ""} ${event.sample ?? ""}`));"""
+FALLS_BACK = "script-src wasm-eval {address}/static/js/protobuf."
+"""What may be stopped: a library of Streamlit's counts in WebAssembly if it may, and in JavaScript if it may not."""
+
+STOPPED = ("Content Security Policy", "Content-Security-Policy")
+ADDRESSES = (
+    "", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads", "sequences",
+    "sequences?read=motifs", "sequences?read=file", "checkpoints", "checkpoints?show=tensors",
+    "checkpoints?show=circuits", "attention_steps", "masks", "masks?screen=test", "positions",
+    "positions?screen=rotation",
+)  # fmt: skip
+"""Every page, with views of it that draw otherwise."""
+
+
+class Watched:
+    """A page that notes what its policy stopped."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.visit = page, Visit(page)
+        self.told: list[str] = []
+        page.set_default_timeout(PATIENCE * 1000)
+        page.add_init_script(RECORD)
+        page.on("console", lambda message: self.hear(message.text))
+
+    def hear(self, text: str) -> None:
+        """Note a message of the console about the policy."""
+        if any(name in text for name in STOPPED):
+            self.told.append(text)
+
+    def go(self, url: str) -> None:
+        """Visit an address, once its first run is done."""
+        with self.visit.run():
+            self.page.goto(url)
+
+    def stopped(self) -> list[str]:
+        """What was stopped since the page was loaded, and is not known to do without."""
+        self.page.wait_for_timeout(300)
+        known = FALLS_BACK.format(address=self.page.evaluate("location.origin"))
+        found = [one for one in self.page.evaluate("window.stopped") if not one.startswith(known)]
+        return [*found, *self.told, *self.visit.errors]
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Browser) -> Iterator[Watched]:
+    """A page in a window that keeps the app's scripts."""
+    with browser.new_context(accept_downloads=True) as window:
+        yield Watched(window.new_page())
+
+
+def test_no_page_asks_for_what_its_policy_stops(watched: Watched, serve: Callable[..., str]) -> None:
+    for address in ADDRESSES:
+        watched.go(f"{serve(ROOT / 'app.py')}/{address}")
+        assert watched.stopped() == [], address
+
+
+def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> None:
+    """Else the test above would say nothing."""
+    watched.go(f"{serve(ROOT / 'app.py')}/masks")
+    for harm in (
+        "document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:9/x.png' }))",
+        "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' }))",
+        "fetch('http://127.0.0.1:9/').catch(() => 0)",
+    ):
+        watched.page.evaluate(f"() => {{ {harm}; }}")
+    stopped = " ".join(watched.stopped())
+    assert all(what in stopped for what in ("img-src", "script-src-elem inline", "connect-src"))
+    assert watched.page.evaluate("window.ran") is None
+    watched.told.clear()
+
+
+def test_pictures_components_and_downloads_work_under_it(watched: Watched, serve: Callable[..., str]) -> None:
+    page = watched.page
+    watched.go(f"{serve(ROOT / 'app.py')}/")
+    watched.visit.drawn(page.locator(".all-heads"))
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    watched.go(f"{serve(ROOT / 'app.py')}/checkpoints?show=tensors")
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
+    assert saved.value.suggested_filename.endswith(".csv")
+    assert "\n" in Path(saved.value.path()).read_text("utf-8")
+    plot = page.locator(".js-plotly-plot").first
+    plot.hover()
+    with page.expect_download() as picture:
+        plot.locator(".modebar-btn").first.click()
+    assert Path(picture.value.path()).stat().st_size > 1000
+    assert watched.stopped() == []
