@@ -1,6 +1,7 @@
 """Sites: the names of attention, their parts, and what models of each architecture say of themselves."""
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -65,8 +66,9 @@ def test_a_model_says_what_it_can_do_and_can_do_it(model: Seq2Seq | Recurrent | 
     assert model.abilities.reads_windows == hasattr(model, "windows")
     assert ARCHITECTURES[checkpoint.architecture][0] is type(model)
     assert isinstance(model.config, ARCHITECTURES[checkpoint.architecture][1])
-    assert checkpoint.model_as(type(model)) is model  # type: ignore[type-var]
-    other = Encoder if isinstance(model, Seq2Seq) else Seq2Seq
+    kind: Any = type(model)
+    assert checkpoint.model_as(kind) is model
+    other: Any = Encoder if isinstance(model, Seq2Seq) else Seq2Seq
     wanted = "Transformer encoder" if other is Encoder else "encoder-decoder Transformer"
     with pytest.raises(CheckpointError, match=f"it is no {wanted}: choose another checkpoint"):
         checkpoint.model_as(other)

@@ -13,6 +13,8 @@ from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import Cell, Words
 from ui.store import cached
 from ui.store.user_checkpoints import kept

@@ -7,6 +7,7 @@ from transformer.figures.logo import logo
 from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
+from transformer.sites import Site
 from ui.sequences import runs
 from ui.shared.address import choice
 from ui.store import cached
@@ -36,7 +37,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
         if site == CLEAREST:
             site, head = found.clearest(task.classes.index(label), width)
         else:
-            heads = [str(h) for h in range(found.sites[site])]
+            heads = [str(h) for h in range(found.sites[Site(site)])]
             head = int(choice(t("sequences.head"), heads, key="motif-head", text=str))
     _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
 
