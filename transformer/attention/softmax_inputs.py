@@ -115,7 +115,7 @@ class QueriesKeys:
 class Weights:
     """Attention weights that are kept as they are: small (a recurrent decoder's), or all that a model gives away.
 
-    `mask` says who could see whom, where that is known; `notes` what a reader has to know of them.
+    `mask` says who could see whom, where that is known; `notes` what one has to know of them.
     """
 
     values: Float[Tensor, "batch head query key"]

@@ -30,7 +30,7 @@ class KmerConfig(StackConfig):
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
     `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
-    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a slip, `sinusoidal` the
+    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug, `sinusoidal` the
     paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
     """
 

@@ -10,7 +10,7 @@ from transformer.sequences.alphabet import Alphabet
 
 @dataclass(frozen=True)
 class Landmark:
-    """Letters that biology expects at a place in one class: `start` counts from 0."""
+    """Letters that biology expects at a position in one class: `start` counts from 0."""
 
     label: str
     start: int
@@ -20,7 +20,7 @@ class Landmark:
 
 @dataclass(frozen=True)
 class SequenceTask:
-    """The part of a checkpoint's config that its model does not need, and its readers do.
+    """The part of a checkpoint's config that its model does not need, and whoever reads its answers does.
 
     `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
     which calibrates them. `meanings` says in words what a class is.
