@@ -53,12 +53,12 @@ class QueriesKeys:
 
     @property
     def n_queries(self) -> int:
-        """Positions that ask."""
+        """Query positions."""
         return self.q.shape[2]
 
     @property
     def n_keys(self) -> int:
-        """Positions that answer."""
+        """Key positions."""
         return self.k.shape[2]
 
     @property
@@ -140,12 +140,12 @@ class Weights:
 
     @property
     def n_queries(self) -> int:
-        """Positions that ask."""
+        """Query positions."""
         return self.values.shape[2]
 
     @property
     def n_keys(self) -> int:
-        """Positions that answer."""
+        """Key positions."""
         return self.values.shape[3]
 
     @property

@@ -139,7 +139,7 @@ class _Prefix:
 
 
 class _Uncached:
-    """A model that remembers nothing: each step passes the source and the whole prefix through it."""
+    """A model that caches nothing: each step passes the source and the whole prefix through it."""
 
     def __init__(self, model: Decodable[Any]) -> None:
         self.model = model

@@ -36,6 +36,9 @@ class EncoderConfig(StackConfig):
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     vocab: int

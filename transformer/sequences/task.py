@@ -24,6 +24,9 @@ class SequenceTask:
 
     `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
     which calibrates them. `meanings` says in words what a class is.
+
+    Raises:
+        ConfigError: fewer than two classes, one twice, or a temperature that is not positive.
     """
 
     alphabet: Alphabet
