@@ -168,7 +168,7 @@ def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
 
 
 class StrongestHead(NamedTuple):
-    """A head by its site, the place of that site among those of its kind (its layer), and its number."""
+    """A head by its site, the rank of that site among those of its kind (its layer), and its number."""
 
     site: Site
     layer: int

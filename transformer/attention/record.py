@@ -20,12 +20,12 @@ from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, ro
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture, block_length, reduced_blocks
+from transformer.pictures.quantity import Quantity
+from transformer.sites import Site
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-from transformer.pictures.picture import Picture, block_length
-from transformer.pictures.quantity import Quantity
-from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class AttentionMap:
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""
-        from transformer.figures.heatmap import heatmap  # figures read records, so not at the top
+        from transformer.figures.heatmap import heatmap  # Plotly waits until something is drawn
 
         return heatmap(self.picture(head, words, special))
 
@@ -218,7 +218,7 @@ class Record(Mapping[Site, AttentionMap]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of how the attention was kept; empty where it is exact and complete."""
+        """What one has to know of how the attention was kept; empty where it is exact and complete."""
         return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
 
     @property

@@ -53,12 +53,12 @@ class QueriesKeys:
 
     @property
     def n_queries(self) -> int:
-        """Positions that ask."""
+        """Query positions."""
         return self.q.shape[2]
 
     @property
     def n_keys(self) -> int:
-        """Positions that answer."""
+        """Key positions."""
         return self.k.shape[2]
 
     @property
@@ -115,7 +115,7 @@ class QueriesKeys:
 class Weights:
     """Attention weights that are kept as they are: small (a recurrent decoder's), or all that a model gives away.
 
-    `mask` says who could see whom, where that is known; `notes` what a reader has to know of them.
+    `mask` says who could see whom, where that is known; `notes` what one has to know of them.
     """
 
     values: Float[Tensor, "batch head query key"]
@@ -140,12 +140,12 @@ class Weights:
 
     @property
     def n_queries(self) -> int:
-        """Positions that ask."""
+        """Query positions."""
         return self.values.shape[2]
 
     @property
     def n_keys(self) -> int:
-        """Positions that answer."""
+        """Key positions."""
         return self.values.shape[3]
 
     @property

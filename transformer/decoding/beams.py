@@ -35,7 +35,11 @@ finished; `cut` where the maximum length was reached."""
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end token counted)."""
+    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end token counted).
+
+    Raises:
+        InputError: a number is out of range.
+    """
 
     beam: int = 5
     length_penalty: float = 1.0

@@ -73,14 +73,14 @@ def decode(
         return []
     config = model.config
     never = [token for token in {written_pad(config), config.bos_id} - {config.eos_id} if token >= 0]
-    reader: Stepwise[Any] = model if cached else _Uncached(model)
+    stepwise: Stepwise[Any] = model if cached else _Uncached(model)
     searches = [Search(options, config.bos_id, config.eos_id) for _ in range(len(source))]
     unfinished = searches
     with torch.inference_mode():
-        cache = reader.start(source)
+        cache = stepwise.start(source)
         while unfinished:
             new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
-            log_probs = F.log_softmax(reader.step(new, cache), dim=-1)
+            log_probs = F.log_softmax(stepwise.step(new, cache), dim=-1)
             log_probs[:, never] = -torch.inf
             values, tokens = likeliest(log_probs, 2 * options.beam)
             if not bool(values[:, 0].isfinite().all()):
@@ -139,7 +139,7 @@ class _Prefix:
 
 
 class _Uncached:
-    """A model that remembers nothing: each step passes the source and the whole prefix through it."""
+    """A model that caches nothing: each step passes the source and the whole prefix through it."""
 
     def __init__(self, model: Decodable[Any]) -> None:
         self.model = model

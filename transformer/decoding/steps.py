@@ -13,7 +13,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """One written token: its probability, its place among all tokens (0 is the likeliest), and the likeliest ones."""
+    """One written token: its probability, its rank among all tokens (0 is the likeliest), and the likeliest ones."""
 
     text: str
     probability: float

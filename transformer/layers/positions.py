@@ -24,7 +24,7 @@ def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float
 
 
 def doubled_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
-    """A slip in circulation: dimension j turns with p / base^(2j/d), though j is the doubled index already.
+    """A known bug of published code: dimension j turns with p / base^(2j/d), though j is the doubled index already.
 
     So sine and cosine of a pair no longer share an angle, and half of the dimensions hardly move. Checkpoints that
     were trained with it need it.

@@ -16,7 +16,7 @@ from transformer.errors import InputError
 
 @dataclass
 class SourceStates:
-    """What a recurrent decoder reads: the encoder's states, zero at padding; and how they answer.
+    """What a recurrent decoder reads: the encoder's states, zero at padding; and the keys that stand for them.
 
     `keys` are the states as the attention compares them, computed once a sentence. `real` marks positions that
     hold a token; None when all do.
@@ -93,7 +93,7 @@ class AdditiveAttention(nn.Module):
         state: Float[Tensor, "batch hidden"],
         source: SourceStates,
     ) -> Mixed:
-        """Look at source positions whose states answer the decoder's; padding gets no weight."""
+        """Look at source positions whose keys match the decoder's state; padding gets no weight."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + source.keys)).squeeze(-1)  # (batch, source)
         if source.real is not None:
             scores = scores.masked_fill(~source.real, -torch.inf)

@@ -31,11 +31,14 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F
 class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
-    `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
-    in circulation: the b-th sequence of the batch gets row b at every position, so the model does not see order.
+    `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
+    bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     vocab: int

@@ -30,8 +30,11 @@ class KmerConfig(StackConfig):
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
     `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
-    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a slip, `sinusoidal` the
+    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug, `sinusoidal` the
     paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     vocab: int
@@ -86,10 +89,10 @@ class KmerClassifier(nn.Module):
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()
-        asks = config.pooling == "attention"
-        questions = config.n_questions if asks else 1
-        self.pooling = AttentionPooling(d_model, config.n_heads, questions) if asks else MeanPooling()
-        self.hidden = nn.Linear(questions * d_model, d_model)
+        attends = config.pooling == "attention"
+        n_pooled = config.n_questions if attends else 1
+        self.pooling = AttentionPooling(d_model, config.n_heads, n_pooled) if attends else MeanPooling()
+        self.hidden = nn.Linear(n_pooled * d_model, d_model)
         self.classifier = nn.Linear(d_model, config.n_classes)
 
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
@@ -131,7 +134,7 @@ class KmerClassifier(nn.Module):
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run; positions are windows.
 
-        `pooling`, where attention pools, has one query for each question that the decision asks.
+        `pooling`, where attention pools, has as many queries as it learned.
         """
         sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})

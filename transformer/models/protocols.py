@@ -12,7 +12,7 @@ from transformer.sites import Site
 
 @runtime_checkable
 class Cache(Protocol):
-    """What a model remembers of the rows that it decodes."""
+    """What a model keeps of the rows that it decodes."""
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order; a row may be kept more than once."""

@@ -28,6 +28,9 @@ class RecurrentConfig:
     `pad_id` of -1 says that no id is padding, as in the tutorials. `bidirectional` reads the source both ways;
     `deep_output` lets the output see the last token and the context beside the state (Bahdanau et al. 2015, A.2.2).
     `tie_embeddings` and `tie_projection` let source embedding and output projection share the target embedding.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     source_vocab: int

@@ -32,6 +32,9 @@ class Seq2SeqConfig(StackConfig):
     `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by sqrt(d_model). `positions`: the
     paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained. `target_pad_id` pads
     targets where `pad_id`, which pads sources, does not.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     source_vocab: int

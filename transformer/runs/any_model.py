@@ -1,4 +1,4 @@
-"""The door for a checkpoint of any kind: (checkpoint, text or ids) -> all attention, and what the model made of it."""
+"""A run of a checkpoint of any kind: (checkpoint, text or ids) -> all attention, and what the model made of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,6 @@ import torch
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
@@ -74,7 +73,7 @@ def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
         raise InputError("too_many_characters", what=Message("noun_text"), found=len(text), most=MAX_CHARACTERS)
     if not tokenizer.encode(text):
         raise InputError("no_tokens")
-    ids = tokenizer.source_ids(text) if isinstance(tokenizer, HuggingFaceTokenizer) else tokenizer.encode(text)
+    ids = tokenizer.encoder_ids(text)
     if len(ids) > MAX_POSITIONS:
         raise InputError("too_many_positions", found=len(ids), most=MAX_POSITIONS)
     return ids, labels_as_typed(tokenizer, text, ids)

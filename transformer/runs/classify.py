@@ -1,4 +1,4 @@
-"""The door for sequences: (checkpoint, sequence) -> probabilities and all attention; or a file -> a table."""
+"""Sequences: (checkpoint, sequence) -> probabilities and all attention; or a file -> a table."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -132,18 +132,18 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
     while chunk := list(islice(source, RECORDS_AHEAD)):
         found: dict[int, Verdict] = {}
         same_length: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
-        for place, record in enumerate(chunk):
+        for number, record in enumerate(chunk):
             try:
                 ids = read(checkpoint, record.sequence).ids
             except InputError as error:
-                found[place] = Verdict(record.id, None, error.message)
+                found[number] = Verdict(record.id, None, error.message)
             else:
-                same_length[len(ids)].append((place, ids))
+                same_length[len(ids)].append((number, ids))
         for rows in same_length.values():
             probabilities = _in_batches(model, task, [ids for _, ids in rows])
-            for (place, _), row in zip(rows, probabilities, strict=True):
-                found[place] = Verdict(chunk[place].id, row)
-        yield from (found[place] for place in range(len(chunk)))
+            for (number, _), row in zip(rows, probabilities, strict=True):
+                found[number] = Verdict(chunk[number].id, row)
+        yield from (found[number] for number in range(len(chunk)))
 
 
 def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Float[Tensor, "batch classes"]:
@@ -152,7 +152,7 @@ def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Fl
 
 
 def window_name(text: str, span: Window) -> str:
-    """A window's place, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
+    """A window's positions, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
     return f"{span.start + 1}-{span.start + span.width} {text[span.start : span.start + span.width]}"
 
 

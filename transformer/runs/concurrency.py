@@ -12,6 +12,6 @@ _forward = BoundedSemaphore(2)
 
 @contextmanager
 def forward_slot() -> Iterator[None]:
-    """Wait for one of the places that bound how many forward passes run at once; no gradients are kept inside."""
+    """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside."""
     with _forward, torch.inference_mode():
         yield

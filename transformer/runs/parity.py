@@ -31,8 +31,8 @@ def attention_maps(
     Raises:
         InputError: a decoder got no `targets`, or an id is not in the vocabulary.
     """
-    model = copy.deepcopy(checkpoint.model).to(dtype)
     with forward_slot(), recording() as seen:
+        model = copy.deepcopy(checkpoint.model).to(dtype)  # within the slot: many at once would be many copies
         output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
     batch = range(len(_ids(inputs)))
     maps = {site: np.stack([seen.map(site, batch=row).all_weights() for row in batch]) for site in seen.sites}

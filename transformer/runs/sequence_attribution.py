@@ -1,6 +1,6 @@
 """What really mattered: how a classifier's answer changes when letters do.
 
-Two views of one question, in the same unit (log-odds of a class, nats): try every other letter at every place
+Two views of one question, in the same unit (log-odds of a class, nats): try every other letter at every position
 (in-silico mutagenesis), or follow the gradient from no letter in particular to the letters given (integrated
 gradients; Sundararajan et al. 2017).
 """
@@ -29,7 +29,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class Mutations:
-    """Change of a class's log-odds (nats) when one letter becomes another: row = new letter, column = place.
+    """Change of a class's log-odds (nats) when one letter becomes another: row = new letter, column = position.
 
     The letter that stands there already has 0. Negative: the class becomes less likely.
     """
@@ -40,14 +40,14 @@ class Mutations:
 
     @property
     def effect(self) -> Float[np.ndarray, " position"]:
-        """Mean size of the change at each place, over the letters that do not stand there; never negative."""
+        """Mean size of the change at each position, over the letters that do not stand there; never negative."""
         others = [sum(letter != given for letter in self.letters) for given in self.sequence]
         return np.abs(self.change).sum(axis=0) / others
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Integrated gradients of a class's log-odds (nats): what each place adds, against no letter in particular.
+    """Integrated gradients of a class's log-odds (nats): what each position adds, against no letter in particular.
 
     They sum to `difference`, the log-odds of the sequence less those of the baseline, up to `gap`, the error of
     adding up a finite number of steps.
@@ -70,7 +70,7 @@ def log_odds(logits: Float[Tensor, "batch classes"], temperature: float, target:
 
 
 def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: Progress | None = None) -> Mutations:
-    """Put every letter at every place, one at a time, and see how the log-odds of class `target` change.
+    """Put every letter at every position, one at a time, and see how the log-odds of class `target` change.
 
     Costs `len(letters) * (alphabet - 1)` sequences, in batches.
 
@@ -81,29 +81,29 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
     _refuse_long(letters)
     original = torch.tensor(letters.ids)
     n_letters, length = len(task.alphabet.letters), len(letters)
-    place, letter = torch.meshgrid(torch.arange(length), torch.arange(n_letters), indexing="ij")
+    position, letter = torch.meshgrid(torch.arange(length), torch.arange(n_letters), indexing="ij")
     differs = letter != original[:, None]
-    places, new = place[differs], letter[differs]
+    positions, new = position[differs], letter[differs]
     size = max(1, LETTERS_AT_ONCE // length)
     found = []
     with forward_slot():
         before = log_odds(model(original[None]).double(), task.temperature, target)
-    for start in range(0, len(places), size):
-        mutants = original.repeat(len(places[start : start + size]), 1)
-        mutants[torch.arange(len(mutants)), places[start : start + size]] = new[start : start + size]
+    for start in range(0, len(positions), size):
+        mutants = original.repeat(len(positions[start : start + size]), 1)
+        mutants[torch.arange(len(mutants)), positions[start : start + size]] = new[start : start + size]
         with forward_slot():
             found.append(log_odds(model(mutants).double(), task.temperature, target) - before)
         if progress:
-            progress(min(1.0, (start + size) / len(places)))
+            progress(min(1.0, (start + size) / len(positions)))
     change = torch.zeros(n_letters, length, dtype=torch.float64)
-    change[new, places] = torch.cat(found)
+    change[new, positions] = torch.cat(found)
     return Mutations(task.alphabet.letters, letters.text, change.numpy())
 
 
 def integrated_gradients(
     checkpoint: Checkpoint, letters: Letters, target: int, steps: int = 64, progress: Progress | None = None
 ) -> Gradients:
-    """Walk from the mean of all letters' embeddings, at every place, to the letters given, and add up gradients.
+    """Walk from the mean of all letters' embeddings, at every position, to the letters given, and add up gradients.
 
     The midpoint rule over `steps` points of the straight line.
 

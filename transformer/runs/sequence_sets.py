@@ -77,7 +77,7 @@ class SequenceSet:
     def clearest(self, label: int, width: int) -> tuple[Site, int]:
         """The site and head whose motif for this class holds most information."""
         every = [(site, head) for site, heads in self.sites.items() for head in range(heads)]
-        return max(every, key=lambda place: self.motif(label, place[0], place[1], width).information.sum())
+        return max(every, key=lambda one: self.motif(label, one[0], one[1], width).information.sum())
 
 
 def read_set(

@@ -1,4 +1,4 @@
-"""The dashboard's one door: (checkpoint, input, options) -> what the model did, with its attention.
+"""Translations: (checkpoint, input, options) -> what the model did, with its attention.
 
 A run decodes with the key/value cache, then passes the chosen tokens through the model once more, recorded; so the
 record holds whole maps, and any hypothesis of the beam can be looked at in the same way.

@@ -20,6 +20,9 @@ class Alphabet:
     `ambiguous` maps each further code to the letters that it may stand for: every such code is read as unknown, and
     counted. `aliases` are other spellings of one letter (RNA's U is DNA's T). `complement` pairs each code with the
     one opposite; it is empty where there is no other strand.
+
+    Raises:
+        ConfigError: no letters, one twice, or an `unknown` that is no ambiguous code.
     """
 
     name: str

@@ -51,35 +51,35 @@ class Enrichment:
 
 @dataclass(frozen=True, eq=False)
 class Motif:
-    """Letters of aligned windows: `counts[i, p]` windows have letter i at place p."""
+    """Letters of aligned windows: `counts[i, p]` windows have letter i at position p."""
 
     letters: str
-    counts: Int[np.ndarray, "letter place"]
+    counts: Int[np.ndarray, "letter position"]
     sites: tuple[MotifSite, ...]
     enrichment: Enrichment
 
     @property
-    def frequencies(self) -> Float[np.ndarray, "letter place"]:
-        """Share of each letter among the known ones at each place; sums to 1, or is even where none is known."""
+    def frequencies(self) -> Float[np.ndarray, "letter position"]:
+        """Share of each letter among the known ones at each position; sums to 1, or is even where none is known."""
         total = self.counts.sum(axis=0)
         return np.where(total > 0, self.counts / total.clip(min=1), 1 / len(self.letters))
 
     @property
-    def information(self) -> Float[np.ndarray, " place"]:
-        """Bits at each place: how far from even its letters are, less what few sequences would show by chance.
+    def information(self) -> Float[np.ndarray, " position"]:
+        """Bits at each position: how far from even its letters are, less what few sequences would show by chance.
 
         Source: Schneider et al. 1986 (the small-sample correction (s - 1) / (2 n ln 2)); never below 0.
         """
         return information(self.counts)
 
     @property
-    def heights(self) -> Float[np.ndarray, "letter place"]:
-        """The logo: each letter's share of its place's information, in bits. Source: Schneider and Stephens 1990."""
+    def heights(self) -> Float[np.ndarray, "letter position"]:
+        """The logo: each letter's share of its position's information, in bits. Source: Schneider and Stephens 1990."""
         return self.frequencies * self.information
 
     @property
     def consensus(self) -> str:
-        """The commonest letter at each place."""
+        """The commonest letter at each position."""
         return "".join(self.letters[i] for i in self.counts.argmax(axis=0))
 
     def meme(self, name: str) -> str:
@@ -96,7 +96,7 @@ class Motif:
         )
 
 
-def information(counts: Int[np.ndarray, "letter place"]) -> Float[np.ndarray, " place"]:
+def information(counts: Int[np.ndarray, "letter position"]) -> Float[np.ndarray, " position"]:
     """Bits of each column of counts, with the small-sample correction; 0 for a column without letters."""
     from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
 
@@ -170,9 +170,9 @@ def _aligned(sites: Sequence[MotifSite], texts: Sequence[str], width: int, lette
 
 
 def _settled(
-    codes: Int[np.ndarray, "site shift place"],
+    codes: Int[np.ndarray, "site shift position"],
     inside: Bool[np.ndarray, "site shift"],
-    start: Int[np.ndarray, "row place"],
+    start: Int[np.ndarray, "row position"],
     n_letters: int,
 ) -> Int[np.ndarray, " site"]:
     """Which shift each window ends at, when all begin by fitting the rows of `start`."""
@@ -188,8 +188,8 @@ def _settled(
     return choice
 
 
-def _tally(codes: Int[np.ndarray, "row place"], n_letters: int) -> Int[np.ndarray, "letter place"]:
-    """How often each letter stands at each place; unknown letters do not count."""
+def _tally(codes: Int[np.ndarray, "row position"], n_letters: int) -> Int[np.ndarray, "letter position"]:
+    """How often each letter stands at each position; unknown letters do not count."""
     return (codes == np.arange(n_letters)[:, None, None]).sum(axis=1)
 
 
@@ -199,7 +199,7 @@ def _around(text: str, start: int, width: int) -> str:
 
 
 def _enrichment(
-    counts: Int[np.ndarray, "letter place"],
+    counts: Int[np.ndarray, "letter position"],
     sites: Sequence[MotifSite],
     others: Sequence[MotifSite],
     texts: Sequence[str],

@@ -19,7 +19,7 @@ MOST_ENTRIES, LONGEST_TEXT = 1_000, 1_000
 
 @dataclass(frozen=True)
 class Landmark:
-    """Letters that biology expects at a place in one class: `start` counts from 0."""
+    """Letters that biology expects at a position in one class: `start` counts from 0."""
 
     label: str
     start: int
@@ -29,10 +29,13 @@ class Landmark:
 
 @dataclass(frozen=True)
 class SequenceTask:
-    """The part of a checkpoint's config that its model does not need, and its readers do.
+    """The part of a checkpoint's config that its model does not need, and whoever reads its answers does.
 
     `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
     which calibrates them. `meanings` says in words what a class is.
+
+    Raises:
+        ConfigError: fewer than two classes, one twice, or a temperature that is not positive.
     """
 
     alphabet: Alphabet

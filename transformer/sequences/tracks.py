@@ -15,7 +15,7 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 
 
 def csv(text: str, columns: Columns) -> str:
-    """One row a letter: its place (from 1), the letter, and a value of each column; NaN is empty."""
+    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
     _refuse_misfits(text, columns)
     target = io.StringIO()
     rows = csv_format.writer(target, lineterminator="\n")

@@ -37,6 +37,12 @@ class Tokenizer(Protocol):
     def source_ids(self, text: str) -> list[int]:
         """What an encoder reads: the ids of `text` and the end token."""
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`, among special tokens where its family is known.
+
+        A vocabulary alone does not tell whether such an encoder was trained with any.
+        """
+
     def target_ids(self, text: str) -> list[int]:
         """A whole target: start token, the ids of `text`, end token."""
 

@@ -100,6 +100,10 @@ class TextTokenizer:
         """What an encoder reads: the ids of `text` and the end token."""
         return [*self.encode(text), self.eos_id]
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`."""
+        return self.encode(text)
+
     def target_ids(self, text: str) -> list[int]:
         """A whole target: start token, the ids of `text`, end token."""
         return [self.bos_id, *self.encode(text), self.eos_id]

@@ -74,13 +74,17 @@ class _WithSpecialIds(ABC):
         """What an encoder reads: the ids of `text` and the end token, where there is one."""
         return [*self.encode(text), *([self.eos_id] if self.eos_id >= 0 else [])]
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`."""
+        return self.encode(text)
+
     def target_ids(self, text: str) -> list[int]:
         """A whole target: start token, the ids of `text`, end token."""
         return [*([self.bos_id] if self.bos_id >= 0 else []), *self.source_ids(text)]
 
 
 class VocabularyTokenizer(_WithSpecialIds):
-    """Words divided by spaces, each looked up in a list as it is, then in lower case; its place is its id."""
+    """Words divided by spaces, each looked up in a list as it is, then in lower case; its position is its id."""
 
     def __init__(self, tokens: Sequence[str], special_ids: SpecialIds) -> None:
         """`tokens` in the order of their ids.
@@ -183,10 +187,10 @@ def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
 
 def find_special_ids(tokens: Sequence[str]) -> dict[str, int]:
     """The special tokens that a vocabulary names in a usual way; the others are left out, to be asked for."""
-    places = {token.lower(): i for i, token in reversed(list(enumerate(tokens)))}
+    ids = {token.lower(): i for i, token in reversed(list(enumerate(tokens)))}
     found = {}
     for name, usual in USUAL_NAMES.items():
-        known = [places[spelling] for spelling in usual if spelling in places]
+        known = [ids[spelling] for spelling in usual if spelling in ids]
         if known:
             found[name] = known[0]
     return found

@@ -94,6 +94,10 @@ class HuggingFaceTokenizer:
         """What the model reads: the ids of `text` among the marks that its family puts around them."""
         return self._ids(text, marks=True)
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: as any model of the family, the special tokens among the ids."""
+        return self.source_ids(text)
+
     def target_ids(self, text: str) -> list[int]:
         """A whole target with its marks. What a decoder reads before it is the model's `bos_id`."""
         return self._ids(text, marks=True)

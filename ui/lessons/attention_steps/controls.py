@@ -93,13 +93,17 @@ def _toy(kind: str) -> Example:
         norm_first = kind not in RECURRENT and switch(t("attention_steps.norm_first"), False, key="norm_first")
     if kind in RECURRENT:
         step = whole(t("attention_steps.step"), 1, n_tokens, 1, key="at_step", width=180)
-        recurrent = cast(Literal["additive", "location"], kind)
-        return Example(kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, recurrent, step - 1), False)
-    stack, attention = SITES.get(kind, SITES["decoder"])
-    site = Site.of(stack, 0, attention)
+        attention = cast(Literal["additive", "location"], kind)
+        return Example(kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, attention, step - 1), False)
+    site = _site(kind, 0)
     return Example(
         kind, lambda recipe: shared.toy_board(width, n_heads, n_tokens, seed, norm_first, site, recipe), True
     )
+
+
+def _site(kind: str, layer: int) -> Site:
+    stack, attention = SITES.get(kind, SITES["decoder"])
+    return Site.of(stack, layer, attention)
 
 
 def _shipped(kind: str) -> Example | None:
@@ -107,10 +111,10 @@ def _shipped(kind: str) -> Example | None:
     if name is None:
         return None
     source, target = _sentences()
-    stack, attention = SITES[kind]
+    stack, _ = SITES[kind]
     layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
     layer = choice(t("lessons.layer"), layers, key="at_layer", text=str)
-    site = Site.of(stack, int(layer), attention)
+    site = _site(kind, int(layer))
     return Example(kind, lambda recipe: shared.shipped_board(name, source, target, site, recipe), True)
 
 
