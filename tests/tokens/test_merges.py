@@ -5,7 +5,7 @@ import io
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 
@@ -45,7 +45,7 @@ def distribution(spans: tuple[str, ...], blocked: frozenset[int], dropout: float
     if not due:
         return {spans: 1.0}
     _, i = min(due)
-    found = Counter[tuple[str, ...]]()
+    found: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for cut, share in distribution(spans, blocked | {places[i]}, dropout).items():
         found[cut] += dropout * share
     merged = (*spans[:i], spans[i] + spans[i + 1], *spans[i + 2 :])
