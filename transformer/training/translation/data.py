@@ -66,7 +66,10 @@ def pairs(
 ) -> list[Pair]:
     """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
-    With `subword_dropout`, words are cut into pieces at random, as `seed` says.
+    With `subword_dropout`, words are cut into pieces at random, as `seed` says, the same in every process.
+
+    Raises:
+        TrainingError: subwords are to be dropped, and the tokenizer does not make its pieces by merges.
     """
     if subword_dropout:
         encoded = tokenizer.sample(text.lines, subword_dropout, seed)

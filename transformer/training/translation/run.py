@@ -1,7 +1,8 @@
 """How a translation checkpoint is made: a loop that can be stopped anywhere and goes on as if it had not been.
 
 One process or several (`torchrun --nproc-per-node N -m transformer train translation ...`), CPU or GPU. Randomness is
-a function of (seed, update, rank) and of (seed, epoch), so resuming needs no generator state.
+a function of (seed, update, rank) and of (seed, epoch), so resuming needs no generator state, and another process
+draws the same.
 
 Recipe: Wu et al. 2021, "Good for Misconceived Reasons" (Multi30k, the small model); subword sampling after
 Provilkov et al. 2020, "BPE-Dropout".
