@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
-from transformer.figures import marks
+from transformer.figures import overlays
 from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -124,7 +124,7 @@ def test_masked_cells_are_covered_exactly(n_queries: int, n_keys: int, seed: int
 
 def test_runs_join_what_is_hidden_in_a_column() -> None:
     hidden = np.array([[1, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
-    assert [part.tolist() for part in marks.runs(hidden)] == [[0, 0, 1], [0, 3, 2], [2, 1, 2]]
+    assert [part.tolist() for part in overlays.runs(hidden)] == [[0, 0, 1], [0, 3, 2], [2, 1, 2]]
 
 
 def test_masked_is_named_and_hatched_and_is_not_zero() -> None:

@@ -46,7 +46,7 @@ def chinese(quantity: Quantity = Quantity.WEIGHT, n: int = 5) -> Picture:
     keys = Axis.of_tokens(Message("figure_written"), [f"字{i}" for i in range(n)])
     note = (Message("figure_not_finite"), Message("figure_no_tokens"))
     visible = np.tri(n, dtype=bool)
-    return Picture("decoder.1.cross", Message("noun_weight"), values, visible, queries, keys, quantity, note)
+    return Picture("decoder.1.cross", Message("quantity_weight_noun"), values, visible, queries, keys, quantity, note)
 
 
 def windows() -> go.Figure:
@@ -63,7 +63,7 @@ TRACKS = Tracks(
     "ACGT", (3,), np.ones((1, 4)), "EI", "ACGT", np.ones((4, 4)), np.ones(4), spans=(Span(0, 2, "供体 GT"),)
 )
 STEP = Step("狗", 0.25, 1, (Candidate("猫", 0.5), Candidate("狗", 0.25)))
-MEAN = replace(chinese(), head=Message("noun_score"))
+MEAN = replace(chinese(), head=Message("quantity_score_noun"))
 
 DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
     "heatmap": (heatmap, lambda: heatmap(chinese(), selected=(1, 0))),

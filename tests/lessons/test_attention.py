@@ -254,8 +254,11 @@ def test_dropped_rows_no_longer_sum_to_one():
     assert 0 < kept.mean() < 1
 
 
-def test_entropy_of_known_rows():
-    np.testing.assert_allclose(entropy(np.array([[1.0, 0, 0, 0], [0.25] * 4])), [0, math.log(4)])
+def test_a_query_that_sees_nothing_has_no_entropy():
+    board = attention_board(model(), SOURCE, TARGET, "decoder.0.cross", Recipe(blind=1))
+    curve = temperature_curve(board, 1, Recipe(blind=1), (0.5, 2.0))
+    assert np.isnan(curve[:, 1]).all()
+    assert np.isfinite(curve[:, [0, 2]]).all()
 
 
 def states_of(made: Recurrent, step: int, source: Sentence, target: Sentence) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -73,7 +73,7 @@ def test_targets_are_padded_and_masked_with_their_own_padding(pad_id: int, targe
     """The mask that is shown is the one that the model's attention gets, also where targets have another padding."""
     made = model(pad_id=pad_id, target_pad_id=target_pad)
     batch = Batch.for_model(SOURCES, TARGETS, made)
-    assert (int(batch.source[1, -1]), int(batch.target[0, -1])) == (pad_id, target_pad)
+    assert [int(batch.source[1, -1]), int(batch.target[0, -1])] == [pad_id, target_pad]
     run = batch_run(made, batch)
     kinds = {Site("encoder.0.self"): "padding", Site("decoder.0.self"): "both", Site("decoder.0.cross"): "cross"}
     for (site, kind), row in product(kinds.items(), (0, 1)):

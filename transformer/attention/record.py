@@ -20,7 +20,7 @@ from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, ro
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture, block_length, reduced_blocks
+from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
 from transformer.sites import Site
 

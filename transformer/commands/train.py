@@ -13,8 +13,9 @@ from transformer.training.translation.options import TrainingOptions
 
 TRANSLATION = """Train a translation model, average its last weights, and write a checkpoint with its card.
 
-The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after), with the same result as if it had not
-been. Several processes share each batch: torchrun --nproc-per-node N -m transformer train translation ..."""
+The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after) or killed, with the same result as if it
+had not been: bit for bit, on the same machine with as many processes, since all that is random is a function of --seed.
+Several processes share each batch: torchrun --nproc-per-node N -m transformer train translation ..."""
 
 
 FOLDERS = frozenset({"data", "work", "start"})

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     plan = PRESETS[arguments.plan]
     if arguments.epochs is not None:
-        plan = replace(plan, recipe=replace(plan.recipe, epochs=arguments.epochs))
+        plan = replace(plan, hyperparameters=replace(plan.hyperparameters, epochs=arguments.epochs))
     recycle_memory()
     outcome = train_all(plan, arguments.data, arguments.work or Path("runs") / plan.name, tuple(arguments.seeds))
     export(outcome, arguments.out, command(arguments))

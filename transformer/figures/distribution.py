@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from transformer.decoding.steps import Step
 from transformer.errors import RecordError
 from transformer.figures import labels
-from transformer.figures.marks import is_probability
+from transformer.figures.overlays import is_probability
 from transformer.figures.theme import Theme, crossed, hatched, ink, legend, template, theme
 from transformer.messages import words
 from transformer.pictures.picture import Picture

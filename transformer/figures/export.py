@@ -8,7 +8,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from transformer.figures.theme import theme
-from transformer.messages import language, words
+from transformer.messages import language, say, words
 from transformer.pictures.picture import Picture
 
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n"
@@ -69,4 +69,5 @@ def html(figure: go.Figure) -> str:
 
 
 def _cell(label: str) -> str:
+    label = say(label)
     return f"'{label}" if label.startswith((*_FORMULA, "'")) else label

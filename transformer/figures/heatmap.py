@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from transformer.errors import RecordError
-from transformer.figures import labels, marks
+from transformer.figures import labels, overlays
 from transformer.figures.theme import SEQUENTIAL, Theme, diverging, ink, legend, template, theme
 from transformer.messages import words
 from transformer.pictures.picture import Picture
@@ -49,12 +49,12 @@ def heatmap(
         figure.add_annotation(text=words("figure_no_tokens"), showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
         return figure
     figure.add_trace(_cells(picture, scale, colours))
-    marks.add_masked(figure, picture, colours)
-    marks.add_not_finite(figure, picture, colours)
+    overlays.add_masked(figure, picture, colours)
+    overlays.add_not_finite(figure, picture, colours)
     if picture.values.size <= CLICKABLE_CELLS:
-        marks.add_click_targets(figure, picture)
+        overlays.add_click_targets(figure, picture)
     if selected is not None:
-        marks.outline(figure, picture, selected)
+        overlays.outline(figure, picture, selected)
     figure.add_trace(go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", showlegend=False, hoverinfo="skip"))
     return figure
 
@@ -90,7 +90,7 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
     shown = picture.values[picture.visible & np.isfinite(picture.values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
     unit = labels.safe(picture.unit)
-    if not marks.is_probability(picture):
+    if not overlays.is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
         return _Scale(-limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}", {})
     quarters, names = np.linspace(0, 1, 5), ["0", "0.25", "0.5", "0.75", "1"]
@@ -111,12 +111,12 @@ def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
         name=labels.safe(picture.quantity.noun),
         zmin=scale.low,
         zmax=scale.high,
-        colorscale=SEQUENTIAL if marks.is_probability(picture) else diverging(colours),
+        colorscale=SEQUENTIAL if overlays.is_probability(picture) else diverging(colours),
         colorbar=dict(
             **bar, outlinewidth=0, tickfont=text, title=dict(text=scale.title, side="top", font=text), **scale.numbers
         ),
         hoverongaps=False,
-        hovertemplate=marks.hover(marks.value_text(picture, "%{z:.6~g}")),
+        hovertemplate=overlays.hover(overlays.value_text(picture, "%{z:.6~g}")),
     )
 
 
@@ -129,7 +129,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
     top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes)
-    foot = 76 + 16 * ("<br>" in scale.title) + 32 * marks.any_named(picture)
+    foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
     title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
     if picture.notes:
         title["subtitle"] = dict(text=labels.safe(labels.joined(picture.notes)), font=dict(size=12))

@@ -72,7 +72,7 @@ def whole(axis: Axis) -> dict[str, Any]:
 def ticks(axis: Axis, pixels: float, marked: int | None = None) -> dict[str, Any]:
     """Settings of a Plotly axis that writes what there is room for, at `pixels` a position; `marked` is bold.
 
-    Tokens stand at their positions, so a token that is repeated has a label at each place.
+    Tokens stand at their positions, so a token that is repeated has a label at each of its positions.
     """
     every = max(1, math.ceil(DISTANCE / pixels))
     shown = [i for i in range(0, len(axis), every) if marked is None or i == marked or abs(i - marked) >= every]

@@ -12,9 +12,6 @@ from transformer.figures.labels import safe
 from transformer.figures.theme import diverging, ink, legend, template, theme
 from transformer.messages import words
 
-COLOURS_LIGHT = ("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670")
-COLOURS_DARK = ("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be")
-
 
 def number_map(
     values: Float[np.ndarray, "row column"], row_name: str, column_name: str, unit: str, *, dark: bool = False
@@ -86,7 +83,7 @@ def curves(
 ) -> go.Figure:
     """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows."""
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
-    palette = COLOURS_DARK if dark else COLOURS_LIGHT
+    palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
         points = list(range(len(values))) if x is None else list(x)
         style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
@@ -104,7 +101,7 @@ def grouped_bars(
 ) -> go.Figure:
     """Bars side by side, one group an item."""
     figure = go.Figure(layout=_layout("", y_name, dark))
-    palette = COLOURS_DARK if dark else COLOURS_LIGHT
+    palette = theme(dark).series
     positions = list(range(len(items)))
     for i, (name, values) in enumerate(groups.items()):
         figure.add_trace(go.Bar(x=positions, y=values, name=safe(name), marker_color=palette[i % len(palette)]))

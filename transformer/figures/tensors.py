@@ -7,7 +7,6 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from transformer.figures.labels import safe
-from transformer.figures.lessons import COLOURS_DARK, COLOURS_LIGHT
 from transformer.figures.theme import ink, template, theme
 from transformer.messages import words
 
@@ -22,7 +21,7 @@ def histogram(
     dark: bool = False,
 ) -> go.Figure:
     """Bars of `counts` between `edges`, each as wide as its bin; axes without a name are called value and numbers."""
-    colour = (COLOURS_DARK if dark else COLOURS_LIGHT)[0]
+    colour = theme(dark).accent
     x_name, y_name = x_name or words("figure_value_axis"), y_name or words("figure_count_axis")
     ranges = [f"{low:.4g} … {high:.4g}" for low, high in pairwise(edges.tolist())]
     bars = go.Bar(

@@ -18,7 +18,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Ne
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours by what they mean."""
+    """Colours by what they mean; `series` are those of lines or bars of equal standing, in order."""
 
     paper: str
     ink: str
@@ -30,6 +30,7 @@ class Theme:
     second: str
     chosen: str
     diverging: tuple[tuple[float, str], ...]
+    series: tuple[str, ...]
 
 
 LIGHT = Theme(
@@ -43,6 +44,7 @@ LIGHT = Theme(
     second="#b4541a",
     chosen="#a3266b",
     diverging=((0.0, "#134a8e"), (0.25, "#6fa3d2"), (0.5, "#f4f3ef"), (0.75, "#e59a4c"), (1.0, "#9a4200")),
+    series=("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670"),
 )
 
 DARK = Theme(
@@ -56,6 +58,7 @@ DARK = Theme(
     second="#f0975a",
     chosen="#ec7fb8",
     diverging=((0.0, "#9cc9f5"), (0.25, "#3f7fc0"), (0.5, "#1c2329"), (0.75, "#c06a1e"), (1.0, "#ffc07a")),
+    series=("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be"),
 )
 
 

@@ -64,11 +64,11 @@ def largest_forbidden(
 ) -> Leak:
     """The largest weight on a cell that `allowed` marks False."""
     forbidden = np.where(allowed[:, None], -1.0, np.nan_to_num(weights, nan=np.inf))
-    place = np.unravel_index(int(forbidden.argmax()), forbidden.shape)
-    largest = float(forbidden[place])
+    cell = np.unravel_index(int(forbidden.argmax()), forbidden.shape)
+    largest = float(forbidden[cell])
     if largest < 0:
         return Leak(site, 0.0, None)
-    b, h, q, k = (int(i) for i in place)
+    b, h, q, k = (int(i) for i in cell)
     return Leak(site, largest, (b, h, q, k))
 
 

@@ -26,9 +26,9 @@ class Quantity(Enum):
     @property
     def unit(self) -> Message:
         """The quantity and its unit, for a colour bar."""
-        return Message(f"unit_{self.value}")
+        return Message(f"quantity_{self.value}_unit")
 
     @property
     def noun(self) -> Message:
         """One value in a word, for the line that names it."""
-        return Message(f"noun_{self.value}")
+        return Message(f"quantity_{self.value}_noun")

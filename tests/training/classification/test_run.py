@@ -9,6 +9,7 @@ import torch
 
 from transformer.__main__ import main
 from transformer.checkpoint import load
+from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import classify
 from transformer.sequences.fasta import read_fasta
@@ -17,7 +18,7 @@ from transformer.training.classification.baselines import PositionLogistic, Smal
 from transformer.training.classification.data import Substitution
 from transformer.training.classification.export import export, made_up
 from transformer.training.classification.presets import CORE_PROMOTERS, SPLICE_JUNCTIONS
-from transformer.training.classification.run import CNN, KMER, LOGISTIC, Aim, Outcome, Plan, Recipe, train_all
+from transformer.training.classification.run import CNN, KMER, LOGISTIC, Aim, Hyperparameters, Outcome, Plan, train_all
 
 LENGTH = 20
 SMALL = replace(
@@ -25,7 +26,7 @@ SMALL = replace(
     name="small",
     task=replace(SPLICE_JUNCTIONS.task, length=LENGTH, landmarks=()),
     config=replace(SPLICE_JUNCTIONS.config, d_model=8, n_heads=2, d_ff=8, n_layers=1, widths=(2, 3)),
-    recipe=Recipe(epochs=3, batch=16, rate=2e-2, warmup=5, average=0.9),
+    hyperparameters=Hyperparameters(epochs=3, batch=16, rate=2e-2, warmup=5, average=0.9),
     hold_out=0.2,
 )
 
@@ -67,6 +68,37 @@ def test_what_was_trained_is_not_trained_again_and_a_missing_one_comes_out_the_s
         assert torch.equal(one.logits, other.logits)
     monkeypatch.setattr(run, "_train_one", None)  # would fail if it were called
     assert torch.equal(outcome_of(data).best.logits, first.best.logits)
+
+
+@pytest.mark.parametrize("batch", [73, 90, 4_000])
+def test_fewer_rows_than_a_batch_are_refused(data: Path, batch: int) -> None:
+    """72 of the 90 rows are left to train on: no update would be done, and an untrained net shipped."""
+    plan = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, batch=batch))
+    with pytest.raises(TrainingError, match=f"72 rows are left to train on, fewer than one batch of {batch}"):
+        outcome_of(data, plan)
+    assert not (data / "work").exists()
+
+
+def test_a_single_batch_is_enough(data: Path) -> None:
+    plan = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, batch=72, epochs=1))
+    assert len(outcome_of(data, plan).trained) == 6
+
+
+def test_rows_that_are_all_alike_cannot_be_held_out(data: Path) -> None:
+    with pytest.raises(TrainingError, match="none of the 90 rows can be held out, as all share 1 letters in a row"):
+        outcome_of(data, replace(SMALL, family_width=1))
+
+
+def test_the_command_refuses_too_few_rows(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(presets.PRESETS, "splice-junctions", SMALL)
+    rows = (data / "train.tsv").read_text().splitlines()
+    (data / "train.tsv").write_text("\n".join(rows[:16]) + "\n")
+    arguments = ["train", "classification", "splice-junctions", "--data", str(data), "--out", str(data / "made")]
+    assert main([*arguments, "--work", str(data / "work")]) == 2
+    assert "fewer than one batch of 16" in capsys.readouterr().err
+    assert not (data / "made").exists()
 
 
 def test_the_folder_says_what_the_training_said(data: Path) -> None:
@@ -114,10 +146,10 @@ def test_made_up_letters_follow_what_they_followed() -> None:
     assert torch.equal(made, made_up(period, 50, 4))
 
 
-def test_hidden_letters_and_fresh_negatives_are_as_many_as_the_recipe_says() -> None:
+def test_hidden_letters_and_fresh_negatives_are_as_many_as_the_plan_says() -> None:
     scheme = Substitution(block=5, start=0, total=4, replaced=4)
-    recipe = replace(SMALL.recipe, unknown=0.25, fresh=0.5, positive=1, substitution=scheme)
-    plan = replace(SMALL, recipe=recipe)
+    chosen = replace(SMALL.hyperparameters, unknown=0.25, fresh=0.5, positive=1, substitution=scheme)
+    plan = replace(SMALL, hyperparameters=chosen)
     letters, labels = torch.full((4_000, LENGTH), 2), torch.arange(4_000) % 2
     varied = run._varied(letters, labels, letters[:1], plan)
     assert (varied == 4).float().mean().item() == pytest.approx(0.25, abs=0.02)
@@ -129,8 +161,8 @@ def test_hidden_letters_and_fresh_negatives_are_as_many_as_the_recipe_says() -> 
 
 
 def test_the_rate_rises_and_falls_to_nothing() -> None:
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, warmup=10)
-    rates = [run._rate(recipe, update, 100) for update in range(1, 101)]
+    chosen = Hyperparameters(epochs=1, batch=1, rate=0.1, warmup=10)
+    rates = [run._rate(chosen, update, 100) for update in range(1, 101)]
     assert rates.index(max(rates)) == 9
     assert rates[-1] == pytest.approx(0, abs=1e-9)
 

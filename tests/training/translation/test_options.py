@@ -7,6 +7,7 @@ import pytest
 
 from tests import toy
 from transformer.errors import TrainingError
+from transformer.messages import Message
 from transformer.training.translation.options import TrainingOptions
 
 HERE = Path()
@@ -24,8 +25,10 @@ HERE = Path()
 )  # fmt: skip
 def test_options_that_make_no_run_are_refused(option: dict[str, Any]) -> None:
     name, value = next(iter(option.items()))
-    with pytest.raises(TrainingError, match=f"{name}={value} makes no run: choose"):
+    with pytest.raises(TrainingError, match=f"{name}={value} makes no run: choose") as caught:
         TrainingOptions(HERE, HERE, **option)
+    assert isinstance(caught.value.message, Message)
+    assert f"{name}={value} 不能训练" in caught.value.message.in_language("zh")
 
 
 def test_the_rate_rises_then_falls_with_the_root_and_at_last_to_zero() -> None:

@@ -106,6 +106,42 @@ def test_a_killed_run_goes_on_from_its_last_state(
     assert curve(work) == curve(straight)
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests import toy
+from transformer.training.translation.run import Run
+
+run = Run(toy.training_options(Path(sys.argv[1]), Path(sys.argv[2])))
+update = run._update
+
+def dies(batch):
+    if run.progress.update == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(batch)
+
+run._update = dies
+run.train()
+"""
+"""A run that is killed before the update after its third argument; with -1 it comes to its end."""
+
+
+def test_a_run_that_is_killed_and_goes_on_in_other_processes_is_the_same(
+    data: Path, straight: Path, tmp_path: Path
+) -> None:
+    """Subwords are dropped at random here (the default), and every process has other hashes."""
+    work = tmp_path / "run"
+    assert Run(toy.training_options(data, work)).options.subword_dropout > 0
+    for seed, at, status in (("1", 6, -signal.SIGKILL), ("2", -1, 0)):
+        command = [sys.executable, "-c", KILLED, str(data), str(work), str(at)]
+        variables = environment() | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+    assert state(work)["progress"]["epoch"] > 0
+    assert_same(state(work), state(straight))
+    assert curve(work) == curve(straight)
+
+
 def test_a_finished_run_has_nothing_left_to_do(data: Path, straight: Path) -> None:
     before = state(straight)
     run = trained(data, straight)

@@ -25,6 +25,7 @@ def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -
             for name, row, recall in zip(classes, scores.confusion.tolist(), scores.recalls, strict=True)
         ],
     )
+    described = plan.hyperparameters.described()
     seeds = ", ".join(str(one.seed) for one in outcome.of(KMER))
     minutes = sum(one.seconds for one in outcome.trained) / 60
     meanings = "\n".join(f"- **{name}**: {meaning}" for name, meaning in task.meanings.items())
@@ -72,7 +73,7 @@ rows was judged by the temperature of the other half.
 {command}
 ```
 
-{_and(plan.recipe.described())}. {minutes:.0f} minutes in all on {torch.get_num_threads()} thread(s) of a shared
+{_and(described)}. {minutes:.0f} minutes in all on {torch.get_num_threads()} thread(s) of a shared
 {platform.machine()} CPU, PyTorch {torch.__version__.partition("+")[0]}.
 
 ## Limits

@@ -39,17 +39,15 @@ def read_labelled(path: Path, alphabet: Alphabet, classes: Sequence[str]) -> Lab
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t"))
     except OSError as error:
-        raise TrainingError(f"{path} cannot be read: {error.strerror}") from error
+        raise TrainingError("training_unreadable", path=path, reason=error.strerror) from error
     if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
-        raise TrainingError(f"{path} needs the columns id, sequence, label (divided by tabs) and at least one row")
+        raise TrainingError("training_columns", path=path)
     foreign = {row["label"] for row in rows} - set(classes)
     if foreign:
-        raise TrainingError(
-            f"{path} holds the label {min(foreign)!r}: name every class ({', '.join(classes)} are named)"
-        )
+        raise TrainingError("training_unknown_label", path=path, label=min(foreign), classes=tuple(classes))
     ids = [alphabet.read(row["sequence"]).ids for row in rows]
     if len({len(row) for row in ids}) > 1:
-        raise TrainingError(f"{path} holds sequences of different lengths: cut them to one length")
+        raise TrainingError("training_lengths_differ", path=path)
     labels = [classes.index(row["label"]) for row in rows]
     return Labelled(tuple(row["id"] for row in rows), torch.tensor(ids), torch.tensor(labels))
 

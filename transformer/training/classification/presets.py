@@ -4,7 +4,7 @@ from transformer.models.kmer import KmerConfig
 from transformer.sequences.alphabet import DNA
 from transformer.sequences.task import Landmark, SequenceTask
 from transformer.training.classification.data import Substitution
-from transformer.training.classification.run import Aim, Plan, Recipe
+from transformer.training.classification.run import Aim, Hyperparameters, Plan
 
 SPLICE_JUNCTIONS = Plan(
     name="splice-junctions",
@@ -36,7 +36,7 @@ SPLICE_JUNCTIONS = Plan(
         scale_embedding=False,
         pooling="attention",
     ),
-    recipe=Recipe(epochs=30, batch=64, rate=2e-3, average=0.99, unknown=0.15, decay=0.05),
+    hyperparameters=Hyperparameters(epochs=30, batch=64, rate=2e-3, average=0.99, unknown=0.15, decay=0.05),
     provenance=(
         "UCI Machine Learning Repository, “Molecular Biology (Splice-junction Gene Sequences)” (Towell, Noordewier and "
         "Shavlik 1992; from GenBank 64.1), archive.ics.uci.edu, "
@@ -82,7 +82,7 @@ CORE_PROMOTERS = Plan(
         pooling="attention",
         n_questions=8,
     ),
-    recipe=Recipe(
+    hyperparameters=Hyperparameters(
         epochs=8,
         batch=64,
         rate=2e-3,

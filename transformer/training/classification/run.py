@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
+from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.sequences.task import SequenceTask
 from transformer.training.classification.baselines import PositionLogistic, SmallCnn
@@ -36,7 +37,7 @@ KMER, CNN, LOGISTIC = "k-mer classifier", "two-layer CNN", "logistic regression 
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Hyperparameters:
     """How one net is trained.
 
     `unknown` is the share of letters that are hidden (read as unknown) in each training row; `fresh` the share of
@@ -55,7 +56,7 @@ class Recipe:
     positive: int = 0
 
     def described(self) -> tuple[str, ...]:
-        """The recipe in words, as the card gives it."""
+        """All of them in words, as the card gives them."""
         varied = [f"{self.unknown:.0%} of the letters hidden at random"] if self.unknown else []
         varied += [f"{self.fresh:.0%} of the negatives made anew each time"] if self.fresh else []
         return (
@@ -85,7 +86,7 @@ class Plan:
     title: str
     task: SequenceTask
     config: KmerConfig
-    recipe: Recipe
+    hyperparameters: Hyperparameters
     provenance: str
     limits: str
     may_pass_on: bool
@@ -149,11 +150,15 @@ def train_all(plan: Plan, data: Path, work: Path, seeds: tuple[int, ...]) -> Out
     """Train every seed of the k-mer classifier and of both baselines; what `work` holds already is not done again.
 
     Raises:
-        TrainingError: the data cannot be used.
+        TrainingError: the data cannot be used, or are too few to fill a batch or to hold rows out.
     """
     task = plan.task
     rows, valid = (read_labelled(data / f"{part}.tsv", task.alphabet, task.classes) for part in ("train", "valid"))
     train, held = held_out(rows, plan.hold_out, plan.family_width, seed=0)
+    if len(train) < plan.hyperparameters.batch:
+        raise TrainingError("training_fewer_rows_than_a_batch", found=len(train), batch=plan.hyperparameters.batch)
+    if not len(held):
+        raise TrainingError("training_nothing_held_out", found=len(rows), width=plan.family_width)
     sizes = len(task.alphabet), task.length, len(task.classes)
     kinds: dict[str, Callable[[], nn.Module]] = {
         LOGISTIC: lambda: PositionLogistic(*sizes),
@@ -181,21 +186,21 @@ def answers(model: nn.Module, data: Labelled, batch: int = 256) -> Float[Tensor,
 def _train_one(
     model: nn.Module, kind: str, seed: int, plan: Plan, data: tuple[Labelled, Labelled, Labelled]
 ) -> Trained:
-    started, recipe, (train, held, valid) = time.monotonic(), plan.recipe, data
-    mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=recipe.decay, betas=(0.9, 0.99), fused=True)
-    positives = train.letters[train.labels == recipe.positive]
-    last = recipe.epochs * (len(train) // recipe.batch)
+    started, chosen, (train, held, valid) = time.monotonic(), plan.hyperparameters, data
+    mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(chosen.average))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=chosen.decay, betas=(0.9, 0.99), fused=True)
+    positives = train.letters[train.labels == chosen.positive]
+    last = chosen.epochs * (len(train) // chosen.batch)
     update, best, best_weights, best_epoch = 0, math.inf, dict[str, Tensor](), 0
     bar = tqdm(total=last, unit="update", desc=f"{kind}, seed {seed}")
-    for epoch in range(1, recipe.epochs + 1):
+    for epoch in range(1, chosen.epochs + 1):
         model.train()
-        for rows in torch.randperm(len(train)).split(recipe.batch):
-            if len(rows) < recipe.batch:
+        for rows in torch.randperm(len(train)).split(chosen.batch):
+            if len(rows) < chosen.batch:
                 continue
             update += 1
             for group in optimizer.param_groups:
-                group["lr"] = _rate(recipe, update, last)
+                group["lr"] = _rate(chosen, update, last)
             letters = _varied(train.letters[rows], train.labels[rows], positives, plan)
             loss = F.cross_entropy(model(letters), train.labels[rows])
             optimizer.zero_grad()
@@ -214,20 +219,20 @@ def _train_one(
     return Trained(kind, seed, best_weights, answers(model, valid), best, time.monotonic() - started, best_epoch)
 
 
-def _rate(recipe: Recipe, update: int, last: int) -> float:
+def _rate(chosen: Hyperparameters, update: int, last: int) -> float:
     """Up over `warmup`, then down to zero along a cosine."""
-    return recipe.rate * min(1.0, update / recipe.warmup) * (1 + math.cos(math.pi * update / last)) / 2
+    return chosen.rate * min(1.0, update / chosen.warmup) * (1 + math.cos(math.pi * update / last)) / 2
 
 
 def _varied(letters: Tensor, labels: Tensor, positives: Tensor, plan: Plan) -> Tensor:
     """The rows as this update sees them: some negatives made anew, some letters hidden."""
-    recipe, unknown_id = plan.recipe, plan.task.alphabet.unknown_id
+    chosen, unknown_id = plan.hyperparameters, plan.task.alphabet.unknown_id
     letters = letters.clone()
-    if recipe.substitution is not None:
-        anew = ((labels != recipe.positive) & (torch.rand(len(labels)) < recipe.fresh)).nonzero()[:, 0]
+    if chosen.substitution is not None:
+        anew = ((labels != chosen.positive) & (torch.rand(len(labels)) < chosen.fresh)).nonzero()[:, 0]
         sources = positives[torch.randint(len(positives), (len(anew),))]
-        letters[anew] = recipe.substitution.negatives(sources, unknown_id)
-    return letters.masked_fill(torch.rand(letters.shape) < recipe.unknown, unknown_id)
+        letters[anew] = chosen.substitution.negatives(sources, unknown_id)
+    return letters.masked_fill(torch.rand(letters.shape) < chosen.unknown, unknown_id)
 
 
 def _keep(path: Path, one: Trained) -> None:

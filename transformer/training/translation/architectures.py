@@ -13,7 +13,7 @@ Translator = Seq2Seq | Recurrent
 
 def new_model(options: TrainingOptions, tokenizer: TextTokenizer) -> Translator:
     """The untrained model that `options` describe, with one vocabulary for both languages."""
-    marks: dict[str, Any] = dict(
+    shared: dict[str, Any] = dict(
         source_vocab=len(tokenizer),
         target_vocab=len(tokenizer),
         dropout=options.dropout,
@@ -26,11 +26,11 @@ def new_model(options: TrainingOptions, tokenizer: TextTokenizer) -> Translator:
     )
     kind, _, attention = options.architecture.partition("-")
     if kind == "rnn":
-        return Recurrent(_recurrent_config(options, attention, marks))
-    return Seq2Seq(_transformer_config(options, marks))
+        return Recurrent(_recurrent_config(options, attention, shared))
+    return Seq2Seq(_transformer_config(options, shared))
 
 
-def _transformer_config(options: TrainingOptions, marks: dict[str, Any]) -> Seq2SeqConfig:
+def _transformer_config(options: TrainingOptions, shared: dict[str, Any]) -> Seq2SeqConfig:
     """Norm before each sub-layer."""
     return Seq2SeqConfig(
         d_model=options.d_model,
@@ -40,11 +40,11 @@ def _transformer_config(options: TrainingOptions, marks: dict[str, Any]) -> Seq2
         n_decoder_layers=options.n_layers,
         norm_first=True,
         norm_after_stack=True,
-        **marks,
+        **shared,
     )
 
 
-def _recurrent_config(options: TrainingOptions, attention: str, marks: dict[str, Any]) -> RecurrentConfig:
+def _recurrent_config(options: TrainingOptions, attention: str, shared: dict[str, Any]) -> RecurrentConfig:
     """As in Bahdanau et al. 2015, with either attention, so that two runs differ in nothing else."""
     return RecurrentConfig(
         hidden=options.d_model,
@@ -52,7 +52,7 @@ def _recurrent_config(options: TrainingOptions, attention: str, marks: dict[str,
         attention=attention,
         bidirectional=True,
         deep_output=True,
-        **marks,
+        **shared,
     )
 
 

@@ -13,14 +13,14 @@ from transformer.tokens.text import TextTokenizer
 
 @dataclass(frozen=True)
 class Pair:
-    """One training example: source with its end mark; target with start and end mark."""
+    """One training example: source with its end token; target with start and end token."""
 
     source: list[int]
     target: list[int]
 
     @property
     def n_written(self) -> int:
-        """Tokens that the model has to predict: all of the target but the start mark."""
+        """Tokens that the model has to predict: all of the target but the start token."""
         return len(self.target) - 1
 
 
@@ -42,11 +42,14 @@ class ParallelText:
         source, target = (read_lines(folder / f"{split}.{language}") for language in languages)
         if len(source) != len(target):
             raise TrainingError(
-                f"{split}.{languages[0]} has {len(source)} lines and {split}.{languages[1]} has {len(target)}: "
-                "line i of one must translate line i of the other"
+                "training_sides_differ",
+                first=f"{split}.{languages[0]}",
+                first_lines=len(source),
+                second=f"{split}.{languages[1]}",
+                second_lines=len(target),
             )
         if not source:
-            raise TrainingError(f"{split}.{languages[0]} is empty: put one sentence on each line")
+            raise TrainingError("training_empty", name=f"{split}.{languages[0]}")
         return cls(source, target)
 
     @property
@@ -63,15 +66,18 @@ def pairs(
 ) -> list[Pair]:
     """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
-    With `subword_dropout`, words are cut into pieces at random, as `seed` says.
+    With `subword_dropout`, words are cut into pieces at random, as `seed` says, the same in every process.
+
+    Raises:
+        TrainingError: subwords are to be dropped, and the tokenizer does not make its pieces by merges.
     """
     if subword_dropout:
         encoded = tokenizer.sample(text.lines, subword_dropout, seed)
     else:
         encoded = [tokenizer.encode(line) for line in text.lines]
     both = zip(encoded[: len(text)], encoded[len(text) :], strict=True)
-    marked = (Pair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
-    return [p for p in marked if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
+    framed = (Pair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
+    return [p for p in framed if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
 
 
 def epoch_batches(data: list[Pair], tokens: int, seed: int, epoch: int) -> Iterator[list[Pair]]:

@@ -104,9 +104,7 @@ def before_start(start: Path | None) -> str:
     try:
         sections = (start / CARD).read_text(encoding="utf-8").split("\n## ")
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(
-            f"{start.name} has no readable {CARD}, which tells how it was trained ({error})"
-        ) from error
+        raise CheckpointError("training_start_without_card", name=start.name, card=CARD, reason=str(error)) from error
     told = [section.strip() for section in sections if section.startswith(("How it was made", "Curve"))]
     return "\n\n".join(f"### {section}" for section in told)
 

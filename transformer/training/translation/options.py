@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.errors import TrainingError
+from transformer.messages import Message
 
 ELSEWHERE = ("data", "work", "tokenizer", "threads", "stop_after")
 """Options that say where, how fast or how long, but not what comes out; a resumed run may change them."""
@@ -67,23 +68,23 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "batch_tokens", "updates", "warmup",
                      "average", "save_every", "validate_every", "threads"):  # fmt: skip
-            self._require(name, getattr(self, name) >= 1, "choose at least 1")
+            self._require(name, getattr(self, name) >= 1, "training_remedy_one")
         for name in ("dropout", "label_smoothing", "subword_dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "choose a probability from 0 to below 1")
-        self._require("cooldown", 0 <= self.cooldown <= 1, "choose a part from 0 to 1")
-        self._require("peak_rate", 0 < self.peak_rate < math.inf, "choose a positive rate, such as 0.005")
-        self._require("clip", 0 <= self.clip < math.inf, "choose 0 or a positive length, such as 1")
-        self._require("d_embedding", self.d_embedding >= 0, "choose at least 0")
-        self._require("architecture", self.architecture in ARCHITECTURES, f"choose one of {', '.join(ARCHITECTURES)}")
-        self._require("max_tokens", self.max_tokens >= 3, "choose at least 3: a start mark, a piece and an end mark")
-        self._require("subword_epochs", self.subword_epochs >= 0, "choose at least 0")
-        self._require(
-            "stop_after", self.stop_after is None or self.stop_after >= 1, "choose at least 1, or leave it out"
-        )
+            self._require(name, 0 <= getattr(self, name) < 1, "training_remedy_probability")
+        self._require("cooldown", 0 <= self.cooldown <= 1, "training_remedy_part")
+        self._require("peak_rate", 0 < self.peak_rate < math.inf, "training_remedy_rate")
+        self._require("clip", 0 <= self.clip < math.inf, "training_remedy_clip")
+        self._require("d_embedding", self.d_embedding >= 0, "training_remedy_zero")
+        self._require("architecture", self.architecture in ARCHITECTURES, "training_remedy_architecture")
+        self._require("max_tokens", self.max_tokens >= 3, "training_remedy_three")
+        self._require("subword_epochs", self.subword_epochs >= 0, "training_remedy_zero")
+        self._require("stop_after", self.stop_after is None or self.stop_after >= 1, "training_remedy_one_or_none")
 
     def _require(self, name: str, holds: bool, remedy: str) -> None:
+        """Refuse an option; `remedy` is the code of what to choose instead."""
         if not holds:
-            raise TrainingError(f"{name}={getattr(self, name)} makes no run: {remedy}")
+            said = Message(remedy, architectures=ARCHITECTURES)
+            raise TrainingError("training_option_makes_no_run", name=name, value=getattr(self, name), remedy=said)
 
     @property
     def languages(self) -> tuple[str, str]:

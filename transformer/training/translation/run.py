@@ -1,7 +1,8 @@
 """How a translation checkpoint is made: a loop that can be stopped anywhere and goes on as if it had not been.
 
 One process or several (`torchrun --nproc-per-node N -m transformer train translation ...`), CPU or GPU. Randomness is
-a function of (seed, update, rank) and of (seed, epoch), so resuming needs no generator state.
+a function of (seed, update, rank) and of (seed, epoch), so resuming needs no generator state, and another process
+draws the same.
 
 Recipe: Wu et al. 2021, "Good for Misconceived Reasons" (Multi30k, the small model); subword sampling after
 Provilkov et al. 2020, "BPE-Dropout".
@@ -119,10 +120,7 @@ class Run:
         self.process.wait()
         kept = TextTokenizer.read(path)
         if taken is not None and taken.model != kept.model:
-            raise TrainingError(
-                f"tokenizer={given}, but {path.parent} holds a run with another one: "
-                "resume it without, or choose another work folder"
-            )
+            raise TrainingError("training_another_tokenizer", given=given, folder=path.parent)
         return kept
 
     def _model(self) -> Translator:
@@ -151,7 +149,7 @@ class Run:
     def _pairs(self, text: ParallelText, subword_dropout: float = 0.0, seed: int = 0) -> list[Pair]:
         found = pairs(text, self.tokenizer, self.options.max_tokens, subword_dropout, seed)
         if not found:
-            raise TrainingError(f"max_tokens={self.options.max_tokens} leaves no pair to learn from: choose more")
+            raise TrainingError("training_no_pair", most=self.options.max_tokens)
         return found
 
     def _update(self, batch: list[Pair]) -> tuple[float, bool]:

@@ -75,9 +75,7 @@ class Store:
             optimizer.load_state_dict(state["optimizer"])
             return Progress(**state["progress"])
         except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise TrainingError(
-                f"{self.folder / 'state.pt'} cannot be resumed: delete the folder to start anew ({error})"
-            ) from error
+            raise TrainingError("training_not_resumable", path=self.folder / "state.pt", reason=str(error)) from error
 
     def _check_options(self) -> None:
         """Refuse to go on with options under which the run would not have come here."""
@@ -85,15 +83,12 @@ class Store:
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise TrainingError(f"{path} cannot be read: delete the folder to start anew ({error})") from error
+            raise TrainingError("training_options_unreadable", path=path, reason=str(error)) from error
         usual = {option.name: option.default for option in fields(self.options)}
         for name, value in self.options.deciding().items():
             before = saved.get(name, usual[name])  # a run from before there was an option had its default
             if before != value:
-                raise TrainingError(
-                    f"{name}={value}, but {self.folder} holds a run with {name}={before}: "
-                    f"resume it with {before}, or choose another work folder"
-                )
+                raise TrainingError("training_other_option", name=name, value=value, folder=self.folder, before=before)
 
     def save_weights(self, model: nn.Module, update: int) -> None:
         """Keep the weights of this update; of those that no snapshot needs, the newest `average` stay."""
