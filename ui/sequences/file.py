@@ -14,7 +14,7 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
-from ui.store import arrivals, cached
+from ui.store import arrivals, store
 from ui.texts import error_text, t
 
 MAX_UPLOAD_MB = 20
@@ -92,9 +92,9 @@ def file_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.file_none"))
         return
     job: Job | None = st.session_state.get(JOB)
-    file_id = f"{name}/{cached.revision(name)}/{upload.file_id}"
+    file_id = f"{name}/{store.revision(name)}/{upload.file_id}"
     if job is None or job.file_id != file_id:
-        job = Job.of(file_id, cached.checkpoint(name), upload.getvalue())
+        job = Job.of(file_id, store.checkpoint(name), upload.getvalue())
         st.session_state[JOB] = job
     if not job.done:
         job.advance(SLICE_SECONDS)
