@@ -8,7 +8,7 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.align import agreement, changes, choices, lesson, training, views
 from ui.shared import controls
-from ui.store import cached
+from ui.store import store
 from ui.texts import t
 
 shell.heading(t("align.title"), t("align.intro"))
@@ -18,7 +18,7 @@ if not names:
     st.stop()
 try:
     first, second = choices.model_choice(names)
-    checkpoints = [cached.checkpoint(name) for name in (first, second)]
+    checkpoints = [store.checkpoint(name) for name in (first, second)]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     request = controls.request(checkpoints[0].examples, longest)
     words = choices.words_choice()

@@ -9,7 +9,7 @@ from ui import shell
 from ui.checkpoints import attention, bring, inspection
 from ui.checkpoints.questions import questions_panel
 from ui.shared import controls
-from ui.store import cached, user_checkpoints
+from ui.store import store
 from ui.texts import t
 
 shell.heading(t("checkpoints.title"), t("checkpoints.intro"))
@@ -26,7 +26,7 @@ try:
     found = bring.recognition(name)
     if found is not None:
         bring.report_panel(found.report)
-        bundle = user_checkpoints.bundle_of(name)
+        bundle = store.bundle(name)
         if bundle is not None:
             questions_panel(name, bundle, found)
 except HeedmapError as error:
@@ -35,9 +35,9 @@ except HeedmapError as error:
     st.stop()
 
 panels: dict[str, Callable[[], None]] = {
-    "attention": lambda: attention.attention_panel(name, cached.checkpoint(name)),
+    "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
     "tensors": lambda: inspection.tensors_panel(name),
-    "circuits": lambda: inspection.circuits_panel(name, cached.checkpoint(name)),
+    "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
 if found is not None and not found.report.fits:

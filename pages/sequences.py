@@ -10,7 +10,7 @@ from ui.sequences import runs, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.shared import controls
-from ui.store import cached
+from ui.store import store
 from ui.texts import t
 
 shell.heading(t("sequences.title"), t("sequences.intro"))
@@ -19,7 +19,7 @@ if chosen is None:
     st.stop()
 name: str = chosen
 try:
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     _, task = classifier(checkpoint)
     what = sequence_controls.what_to_read()
     if what == "file":

@@ -9,23 +9,23 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.shared import controls, record_views
 from ui.shared.address import tabs
-from ui.store import cached
+from ui.store import runs, store
 from ui.texts import in_language, t
 
 shell.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice(*cached.TRANSLATORS)
+name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
     st.stop()
 
 asking, answering = st.columns([2, 3], gap="large")
 try:
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     with asking:
         request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
-    best = cached.translation(name, request.text, request.options, request.forced)
+    best = runs.translation(name, request.text, request.options, request.forced)
     with asking:
         node = controls.hypothesis(best, request.options)
-    shown = cached.hypothesis(name, request.text, request.options, best, node)
+    shown = runs.hypothesis(name, request.text, request.options, best, node)
 except HeedmapError as error:
     with answering:
         controls.explain(error)

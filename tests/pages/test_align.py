@@ -16,7 +16,7 @@ from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices
 from ui.components.shared.blob import unpack
-from ui.store import cache, cached
+from ui.store import cache, runs, store
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PAGE = f"import runpy\nrunpy.run_path({str(Path(APP).parent / 'pages' / 'align.py')!r})"
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_first_paint_is_a_transformer_beside_a_recurrent_net_on_an_example() -> 
     assert not page.exception
     assert not page.warning
     assert [page.selectbox(key=key).value for key in ("first", "second")] == [NAME, ADDITIVE]
-    assert page.text_area(key="text").value == cached.checkpoint(NAME).examples[0]
+    assert page.text_area(key="text").value == store.checkpoint(NAME).examples[0]
     header, _ = shown(page)
     assert [panel["title"] for panel in header["moments"][0]["panels"]] == [NAME, ADDITIVE]
 
@@ -94,9 +94,9 @@ def test_every_moment_of_the_training_can_be_chosen_and_only_models_that_share_t
 
 def test_both_maps_are_slices_of_the_records_over_one_target() -> None:
     header, arrays = shown(opened(head1="2.3"))
-    own = cached.translation(NAME, SENTENCE, options(), None)
+    own = runs.translation(NAME, SENTENCE, options(), None)
     for place, (name, site, head) in enumerate([(NAME, "decoder.2.cross", 3), (ADDITIVE, "decoder.cross", 0)]):
-        read = cached.translation(name, SENTENCE, options(), own.text)
+        read = runs.translation(name, SENTENCE, options(), own.text)
         picture = read.record[site].picture(head, words=True)
         assert header["moments"][0]["panels"][place]["rows"] == list(picture.queries.labels)
         assert header["columns"] == list(picture.keys.labels)
@@ -159,9 +159,9 @@ def test_the_training_is_one_message_of_all_moments() -> None:
     header, arrays = shown(page, "training")
     assert len(header["moments"]) == 8 + 1
     assert "update 800 (epoch 3): BLEU 8.4" in header["moments"][4]["name"]
-    own = cached.translation(NAME, SENTENCE, DecodingOptions(beam=1, max_length=15), None)
+    own = runs.translation(NAME, SENTENCE, DecodingOptions(beam=1, max_length=15), None)
     for place, name in [(4, EARLY), (8, NAME)]:
-        run = cached.translation(name, SENTENCE, DecodingOptions(beam=1, max_length=15), own.text)
+        run = runs.translation(name, SENTENCE, DecodingOptions(beam=1, max_length=15), own.text)
         picture = run.record["decoder.3.cross"].picture(0, words=True)
         np.testing.assert_allclose(arrays[f"{place}.0"].reshape(picture.values.shape), picture.values, atol=1e-6)
     assert not np.allclose(arrays["0.0"], arrays["8.0"], atol=0.05)
@@ -177,7 +177,7 @@ def test_the_agreement_drawn_is_the_one_of_the_two_maps() -> None:
 
 def test_costs_are_of_this_sentence() -> None:
     page = opened(screen="changes")
-    tokens = len(cached.translation(NAME, SENTENCE, options(), None).source_ids)
+    tokens = len(runs.translation(NAME, SENTENCE, options(), None).source_ids)
     table = page.dataframe[0].value
     assert table.iloc[0].tolist() == ["1", str(tokens - 1)]
     assert table.iloc[2].tolist() == ["4", str(tokens)]
@@ -245,7 +245,7 @@ def test_hostile_text_is_only_text() -> None:
 
 
 def test_without_checkpoints_the_page_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     page = opened()
     assert "train one" in page.error[0].value
 
@@ -254,7 +254,7 @@ def test_without_a_recurrent_model_a_moment_of_the_training_stands_beside_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / NAME).symlink_to((folder / NAME).resolve())
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     page = opened()
     assert page.selectbox(key="second").value == EARLY
     header, _ = shown(page)

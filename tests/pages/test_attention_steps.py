@@ -15,7 +15,7 @@ from transformer.runs.parity import attention_maps
 from ui.components.shared.blob import unpack
 from ui.lessons.attention_steps import controls
 from ui.lessons.attention_steps.controls import DEFAULTS, KINDS, TRY
-from ui.store import cached
+from ui.store import store
 
 PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
 
@@ -216,7 +216,7 @@ def test_a_hostile_address_is_ignored(address: dict[str, str]):
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny random translator in place of the shipped one."""
     save_tiny(tmp_path)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
 @pytest.mark.parametrize("kind", controls.SITES)
@@ -233,7 +233,7 @@ def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path)
     save_tiny_recurrent(tmp_path, "additive", bidirectional=True, deep_output=True)
     save_tiny_recurrent(tmp_path, "location")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
 @pytest.mark.parametrize("kind", controls.RECURRENT)
@@ -241,7 +241,7 @@ def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trained_recurrent_translator_goes_through_its_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="softmax", at_step="2"))
     assert at.selectbox(key="rnn").options == [kind]
-    checkpoint = cached.checkpoint(kind)
+    checkpoint = store.checkpoint(kind)
     source = source_sentence(checkpoint, at.text_input(key="source").value)
     read = target_sentence(checkpoint, at.text_input(key="target").value)
     weights = attention_maps(checkpoint, np.array([source.ids]), np.array([read.ids]))["decoder.cross"][0, 0, 1]
@@ -285,7 +285,7 @@ def test_strange_sentences_run_or_get_a_sentence(text: str):
 
 
 def test_without_a_checkpoint_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     at = page(made="shipped")
     assert not at.exception
     assert "train one" in at.error[0].value

@@ -20,8 +20,7 @@ from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import apart, pool
 from transformer.errors import CheckpointError
-from ui.checkpoints import contents as checkpoint_contents
-from ui.store import cached, user_folder
+from ui.store import user_folder
 from ui.store.ledger import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -33,7 +32,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny checkpoint stands in for the shipped ones."""
     folder = tmp_path / "checkpoints"
     save_tiny(folder)
-    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
     return folder
 
 
@@ -371,7 +370,7 @@ def test_an_own_folder_is_looked_through_in_a_worker(tmp_path: Path, monkeypatch
     page = opened()
     page.selectbox(key="model").set_value("mine/tiny")
     page = open_panel(fine(page.run()), "tensors")
-    monkeypatch.setattr(checkpoint_contents, "read", None)  # what shipped files are read with
+    monkeypatch.setattr("ui.store.shipped.read", None)  # what shipped files are read with
     page.button(key="look-through").click()
     assert "source_embedding.weight" in set(fine(page.run()).dataframe[0].value["tensor"])
     assert len(page.get("plotly_chart")) == 1

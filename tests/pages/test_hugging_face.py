@@ -16,7 +16,7 @@ from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.checkpoint.huggingface import library as extra
 from transformer.runs.any_model import run_any
-from ui.store import cache, cached, user_folder
+from ui.store import cache, store, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
@@ -33,7 +33,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
     monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
@@ -78,7 +78,7 @@ def test_translate_lists_those_that_translate_and_runs_one() -> None:
     page.slider(key="longest").set_value(5)
     page = asked(page, page.text_area(key="text"))
     assert [warning.value for warning in page.warning] == []
-    record = translate(cached.checkpoint("mine/marian"), TEXT, DecodingOptions(beam=5, max_length=5)).record
+    record = translate(store.checkpoint("mine/marian"), TEXT, DecodingOptions(beam=5, max_length=5)).record
     np.testing.assert_allclose(drawn(page), record["decoder.1.cross"].weights(2), atol=1e-6)
 
 
@@ -87,7 +87,7 @@ def test_a_model_of_one_stack_is_looked_at() -> None:
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, next(box for box in page.text_input if box.key.startswith("look.mine/bert")))
     assert [warning.value for warning in page.warning] == []
-    record = run_any(cached.checkpoint("mine/bert"), TEXT).record
+    record = run_any(store.checkpoint("mine/bert"), TEXT).record
     np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)
 
 

@@ -15,7 +15,7 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.shared.blob import unpack
 from ui.lessons.masks.panels import TRY
-from ui.store import cached, user_folder
+from ui.store import user_folder
 
 PAGE = Path(__file__).parents[2] / "pages" / "masks.py"
 
@@ -41,7 +41,7 @@ def drawn(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
 def test_the_first_paint_builds_the_decoder_mask_of_a_worked_example():
@@ -165,7 +165,7 @@ def test_looking_elsewhere_never_runs_the_model_again(monkeypatch: pytest.Monkey
 
 
 def test_without_checkpoints_the_leak_test_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     assert "No checkpoint" in fine(page(screen="test")).info[0].value
     assert "train one" in page(made="shipped").error[0].value
 

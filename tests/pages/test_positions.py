@@ -15,7 +15,7 @@ from transformer.lessons.positions import LATER, VARIANTS, position_table, store
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from ui.components.shared.blob import unpack
 from ui.lessons.positions.panels import SCREENS, TRY
-from ui.store import cached
+from ui.store import store
 
 PAGE = Path(__file__).parents[2] / "pages" / "positions.py"
 
@@ -47,7 +47,7 @@ def array(packed: Any) -> np.ndarray:
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
 def test_the_first_paint_is_the_table_of_the_paper():
@@ -99,7 +99,7 @@ def learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         vocab=7, n_classes=3, d_model=8, n_heads=2, d_ff=5, n_layers=1, positions="learned", max_length=19
     )
     save_folder(tmp_path / "windows", "kmer", KmerClassifier(config), half=False)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
 @pytest.mark.parametrize(("name", "rows", "width"), [("taught", 31, 12), ("windows", 19, 8)])
@@ -108,7 +108,7 @@ def test_a_checkpoints_own_learned_table_stands_among_the_variants(name: str, ro
     at = fine(page(screen="variants", whose=name, n_rows=str(rows)))
     assert at.selectbox(key="whose").options == ["a new model, before training", "taught", "windows"]
     table, difference = grid(at)["learned"]
-    model = cached.checkpoint(name).model
+    model = store.checkpoint(name).model
     np.testing.assert_array_equal(table, stored_table(model)[:rows].astype(np.float32))
     np.testing.assert_allclose(difference, table - position_table("paper", rows, width), atol=1e-6)
 

@@ -20,7 +20,7 @@ from transformer.runs.classify import classify
 from transformer.runs.sequence_attribution import mutations
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
-from ui.store import cached, holdings
+from ui.store import holdings
 
 PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -33,7 +33,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     small = sequence_checkpoint()
     save_folder(tmp_path / "small", "kmer", small.model, task=small.task, examples=(EXAMPLE, ">second N\nACGTACGTACGT"))
     (tmp_path / "small" / "examples.fa").write_text(SET)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     return load(tmp_path / "small")
 
 

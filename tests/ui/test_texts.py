@@ -25,7 +25,7 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
 from transformer.tokens.text import TextTokenizer
 from ui import texts
-from ui.store import cached
+from ui.store import store
 from ui.texts import LANGUAGES, catalogue, error_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +86,7 @@ RAISED = {
     "past rotation": lambda: rotation_errors(position_table("paper", 5, 4), 9),
     "past the end": lambda: past_the_end("learned", 4, 6, 9),
     "divisor": lambda: attention_board(TINY.model, *toy_sentences(2), "encoder.0.self", Recipe(n_heads=3)),
-    "not here": lambda: cached.revision("nothing"),
+    "not here": lambda: store.revision("nothing"),
     "empty sentence": lambda: translate(replace(TINY, tokenizer=words()), "  "),
     "characters passage": lambda: translate(replace(TINY, tokenizer=words()), "x" * 10_000),
     "tokens read": lambda: translate(replace(TINY, tokenizer=words()), "dog " * 99),

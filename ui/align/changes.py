@@ -9,7 +9,8 @@ from transformer.figures.growth import Line, growth
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
 from transformer.lessons.architectures.timing import LENGTHS, REPEATS, EncoderTime, encoder_times
 from ui.align.choices import Pair
-from ui.store import cached
+from ui.store import store
+from ui.store.cache import session_store
 from ui.texts import t
 
 PLOTTED = tuple(sorted({round(2 ** (power / 4)) for power in range(4, 49)}))
@@ -22,7 +23,7 @@ TIMES = "align.times"
 def changes_panel(shown: Pair) -> None:
     """Counted from the configs for the reader's sentence, drawn for all lengths, and measured on request."""
     tokens = len(shown.first.own.source_ids)
-    costs = [costs_of(cached.checkpoint(side.name).model.config, side.label) for side in shown.sides]
+    costs = [costs_of(store.checkpoint(side.name).model.config, side.label) for side in shown.sides]
     st.caption(t("align.look_changes", tokens=tokens))
     table = _table(shown, costs, tokens)
     wide = {name: st.column_config.TextColumn(width=270) for name in table.columns}
@@ -72,14 +73,14 @@ def _waiting(cost: EncoderCosts) -> str:
 
 
 def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
-    key = tuple((side.name, cached.revision(side.name)) for side in shown.sides)
-    kept: dict[object, list[EncoderTime]] = st.session_state.setdefault(TIMES, {})
+    key = tuple(store.revision(side.name) for side in shown.sides)
+    measured = session_store(TIMES)
     place = st.empty()
     if st.button(
         t("align.measure"), key="measure", icon=":material/timer:", help=t("align.measure_help", repeats=REPEATS)
     ):
-        kept[key] = _measured(shown)
-    found = kept.get(key)
+        measured.put(key, _measured(shown))
+    found: list[EncoderTime] | None = measured.find(key)
     if found is None:
         place.info(t("align.not_measured", shortest=LENGTHS[0], longest=LENGTHS[-1]))
         return
@@ -100,7 +101,7 @@ def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
 
 def _measured(shown: Pair) -> list[EncoderTime]:
     """Time both encoders, and show how far it has come."""
-    models = [cached.checkpoint(side.name).model for side in shown.sides]
+    models = [store.checkpoint(side.name).model for side in shown.sides]
     bar, found = st.progress(0.0, t("align.measuring")), []
     for time in encoder_times(models):
         found.append(time)

@@ -14,8 +14,9 @@ from transformer.pictures.picture import Picture
 from transformer.tokens.text import TextTokenizer
 from ui.shared import controls
 from ui.shared.address import choice
-from ui.store import cached
-from ui.store.cache import kept
+from ui.store import runs, store
+from ui.store.cache import cached
+from ui.store.refs import Revision
 from ui.texts import plain, t
 
 AUTO = "auto"
@@ -67,11 +68,11 @@ class Aligned:
 
 
 def models() -> list[str]:
-    """Everything that can be aligned: checkpoints that translate, and the moments of their training after each."""
+    """Everything that can be aligned: checkpoints that translate, and the snapshots of their training after each."""
     found: list[str] = []
-    for name in cached.checkpoint_names(*cached.TRANSLATORS):
+    for name in store.checkpoint_names(*store.TRANSLATORS):
         if vocabulary(name) is not None:
-            found += [name, *(f"{name}{cached.MOMENT}{moment.name}" for moment in cached.snapshots(name))]
+            found += [name, *store.snapshots(name)]
     return found
 
 
@@ -80,13 +81,13 @@ def vocabulary(name: str) -> int | None:
 
     None for one without a tokenizer, and for one that cannot be loaded: the page Checkpoints says why.
     """
-    return _vocabulary(name, cached.revision(name))
+    return _vocabulary(name, store.revision(name))
 
 
-@kept(max_entries=64)
-def _vocabulary(name: str, revision: int) -> int | None:  # noqa: ARG001  (part of the cache key)
+@cached(max_entries=64)
+def _vocabulary(name: str, revision: Revision) -> int | None:  # noqa: ARG001  (part of the cache key)
     try:
-        checkpoint = cached.checkpoint(name)
+        checkpoint = store.checkpoint(name)
     except HeedmapError:
         return None
     keys = []
@@ -102,18 +103,19 @@ def _vocabulary(name: str, revision: int) -> int | None:  # noqa: ARG001  (part 
 
 def label(name: str) -> str:
     """What a model is called on the page."""
-    base, _, moment = name.partition(cached.MOMENT)
-    found = [snapshot for snapshot in cached.snapshots(base) if snapshot.name == moment]
-    return plain("align.snapshot", name=base, update=found[0].update, bleu=found[0].bleu) if found else name
+    base = store.base(name)
+    found = store.snapshots(base).get(name)
+    return name if found is None else plain("align.snapshot", name=base, update=found.update, bleu=found.bleu)
 
 
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
-    """Two models that share a tokenizer; at first a Transformer beside an RNN, or a moment of its training."""
+    """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
     with st.container(horizontal=True, gap="medium"):
         first = choice(t("align.first"), names, key="first", text=label, form="list", width=330)
-        fitting = [name for name in names if name != first and vocabulary(_base(name)) == vocabulary(_base(first))]
-        recurrent = [name for name in cached.checkpoint_names("recurrent") if name in fitting]
-        early = [name for name in fitting if cached.MOMENT in name]
+        same = vocabulary(store.base(first))
+        fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
+        recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]
+        early = [name for name in fitting if store.is_snapshot(name)]
         usual = next(iter([*recurrent, *early[len(early) // 2 :], *fitting]), first)
         second = choice(
             t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width=330
@@ -138,9 +140,9 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
     Raises:
         InputError: nothing to read, too much, or no model wrote anything.
     """
-    own = [cached.translation(name, request.text, request.options, None) for name in (first, second)]
+    own = [runs.translation(name, request.text, request.options, None) for name in (first, second)]
     target, origin = _target(request.forced, own, (first, second), words)
-    read = [cached.translation(name, request.text, request.options, target) for name in (first, second)]
+    read = [runs.translation(name, request.text, request.options, target) for name in (first, second)]
     sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
     return Pair(sides[0], sides[1], target, origin)
 
@@ -189,10 +191,6 @@ def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, st
         if own[place].text.strip():
             return own[place].text, plain("align.origin_model", model=label(names[place]))
     raise InputError(plain("align.nothing_written"))
-
-
-def _base(name: str) -> str:
-    return name.partition(cached.MOMENT)[0]
 
 
 def head_options(record: Record) -> list[str]:

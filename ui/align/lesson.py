@@ -9,8 +9,9 @@ from transformer.lessons.architectures.pairs import REFERENCES, TrainingBatch, t
 from ui.align.choices import Pair, greedy
 from ui.shared import controls
 from ui.shared.address import choice
-from ui.store import cached
-from ui.store.cache import kept
+from ui.store import runs, store
+from ui.store.cache import cached
+from ui.store.refs import Revision
 from ui.texts import plain, t
 
 
@@ -19,11 +20,11 @@ def lesson_panel(shown: Pair, request: controls.Request) -> None:
     names = [side.name for side in shown.sides]
     labels = {side.name: side.label for side in shown.sides}
     name = choice(t("align.learner"), names, key="learner", form="list", width=330, text=labels.__getitem__)
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     target, origin = _reference(shown, request)
     st.caption(t("align.look_lesson", origin=origin, target=target))
     companion = _companion(checkpoint, request.text)
-    batch = _batch(name, cached.revision(name), ((request.text, target), companion))
+    batch = _batch(name, store.revision(name), ((request.text, target), companion))
     _cut(batch)
     _counted(batch, companion)
     _forced_and_free(name, request, target)
@@ -49,9 +50,9 @@ def _companion(checkpoint: Checkpoint, text: str) -> tuple[str, str]:
     return max(known, key=lambda pair: abs(len(reader.encode(pair[0])) - length))
 
 
-@kept(max_entries=64)
-def _batch(name: str, revision: int, pairs: tuple[tuple[str, str], ...]) -> TrainingBatch:  # noqa: ARG001  (cache key)
-    return training_batch(cached.checkpoint(name), pairs)
+@cached(max_entries=64)
+def _batch(name: str, revision: Revision, pairs: tuple[tuple[str, str], ...]) -> TrainingBatch:  # noqa: ARG001  (cache key)
+    return training_batch(store.checkpoint(name), pairs)
 
 
 def _cut(batch: TrainingBatch) -> None:
@@ -102,8 +103,8 @@ def _forced_and_free(name: str, request: controls.Request, target: str) -> None:
     """The same model twice: given the true tokens so far, and given its own."""
     st.markdown(f"**{t('align.forced_and_free')}**")
     st.caption(t("align.look_forced"))
-    forced = cached.translation(name, request.text, greedy(request), target)
-    free = cached.translation(name, request.text, greedy(request), None)
+    forced = runs.translation(name, request.text, greedy(request), target)
+    free = runs.translation(name, request.text, greedy(request), None)
     length = max(len(forced.steps), len(free.steps))
     rows = []
     for i in range(length):

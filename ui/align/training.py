@@ -13,14 +13,15 @@ from ui.align.views import mark, marked
 from ui.components.alignments.component import Moment, Panel, alignments
 from ui.shared import controls
 from ui.shared.address import choice
-from ui.store import cached
+from ui.store import runs, store
+from ui.store.cache import session_store
 from ui.texts import plain, t
 
 MOMENT = "moment"
 """The query parameter of the moment that is shown, from 0."""
 
 DONE = "align.done"
-"""What the reader's session has seen every moment of: its runs are remembered, so there is no progress to show."""
+"""What the session has seen every snapshot of: its runs are cached, so there is no progress to show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
 
     At first the head is the one that stands for this model on the page; the surest one for another model.
     """
-    trained = [name for name in _bases(shown) if cached.snapshots(name)]
+    trained = [name for name in _bases(shown) if store.snapshots(name)]
     if not trained:
         st.info(t("align.no_history"))
         return
@@ -67,44 +68,38 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
 
 def _usual(shown: Pair, aligned: Aligned, name: str) -> Head | None:
     """The head that stands for a model on the page; None for a model that is not on it."""
-    found = [
-        head
-        for side, head in zip(shown.sides, aligned.heads, strict=True)
-        if side.name.partition(cached.MOMENT)[0] == name
-    ]
+    found = [head for side, head in zip(shown.sides, aligned.heads, strict=True) if store.base(side.name) == name]
     return found[0] if found else None
 
 
 def _bases(shown: Pair) -> list[str]:
     """The two models without their moments, then every other checkpoint."""
-    chosen = [side.name.partition(cached.MOMENT)[0] for side in shown.sides]
-    return list(dict.fromkeys([*chosen, *cached.checkpoint_names("seq2seq", "recurrent")]))
+    chosen = [store.base(side.name) for side in shown.sides]
+    return list(dict.fromkeys([*chosen, *store.checkpoint_names("seq2seq", "recurrent")]))
 
 
 def _stages(name: str, request: controls.Request) -> list[Stage]:
     """Every moment and the finished model on the sentence; its words, or typed ones, are the target."""
-    moments = cached.snapshots(name)
-    final = cached.translation(name, request.text, greedy(request), None)
+    moments = store.snapshots(name)
+    final = runs.translation(name, request.text, greedy(request), None)
     target = request.forced or final.text
     if not target.strip():
         raise InputError(plain("align.model_wrote_nothing", model=name))
     options = greedy(request)
-    at = [f"{name}{cached.MOMENT}{moment.name}" for moment in moments]
-    done: set[object] = st.session_state.setdefault(DONE, set())
-    asked = (tuple((one, cached.revision(one)) for one in at), request.text, options, target)
+    done, asked = session_store(DONE), (tuple(map(store.revision, moments)), request.text, options, target)
     bar = None if asked in done else st.progress(0.0)
     found = []
-    for number, (moment, one) in enumerate(zip(moments, at, strict=True)):
+    for number, (one, moment) in enumerate(moments.items()):
         if bar is not None:
             bar.progress(number / len(moments), t("align.running_moment", update=moment.update))
-        free = cached.translation(one, request.text, options, None)
-        read = cached.translation(one, request.text, options, target)
+        free = runs.translation(one, request.text, options, None)
+        read = runs.translation(one, request.text, options, target)
         title = plain("align.moment", update=moment.update, epoch=moment.epoch, bleu=moment.bleu, loss=moment.loss)
         found.append(Stage(title, free, read))
-    done.add(asked)
+    done.put(asked, True)
     if bar is not None:
         bar.empty()
-    return [*found, Stage(plain("align.moment_final"), final, cached.translation(name, request.text, options, target))]
+    return [*found, Stage(plain("align.moment_final"), final, runs.translation(name, request.text, options, target))]
 
 
 def _moment(stage: Stage, head: Head, picture: Picture) -> Moment:

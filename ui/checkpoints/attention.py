@@ -18,7 +18,7 @@ from transformer.runs.classify import calibrated
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.shared import controls, record_views
-from ui.store import cached
+from ui.store import runs
 from ui.texts import t
 
 SAMPLE = 8
@@ -33,7 +33,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         InputError, CheckpointError: what was typed cannot be run.
     """
     text, forced = _asked(name, checkpoint)
-    shown = cached.seen(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
+    shown = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
     _result(shown, checkpoint)
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
     first = strongest_head(shown.record, kind)

@@ -11,13 +11,16 @@ from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import HeedmapError
-from ui.shared import address, controls
-from ui.store import arrivals, cached, uploads, user_checkpoints, user_folder
+from ui.shared import address, controls, last_checkpoint
+from ui.store import arrivals, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
+from ui.store.refs import CheckpointRef, Origin
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
 ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
+ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
+"""The user's own checkpoints stand first in this page's lists."""
 
 
 def bring_panel() -> None:
@@ -49,23 +52,22 @@ def bring_panel() -> None:
     now = uploads.may_arrive(limits)
     if now < limits.file_bytes:
         st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
-    for sentence in user_folder.own_paths()[1]:
-        st.warning(controls.sentence(sentence), icon=":material/block:")
+    for refused in user_folder.own_paths()[1]:
+        st.warning(controls.sentence(refused), icon=":material/block:")
 
 
 def choice() -> str | None:
-    """Which checkpoint is looked at: an upload, one of the reader's folder, or a shipped one."""
-    shipped = cached.shipped_names()
-    names = [*user_checkpoints.names(), *shipped]
+    """Which checkpoint is looked at: an upload, one of the user's folder, or a shipped one."""
+    names = store.names(*ORDER)
     if not names:
         st.info(t("checkpoints.none"))
         return None
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        user_checkpoints.start_with(names, CHOSEN)
+        last_checkpoint.preselect(names, CHOSEN)
         name = st.selectbox(t("checkpoints.which"), names, key=CHOSEN, bind="query-params", width=420)
-        if uploads.is_upload(name):
+        if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
-    user_checkpoints.choose(name)
+    last_checkpoint.remember(name)
     return name
 
 
@@ -75,8 +77,8 @@ def recognition(name: str) -> Recognition | None:
     Raises:
         CheckpointError: it is refused, or an answer cannot be right.
     """
-    found = user_checkpoints.bundle_of(name) if user_checkpoints.holds(name) else None
-    return None if found is None else found.recognised(dict(user_checkpoints.given(name)))
+    found = store.bundle(name)
+    return None if found is None else found.recognised(dict(store.answers_for(name)))
 
 
 def report_panel(report: Report) -> None:
@@ -119,15 +121,15 @@ def _names(title: str, rows: list[tuple[str, str, str]]) -> None:
 def _take(files: Sequence[uploads.File]) -> None:
     before = st.session_state.get(CHOSEN)
     try:
-        name = uploads.take(files, before)
+        name = str(uploads.take(files, CheckpointRef.parse(before) if before else None))
         st.session_state[CHOSEN] = name
-        user_checkpoints.choose(name)
+        last_checkpoint.remember(name)
     except HeedmapError as error:
-        st.session_state[PROBLEM] = str(error)
+        st.session_state[PROBLEM] = error.message
 
 
 def _remove(name: str) -> None:
-    uploads.forget(name)
+    uploads.forget(CheckpointRef.parse(name))
     if CHOSEN in st.session_state:
         del st.session_state[CHOSEN]
 
@@ -141,11 +143,10 @@ def screen(panels: list[str]) -> str:
 
 def others(name: str) -> list[str]:
     """What a checkpoint can be compared with: every other one, and snapshots of its own training."""
-    moments = [f"{name}{cached.MOMENT}{moment.name}" for moment in cached.snapshots(name)]
-    return [other for other in (*moments, *user_checkpoints.names(), *cached.shipped_names()) if other != name]
+    return [other for other in (*store.snapshots(name), *store.names(*ORDER)) if other != name]
 
 
 def forget_answers(name: str) -> None:
     """A way out where answers do not suit a file."""
-    if user_checkpoints.given(name):
-        st.button(t("checkpoints.forget"), on_click=user_checkpoints.answer, args=(name, {}), key="forget-answers")
+    if store.answers_for(name):
+        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-answers")

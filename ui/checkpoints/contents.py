@@ -4,19 +4,17 @@ Files that did not ship with the app are read and looked through in worker proce
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 from transformer.checkpoint.inspect.circuits import HeadCircuits
 from transformer.checkpoint.inspect.compare import Comparison, compare_contents
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
-from transformer.checkpoint.load import read
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
-from ui.store import cached, user_checkpoints
-from ui.store.cache import in_session, kept
-from ui.store.uploads import is_upload, upload
+from ui.store import store
+from ui.store.cache import cached, in_session, session_store
+from ui.store.refs import Revision
+
+LOOKED_THROUGH = "inspection"
+"""What the session keeps of strangers' files that were looked through."""
 
 
 def inspection(name: str) -> Inspection | None:
@@ -25,12 +23,11 @@ def inspection(name: str) -> Inspection | None:
     Raises:
         CheckpointError: the weights cannot be read.
     """
-    if not user_checkpoints.holds(name):
-        return _inspection(name, cached.revision(name))
-    try:
-        return in_session("inspection", _key(name), _not_yet)
-    except _NotYetError:
-        return None
+    revision = store.revision(name)
+    if store.is_trusted(name):
+        return _inspection(revision)
+    found: Inspection | None = session_store(LOOKED_THROUGH).find(revision)
+    return found
 
 
 def look_through(name: str, on_progress: Callable[[float], None]) -> None:
@@ -39,7 +36,8 @@ def look_through(name: str, on_progress: Callable[[float], None]) -> None:
     Raises:
         CheckpointError: it cannot be read, or takes too much memory or time.
     """
-    in_session("inspection", _key(name), lambda: apart.inspect(contents(name), _file_bytes(name), on_progress))
+    contents, n_bytes = store.contents(name), store.n_bytes(name)
+    in_session(LOOKED_THROUGH, store.revision(name), lambda: apart.inspect(contents, n_bytes, on_progress))
 
 
 def comparison(first: str, second: str) -> Comparison:
@@ -48,63 +46,20 @@ def comparison(first: str, second: str) -> Comparison:
     Raises:
         CheckpointError: one of them cannot be read.
     """
-    return _comparison(first, second, cached.revision(first), cached.revision(second))
+    return _comparison(store.revision(first), store.revision(second))
 
 
 def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tuple[HeadCircuits, ...]:
     """Singular values of every head."""
-    return in_session("circuits", (name, cached.revision(name)), compute)
+    return in_session("circuits", store.revision(name), compute)
 
 
-def contents(name: str) -> Contents:
-    """The tensors of a checkpoint as its files hold them.
-
-    Raises:
-        CheckpointError: they cannot be read.
-    """
-    found = user_checkpoints.bundle_of(name) if user_checkpoints.holds(name) else None
-    if found is not None:
-        return found.contents
-    if user_checkpoints.holds(name):
-        return _own_contents(str(user_checkpoints.path_of(name)), cached.revision(name))
-    path = cached.weights_path(name) if cached.MOMENT in name else cached.CHECKPOINTS / name
-    return _contents(str(path), cached.revision(name))
+@cached(max_entries=32, spinner="store.looking_through_tensors")
+def _inspection(revision: Revision) -> Inspection:
+    name = str(revision.ref)
+    return inspect_contents(store.contents(name), store.n_bytes(name))
 
 
-class _NotYetError(Exception):
-    """A file was not looked through."""
-
-
-def _not_yet() -> Inspection:
-    raise _NotYetError
-
-
-def _key(name: str) -> tuple[str, int]:
-    return name, cached.revision(name)
-
-
-@kept(max_entries=32, show_spinner="Looking through the tensors …")
-def _inspection(name: str, revision: int) -> Inspection:  # noqa: ARG001  (part of the cache key)
-    return inspect_contents(contents(name), _file_bytes(name))
-
-
-@kept(max_entries=32, show_spinner="Comparing …")
-def _comparison(first: str, second: str, *revisions: int) -> Comparison:  # noqa: ARG001  (part of the cache key)
-    return compare_contents(contents(first), contents(second))
-
-
-@kept(max_entries=2, show_spinner="Reading the weights …")
-def _contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
-    return read(Path(path), DEFAULT_LIMITS)
-
-
-@kept(max_entries=2, show_spinner="Reading the weights …")
-def _own_contents(path: str, revision: int) -> Contents:  # noqa: ARG001  (part of the cache key)
-    return apart.read_path(Path(path))
-
-
-def _file_bytes(name: str) -> int:
-    if is_upload(name):
-        return upload(name).bundle.n_bytes
-    path = user_checkpoints.path_of(name) if user_checkpoints.holds(name) else None
-    return sum(file.stat().st_size for file in find_files(path or cached.CHECKPOINTS / name).values())
+@cached(max_entries=32, spinner="store.comparing")
+def _comparison(first: Revision, second: Revision) -> Comparison:
+    return compare_contents(store.contents(str(first.ref)), store.contents(str(second.ref)))

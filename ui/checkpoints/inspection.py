@@ -19,6 +19,7 @@ from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
 from ui.shared.address import choice
+from ui.store import store
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
@@ -28,7 +29,7 @@ ROWS = 60
 NEIGHBOURS = 10
 
 ASKED_FOR = "looked-through"
-"""The file whose numbers the reader asked for, until they are looked through."""
+"""The file whose numbers the user asked for, until they are looked through."""
 
 
 def tensors_panel(name: str) -> None:
@@ -83,7 +84,7 @@ def _outline(name: str) -> None:
     Raises:
         CheckpointError: the weights cannot be read, or looking through them takes too much.
     """
-    tensors = contents.contents(name).tensors
+    tensors = store.contents(name).tensors
     label, icon = t("checkpoints.look_through"), ":material/query_stats:"
     st.button(label, icon=icon, type="primary", key="look-through", on_click=_ask_for, args=(name,))
     if st.session_state.pop(ASKED_FOR, None) == name:  # taken off at once: any other run ends this one
@@ -111,7 +112,7 @@ def _ask_for(name: str) -> None:
 
 
 def _move(bar: DeltaGenerator, done: float) -> None:
-    """Show how far it is. The framework ends the run here when the reader has left or pressed something."""
+    """Show how far it is. The framework ends the run here when the user has left or pressed something."""
     bar.progress(min(1.0, done), t("checkpoints.looking"))
 
 

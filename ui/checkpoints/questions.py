@@ -13,7 +13,7 @@ from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.samples import sample_ids
 from ui.components.all_heads.component import Picked, all_heads
-from ui.store import user_checkpoints
+from ui.store import store
 from ui.store.cache import in_session
 from ui.texts import catalogue, plain, t
 from ui.texts.markdown import as_text
@@ -28,7 +28,7 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
     report = recognition.report
     if not report.questions:
         return
-    given = dict(user_checkpoints.given(name))
+    given = dict(store.answers_for(name))
     usual = [question for question in report.questions if not question.rare]
     rare = [question for question in report.questions if question.rare]
     with st.expander(t("checkpoints.questions", count=len(usual)), expanded=True, icon=":material/quiz:"):
@@ -116,14 +116,14 @@ def _answered(name: str, key: str, question: str, default: Any) -> None:
         except ValueError:
             value = default
             st.session_state[key] = f"{default:g}"
-    answers = {**dict(user_checkpoints.given(name)), question: value}
+    answers = {**dict(store.answers_for(name)), question: value}
     if value == default and isinstance(value, bool) == isinstance(default, bool):
         del answers[question]
-    user_checkpoints.answer(name, answers)
+    store.set_answers(name, answers)
 
 
 def _forget(name: str, fingerprint: str) -> None:
-    user_checkpoints.answer(name, {})
+    store.set_answers(name, {})
     for key in [key for key in st.session_state if str(key).startswith(_key(fingerprint, ""))]:
         del st.session_state[key]
 

@@ -16,8 +16,9 @@ from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transforme
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import Cell
-from ui.store import cached
-from ui.store.cache import kept
+from ui.store import store
+from ui.store.cache import cached
+from ui.store.refs import Revision
 from ui.texts import t
 
 CELL = "cell"
@@ -27,7 +28,7 @@ NOTHING = "none"
 """What the parameter holds once the mark was taken away."""
 
 
-@kept(max_entries=64, show_spinner=False)
+@cached(max_entries=64)
 def toy_board(
     d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
 ) -> Board:
@@ -36,7 +37,7 @@ def toy_board(
     return attention_board(model, *toy_sentences(n_tokens), site, recipe)
 
 
-@kept(max_entries=64, show_spinner=False)
+@cached(max_entries=64)
 def toy_recurrent_board(
     hidden: int, n_tokens: int, seed: int, attention: Literal["additive", "location"], step: int
 ) -> Board:
@@ -46,50 +47,50 @@ def toy_recurrent_board(
 
 def shipped_board(name: str, text: str, target: str, site: str, recipe: Recipe) -> Board:
     """One attention layer of a checkpoint on a typed sentence pair."""
-    return _shipped_board(name, cached.revision(name), text, target, site, recipe)
+    return _shipped_board(name, store.revision(name), text, target, site, recipe)
 
 
 def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Board:
     """One step of a recurrent checkpoint's attention on a typed sentence pair."""
-    return _shipped_recurrent_board(name, cached.revision(name), text, target, step)
+    return _shipped_recurrent_board(name, store.revision(name), text, target, step)
 
 
-@kept(max_entries=32)
+@cached(max_entries=32)
 def _shipped_board(
     name: str,
-    revision: int,  # noqa: ARG001  (part of the cache key)
+    revision: Revision,  # noqa: ARG001  (part of the cache key)
     text: str,
     target: str,
     site: str,
     recipe: Recipe,
 ) -> Board:
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
     return attention_board(checkpoint.model_as(Seq2Seq), source, read, site, recipe)
 
 
-@kept(max_entries=32)
+@cached(max_entries=32)
 def _shipped_recurrent_board(
     name: str,
-    revision: int,  # noqa: ARG001  (part of the cache key)
+    revision: Revision,  # noqa: ARG001  (part of the cache key)
     text: str,
     target: str,
     step: int,
 ) -> Board:
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
     return recurrent_board(checkpoint.model_as(Recurrent), source, read, step)
 
 
 def recurrent_names(attention: str) -> list[str]:
     """Recurrent checkpoints with this kind of attention, by name."""
-    names = cached.checkpoint_names("recurrent")
-    return [name for name in names if getattr(cached.checkpoint(name).model.config, "attention", "") == attention]
+    names = store.checkpoint_names("recurrent")
+    return [name for name in names if getattr(store.checkpoint(name).model.config, "attention", "") == attention]
 
 
 def n_steps(name: str, target: str) -> int:
     """Tokens of a typed target that a checkpoint's decoder reads."""
-    return len(target_sentence(cached.checkpoint(name), target).ids)
+    return len(target_sentence(store.checkpoint(name), target).ids)
 
 
 def picked_cell(board: Board, example: Cell) -> Cell | None:
@@ -154,7 +155,7 @@ def matrix_csv(matrix: Matrix) -> str:
 
 def n_layers(name: str, stack: str) -> int:
     """Layers of a shipped checkpoint's encoder or decoder."""
-    return len(getattr(cached.checkpoint(name).model_as(Seq2Seq), stack))
+    return len(getattr(store.checkpoint(name).model_as(Seq2Seq), stack))
 
 
 def n_heads(board: Board) -> int:

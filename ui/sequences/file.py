@@ -14,7 +14,7 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
-from ui.store import arrivals, cached, holdings
+from ui.store import arrivals, holdings, store
 from ui.store.cache import in_session
 from ui.texts import error_text, t
 
@@ -92,8 +92,8 @@ def file_panel(name: str, task: SequenceTask) -> None:
         holdings.mine().results.pop(JOB, None)
         st.info(t("sequences.file_none"))
         return
-    key = (name, cached.revision(name), upload.file_id)
-    job = in_session(JOB, key, lambda: Job.of(cached.checkpoint(name), upload.getvalue()), entries=1)
+    key = (name, store.revision(name), upload.file_id)
+    job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
     if not job.done:
         job.advance(SLICE_SECONDS)
     if job.done:

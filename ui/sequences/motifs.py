@@ -12,7 +12,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
 from ui.shared.address import choice
-from ui.store import arrivals, cached
+from ui.store import arrivals, store
 from ui.texts import language, plain, t
 
 MAX_SET_MB = 5
@@ -47,7 +47,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
 
 
 def _chosen_set(name: str) -> bytes:
-    shipped = runs.example_set(cached.checkpoint(name))
+    shipped = runs.example_set(store.checkpoint(name))
     arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB

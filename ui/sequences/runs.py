@@ -16,8 +16,9 @@ from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
-from ui.store import cached
-from ui.store.cache import kept, kept_for
+from ui.store import store
+from ui.store.cache import cached, cached_result
+from ui.store.refs import Revision
 from ui.texts import t
 
 EXAMPLE_SET = "examples.fa"
@@ -29,12 +30,12 @@ Value = TypeVar("Value")
 def classification(name: str, text: str) -> Classification:
     """A sequence's run; it runs once, whatever is looked at."""
     with st.spinner(t("sequences.reading"), show_time=True):
-        return _classification(name, cached.revision(name), text)
+        return _classification(store.revision(name), text)
 
 
-@kept(max_entries=64)
-def _classification(name: str, revision: int, text: str) -> Classification:  # noqa: ARG001  (part of the cache key)
-    return classify(cached.checkpoint(name), text)
+@cached(max_entries=64)
+def _classification(revision: Revision, text: str) -> Classification:
+    return classify(store.load(revision), text)
 
 
 def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
@@ -42,10 +43,9 @@ def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[
     return _thumbnails(*_of(run), sites, size, run)
 
 
-@kept(max_entries=32)
+@cached(max_entries=32)
 def _thumbnails(
-    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
-    revision: int,  # noqa: ARG001
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
     sites: tuple[str, ...],
     size: int,
@@ -60,10 +60,9 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     return _received(*_of(run), site, run)
 
 
-@kept(max_entries=64)
+@cached(max_entries=64)
 def _received(
-    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
-    revision: int,  # noqa: ARG001
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
     site: str,
     _run: Classification,
@@ -77,10 +76,9 @@ def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> P
     return _windows(*_of(run), site, head, run)
 
 
-@kept(max_entries=32)
+@cached(max_entries=32)
 def _windows(
-    name: str,  # noqa: ARG001  (part of the cache key, as are the next two)
-    revision: int,  # noqa: ARG001
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
     site: str,
     head: int | Literal["mean"],
@@ -89,14 +87,14 @@ def _windows(
     return window_picture(_run.record[site], head)
 
 
-def _of(run: Classification) -> tuple[str, int, str]:
+def _of(run: Classification) -> tuple[Revision, str]:
     """What tells this run from all others, in plain values."""
-    return run.checkpoint, cached.revision(run.checkpoint), run.letters.text
+    return store.revision(run.checkpoint), run.letters.text
 
 
 def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
     """What every letter did for a class; the first time with a bar that shows how far it is."""
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
 
     def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
         return (
@@ -104,7 +102,7 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
             integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
         )
 
-    key = (name, cached.revision(name), run.letters.text, target)
+    key = (store.revision(name), run.letters.text, target)
     return _with_progress("effects", key, t("sequences.changing"), compute)
 
 
@@ -116,12 +114,12 @@ def example_set(checkpoint: Checkpoint) -> bytes:
 
 def sequence_set(name: str, fasta: bytes) -> SequenceSet:
     """A set that was read; the first time with a bar that shows how far it is."""
-    key = (name, cached.revision(name), hashlib.sha256(fasta).hexdigest())
+    key = (store.revision(name), hashlib.sha256(fasta).hexdigest())
     return _with_progress(
         "sequence_set",
         key,
         t("sequences.set_reading"),
-        lambda progress: read_set(cached.checkpoint(name), fasta_of(fasta), progress),
+        lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
     )
 
 
@@ -137,7 +135,7 @@ def _with_progress(
         finally:
             bar.empty()
 
-    return kept_for(kind, key, drawn)
+    return cached_result(kind, key, drawn)
 
 
 def _move(bar: Any, done: float, label: str) -> None:

@@ -11,8 +11,9 @@ from transformer import DecodingOptions, Record, Translation
 from transformer.attention.measures import has_kind, sites_of
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
+from ui.shared import last_checkpoint
 from ui.shared.address import choice
-from ui.store import cached, user_checkpoints
+from ui.store import runs, shipped, store
 from ui.texts import begins_with_a_word, error_text, in_language, language, plain, t
 from ui.texts.markdown import as_text
 
@@ -52,18 +53,18 @@ class Selection:
 
 def checkpoint_choice(*architectures: str) -> str | None:
     """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
-    names = cached.checkpoint_names(*architectures)
-    for problem in cached.unreadable():
+    names = store.checkpoint_names(*architectures)
+    for problem in store.problems():
         explain(problem)
-    if not cached.is_known(st.query_params.get("model", "")):
+    if not store.is_known(st.query_params.get("model", "")):
         st.warning(t("translate.no_such_checkpoint"), icon=":material/info:")
     if not names:
         kinds = plain("translate.or").join(architectures)
-        st.error(t("translate.no_checkpoint", kinds=kinds, folder=cached.CHECKPOINTS.name))
+        st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
         return None
-    user_checkpoints.start_with(names, "model")
+    last_checkpoint.preselect(names, "model")
     name: str = st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
-    user_checkpoints.choose(name)
+    last_checkpoint.remember(name)
     return name
 
 
@@ -163,7 +164,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
     tree = best.tree
     if tree is None:
         return None
-    texts = cached.hypothesis_texts(best.checkpoint, best.input, options)
+    texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
     complete = [node.id for node in tree.hypotheses()]
     others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
 

@@ -96,7 +96,7 @@ class Arrivals:
                 counted.strike()
 
     def leave(self, session_id: str) -> bool:
-        """Close a session whose reader has left, if a file ever came from it; whether one did.
+        """Close a session whose user has left, if a file ever came from it; whether one did.
 
         Its files go by themselves; pages leave buttons and downloads in its state, which hold what they are about.
         """

@@ -1,9 +1,10 @@
 """What the dashboard computed and keeps: one cache, whose results belong to all sessions or to one.
 
-Who owns a result is decided here, by its key, and nowhere else: a key that names an upload belongs to the reader's
-session, every other key to all. Arguments must be plain values; results are shared, so they are read-only.
+Who owns a result is decided here, by its key, and nowhere else: a key that holds an upload's `CheckpointRef` (in its
+`Revision`, as every key of a checkpoint's results does) belongs to the session, every other key to all. Arguments must
+be plain values; results are shared, so they are read-only.
 
-These caches are not Streamlit's: any client may tell Streamlit to empty its caches, which are those of all readers.
+These caches are not Streamlit's: any client may tell Streamlit to empty its caches, which are those of all users.
 """
 
 from collections import OrderedDict
@@ -17,7 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 import streamlit as st
 
 from ui.store import holdings
-from ui.store.holdings import PREFIX
+from ui.store.refs import CheckpointRef, Revision
+from ui.texts import t
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +57,15 @@ class Store:
                 found = compute()
                 self._keep(key, found)
             return found
+
+    def find(self, key: Hashable) -> Any | None:
+        """The result of a key; None where there is none."""
+        found = self._find(key)
+        return None if found is _MISSING else found
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep this result of a key from now on."""
+        self._keep(key, value)
 
     def clear(self) -> None:
         """Forget every result."""
@@ -97,11 +108,11 @@ class SharedStore(Store):
         """The result of a key.
 
         Raises:
-            ValueError: the key names an upload, whose results belong to its session.
+            ValueError: the key holds an upload, whose results belong to its session.
             RuntimeError: `compute` asked for an upload.
         """
-        if names_upload(key):
-            raise ValueError(f"{key!r} names an upload: its results belong to its session, not to all")
+        if is_private(key):
+            raise ValueError(f"{key!r} holds an upload: its results belong to its session, not to all")
 
         def sealed() -> Any:
             with holdings.out_of_reach():
@@ -114,50 +125,55 @@ _SHARED: dict[str, SharedStore] = {}
 """What all sessions share, by kind."""
 
 
-def names_upload(key: Hashable) -> bool:
-    """Whether a string in a key, however deep, starts as the names of uploads do.
+def is_private(key: Hashable) -> bool:
+    """Whether a key holds, however deep, a checkpoint that belongs to one session."""
+    if isinstance(key, Revision):
+        return key.ref.private
+    if isinstance(key, CheckpointRef):
+        return key.private
+    return isinstance(key, tuple | frozenset) and any(map(is_private, key))
 
-    A typed text may do so too: its results stay in the session, which is right as well.
-    """
-    if isinstance(key, str):
-        return key.startswith(PREFIX)
-    return isinstance(key, tuple | frozenset) and any(map(names_upload, key))
 
-
-def kept_for(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
-    """A result of some kind: the session's where the key names an upload, else that of all sessions.
+def cached_result(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
+    """A result of some kind: the session's where the key holds an upload, else that of all sessions.
 
     `entries` is how many of its kind all sessions keep together; the first to ask decides.
     """
-    if names_upload(key):
+    if is_private(key):
         return in_session(kind, key, compute)
     found: T = _SHARED.setdefault(kind, SharedStore(entries)).get(key, compute)
     return found
 
 
 def in_session(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
-    """A result that only the reader's session keeps, whatever its key names; the last few of a kind are kept."""
-    found: T = holdings.mine().results.setdefault(kind, Store(entries)).get(key, compute)
+    """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept."""
+    found: T = session_store(kind, entries).get(key, compute)
     return found
 
 
-def kept(*, max_entries: int, show_spinner: str | bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def session_store(kind: str, entries: int = SESSION_ENTRIES) -> Store:
+    """The session's own results of a kind: to look whether there is one, or to put a newer one."""
+    found: Store = holdings.mine().results.setdefault(kind, Store(entries))
+    return found
+
+
+def cached(*, max_entries: int, spinner: str = "") -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Remember results of a function by its arguments, of which names that start with `_` are no part of the key.
 
-    `show_spinner` is what a reader sees while it computes, unless the work is part of another that has told him.
+    `spinner` is the key of the text that is shown while it computes, unless the work is part of another that shows one.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         kind = f"{function.__module__}.{function.__qualname__}"
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
-        left_out = {place for place, name in enumerate(names) if name.startswith("_")}
+        left_out = {position for position, name in enumerate(names) if name.startswith("_")}
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             named = tuple(sorted((name, value) for name, value in kwargs.items() if not name.startswith("_")))
-            key = (*(value for place, value in enumerate(args) if place not in left_out), *named)
-            return kept_for(kind, key, lambda: _told(show_spinner, lambda: function(*args, **kwargs)), max_entries)
+            key = (*(value for position, value in enumerate(args) if position not in left_out), *named)
+            return cached_result(kind, key, lambda: _spinning(spinner, lambda: function(*args, **kwargs)), max_entries)
 
         return call
 
@@ -175,14 +191,14 @@ def shared() -> dict[str, SharedStore]:
     return dict(_SHARED)
 
 
-def _told(message: str | bool, compute: Callable[[], T]) -> T:
+def _spinning(text_key: str, compute: Callable[[], T]) -> T:
     if _COMPUTING.get():
         return compute()
-    token = _COMPUTING.set(bool(message))
+    token = _COMPUTING.set(bool(text_key))
     try:
-        if not message:
+        if not text_key:
             return compute()
-        with st.spinner(message if isinstance(message, str) else "…"):
+        with st.spinner(t(text_key)):
             return compute()
     finally:
         _COMPUTING.reset(token)

@@ -1,8 +1,8 @@
 """What one session holds for itself alone: its uploads, and what was computed from them.
 
-Streamlit keeps the state of a session whose reader has left until somebody else comes and garbage is collected, which
-may be never on a quiet server. So what is large lies here, and a session that brought files is closed once its reader
-has been away for about as long as he may come back.
+Streamlit keeps the state of a session whose user has left until somebody else comes and garbage is collected, which
+may be never on a quiet server. So what is large lies here, and a session that brought files is closed once its user
+has been away for about as long as they may come back.
 """
 
 import time
@@ -19,9 +19,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ui.store.memory import give_back
 
-PREFIX = "upload/"
-"""What the names of uploads start with in lists and addresses."""
-
 STATE = "holdings"
 INTERVAL = 5.0
 """Seconds between two looks at who has left."""
@@ -30,14 +27,14 @@ _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
 class Holdings:
-    """One session's uploads by name, and its results by kind.
+    """One session's uploads by reference, and its results by kind.
 
     `on_leaving` frees what the session has elsewhere, and says whether there was anything.
     """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self.uploads: dict[str, Any] = {}
+        self.uploads: dict[Any, Any] = {}
         self.results: dict[str, Any] = {}
         self.on_leaving: Callable[[], bool] | None = None
         self.seen = time.monotonic()
@@ -54,13 +51,13 @@ class Holdings:
 
 
 def mine() -> Holdings:
-    """What the reader's session holds.
+    """What the user's session holds.
 
     Raises:
         RuntimeError: a result for all sessions is being computed, and must not come from one session.
     """
     if _SEALED.get():
-        raise RuntimeError("a result for all sessions asks for an upload: its key must name the upload")
+        raise RuntimeError("a result for all sessions asks for an upload: its key must hold the upload's revision")
     if STATE not in st.session_state:
         context = get_script_run_ctx()
         st.session_state[STATE] = Holdings("" if context is None else context.session_id)
@@ -80,7 +77,7 @@ def out_of_reach() -> Iterator[None]:
 
 
 class Housekeeper:
-    """Lets go of what readers held who have left for good; sleeps while nobody holds anything."""
+    """Lets go of what users held who have left for good; sleeps while nobody holds anything."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -34,7 +34,7 @@ class UploadLimits:
             value = environment.get(f"HEEDMAP_{name}_MB")
             if value is not None:
                 if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
-                    raise CheckpointError(f"HEEDMAP_{name}_MB={value!r} is no number of megabytes: give one")
+                    raise CheckpointError("no_megabytes", name=f"HEEDMAP_{name}_MB", value=value)
                 found[field_name] = int(value) * MEGABYTE
         return cls(**found)
 
@@ -58,10 +58,7 @@ class Ledger:
         """
         with self._lock:
             if self._held + n_bytes > limit:
-                raise CheckpointError(
-                    f"the server holds {megabytes(self._held)} of its readers' checkpoints and has no room for "
-                    f"{megabytes(n_bytes)} more: try again later, or run the app yourself"
-                )
+                raise CheckpointError("server_full", held=megabytes(self._held), more=megabytes(n_bytes))
             self._held += n_bytes
 
     def strike(self, n_bytes: int) -> None:

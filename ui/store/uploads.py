@@ -1,4 +1,4 @@
-"""Checkpoints that a reader uploads: they live in the memory of his session, and nowhere else.
+"""Checkpoints that a user uploads: they live in the memory of their session, and nowhere else.
 
 Another session has no way to them, and they go when it ends. What they hold is bounded for a session and for all
 sessions together. The app writes none of it to disk; while a file of more than 1 MB arrives, the web server keeps it in
@@ -15,15 +15,24 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Protocol
 
+from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
+from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
 from ui.store import arrivals, holdings, ledger
-from ui.store.holdings import PREFIX
+from ui.store.cache import in_session
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
+from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.source import Answers
+from ui.store.user_folder import architecture_of
 
 ENDINGS = ("pt", "pth", "bin", "ckpt", "chkpt", "safetensors", "json", "model", "txt", "vocab", "pkl", "pickle")
 """What may be chosen; pickled vocabularies only to be told how to write them as text."""
+
+
+MODELS = 3
+"""Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
 class File(Protocol):
@@ -31,7 +40,7 @@ class File(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called on the reader's machine."""
+        """What it is called on the user's machine."""
 
     @property
     def size(self) -> int:
@@ -40,7 +49,7 @@ class File(Protocol):
 
 @dataclass(eq=False)
 class Upload:
-    """One checkpoint of the reader's session. `token` stands in cache keys: nobody else can guess it.
+    """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
 
     `weights` and `words` count in the ledger what the files that were brought first and the vocabularies that came
     later take.
@@ -62,25 +71,70 @@ class Upload:
         self.words = words
 
 
-def uploads() -> dict[str, Upload]:
-    """The reader's uploads by name."""
+class Uploads:
+    """The checkpoints that this session uploaded; no other has a way to them."""
+
+    trusted = False
+
+    def refs(self) -> list[CheckpointRef]:
+        """Every upload, the earliest first."""
+        return list(uploads())
+
+    def stamp(self, ref: CheckpointRef) -> int:
+        """Its token, which nobody else can guess."""
+        return upload(ref).token
+
+    def fingerprint(self, ref: CheckpointRef) -> str | None:
+        """That of its weights."""
+        return upload(ref).bundle.fingerprint
+
+    def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
+        """Its architecture; None where it cannot be loaded."""
+        revision = Revision(ref, self.stamp(ref))
+        return in_session(
+            "architecture",
+            (revision, answers),
+            lambda: architecture_of(lambda: self.load(revision, answers).architecture),
+        )
+
+    def load(self, revision: Revision, answers: Answers) -> Checkpoint:
+        """It, ready to run.
+
+        Raises:
+            CheckpointError: it cannot be loaded.
+        """
+        ref = revision.ref
+        return in_session(
+            "checkpoint", (revision, answers), lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)), MODELS
+        )
+
+    def bundle(self, ref: CheckpointRef) -> Bundle:
+        """Its files."""
+        return upload(ref).bundle
+
+    def contents(self, revision: Revision) -> Contents:
+        """Its tensors."""
+        return upload(revision.ref).bundle.contents
+
+    def n_bytes(self, ref: CheckpointRef) -> int:
+        """Bytes of its weights."""
+        return upload(ref).bundle.n_bytes
+
+
+def uploads() -> dict[CheckpointRef, Upload]:
+    """The session's uploads."""
     return holdings.mine().uploads
 
 
-def is_upload(name: str) -> bool:
-    """Whether this name is one of an upload (of the reader or another)."""
-    return name.startswith(PREFIX)
-
-
-def upload(name: str) -> Upload:
-    """An upload of the reader's.
+def upload(ref: CheckpointRef) -> Upload:
+    """An upload of the session's.
 
     Raises:
-        CheckpointError: the reader has none of this name.
+        CheckpointError: it has none of this name.
     """
-    if name not in uploads():
-        raise CheckpointError(f"{name} is not here: uploads live in one session only, so bring the file again")
-    return uploads()[name]
+    if ref not in uploads():
+        raise CheckpointError("upload_not_here", name=str(ref))
+    return uploads()[ref]
 
 
 def room(limits: UploadLimits) -> int:
@@ -94,8 +148,8 @@ def may_arrive(limits: UploadLimits) -> int:
     return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
 
 
-def take(files: Sequence[Any], chosen: str | None, limits: UploadLimits | None = None) -> str:
-    """Read what was brought and keep it in the session; returns its name.
+def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:
+    """Read what was brought and keep it in the session.
 
     Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
     closed, and the copies of the web server let go: both would stay in memory until the session ends.
@@ -111,41 +165,43 @@ def take(files: Sequence[Any], chosen: str | None, limits: UploadLimits | None =
             file.close()
 
 
-def _taken(files: Sequence[Any], chosen: str | None, limits: UploadLimits) -> str:
+def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
     for file in files:
         if file.size > limits.file_bytes:
             raise CheckpointError(
-                f"{file.name} has {megabytes(file.size)}, at most {megabytes(limits.file_bytes)} are taken here: "
-                "save the weights alone or in half precision, or start the app with a folder of your own"
+                "upload_too_large",
+                name=file.name,
+                found=megabytes(file.size),
+                most=megabytes(limits.file_bytes),
             )
     streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
     if len(streams) < len(files):
-        raise CheckpointError("two files of one name were brought: bring each once")
+        raise CheckpointError("upload_same_names")
     held = uploads()
-    extended = held[chosen] if chosen in held and all(map(is_vocabulary, streams)) else None
+    ref = chosen if chosen in held and all(map(is_vocabulary, streams)) else None
+    extended = None if ref is None else held[ref]
     n_bytes = sum(file.size for file in files)
     _check_room(n_bytes, limits, extended)
     counted = Counted(n_bytes, limits.server_bytes)
     kept = False
     try:
-        if extended is not None:
+        if ref is not None and extended is not None:
             extended.bring({name: read_vocabulary(stream, name) for name, stream in streams.items()}, counted)
-            name = str(chosen)
         else:
             made = Upload(bundle(streams), counted)
-            name = _name(made.bundle.name)
-            held[name] = made
+            ref = _free_ref(made.bundle.name)
+            held[ref] = made
         kept = True
     finally:
         if not kept:  # at once: the error's traceback may live on
             counted.strike()
-    return name
+    return ref
 
 
-def forget(name: str) -> None:
+def forget(ref: CheckpointRef) -> None:
     """Let go of an upload, and of all that was computed from the session's uploads."""
     held = holdings.mine()
-    held.uploads.pop(name, None)
+    held.uploads.pop(ref, None)
     held.results.clear()
     give_back()
 
@@ -154,20 +210,17 @@ def _check_room(n_bytes: int, limits: UploadLimits, extended: Upload | None) -> 
     """Whether a session may hold so much more; the vocabularies that `extended` got before are replaced."""
     held = uploads()
     if extended is None and len(held) >= limits.checkpoints:
-        raise CheckpointError(f"your list holds {len(held)} checkpoints, which is all it may: remove one first")
+        raise CheckpointError("upload_too_many", count=len(held))
     replaced = extended.words.n_bytes if extended is not None and extended.words else 0
     together = n_bytes - replaced + sum(one.n_bytes for one in held.values())
     if together > limits.session_bytes:
-        raise CheckpointError(
-            f"the uploads would take {megabytes(together)}, at most {megabytes(limits.session_bytes)} are kept: "
-            "remove a checkpoint first"
-        )
+        raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(limits.session_bytes))
 
 
-def _name(stem: str) -> str:
-    """A name that no upload of the reader's has, of plain characters, so that it can stand in an address."""
+def _free_ref(stem: str) -> CheckpointRef:
+    """One that no upload of the session has, of plain characters, so that it can stand in an address."""
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
-    name, count = f"{PREFIX}{plain}", 2
-    while name in uploads():
-        name, count = f"{PREFIX}{plain}-{count}", count + 1
-    return name
+    ref, count = CheckpointRef(Origin.UPLOAD, plain), 2
+    while ref in uploads():
+        ref, count = CheckpointRef(Origin.UPLOAD, f"{plain}-{count}"), count + 1
+    return ref

@@ -13,16 +13,18 @@ from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
-from ui.store import cache, cached, holdings, uploads
-from ui.store.cache import Store, kept, kept_for, names_upload
+from ui.store import cache, holdings, uploads
+from ui.store.cache import Store, cached, cached_result, is_private
+from ui.store.refs import CheckpointRef, Revision
 
-UPLOAD = "upload/secret"
+UPLOAD = CheckpointRef.parse("upload/secret")
+SHIPPED = CheckpointRef.parse("shipped")
 LETTERS = "ACGTTGCAAGTGTCAGTTGACGTACC"
 KEYS: list[Any] = [
-    (UPLOAD, 7, "text"),
-    ("shipped", UPLOAD, 7),
-    (("shipped", 1), (UPLOAD, 2)),
-    ("shipped", frozenset({UPLOAD})),
+    (Revision(UPLOAD, 7), "text"),
+    (Revision(SHIPPED, 1), UPLOAD, 7),
+    ((Revision(SHIPPED, 1),), (Revision(UPLOAD, 2),)),
+    ("shipped", frozenset({Revision(UPLOAD, 7)})),
     ("shipped", ("target", ((UPLOAD,),))),
 ]
 """Keys in which an upload is named at one place or another."""
@@ -41,27 +43,27 @@ def session(script: Callable[..., None], **kwargs: Any) -> AppTest:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_what_names_an_upload_is_of_its_session_alone(key: tuple[Any, ...]) -> None:
+def test_what_holds_an_upload_is_of_its_session_alone(key: tuple[Any, ...]) -> None:
     def script(key: object, mark: str) -> None:
         import streamlit as st
 
-        from ui.store.cache import kept_for
+        from ui.store.cache import cached_result
 
-        st.text(kept_for("test", key, lambda: mark))
+        st.text(cached_result("test", key, lambda: mark))
 
     mine = session(script, key=key, mark="mine")
     assert session(script, key=key, mark="theirs").text[0].value == "theirs"
     assert mine.run().text[0].value == "mine"
-    assert all(not names_upload(one) for store in cache.shared().values() for one in store._values)
+    assert all(not is_private(one) for store in cache.shared().values() for one in store._values)
 
 
-def test_what_names_none_is_computed_once_for_all_sessions() -> None:
+def test_what_holds_none_is_computed_once_for_all_sessions() -> None:
     def script(mark: str) -> None:
         import streamlit as st
 
-        from ui.store.cache import kept_for
+        from ui.store.cache import cached_result
 
-        st.text(kept_for("test", ("shipped", 1, "uploads are not meant"), lambda: mark))
+        st.text(cached_result("test", ("upload/typed", 1, "uploads are not meant"), lambda: mark))
 
     assert session(script, mark="first").text[0].value == "first"
     assert session(script, mark="second").text[0].value == "first"
@@ -76,21 +78,21 @@ def test_a_shared_cache_refuses_the_key_of_an_upload(key: tuple[Any, ...]) -> No
 
 
 def test_no_upload_can_be_reached_while_a_shared_result_is_computed() -> None:
-    with pytest.raises(RuntimeError, match="its key must name the upload"):
-        kept_for("test", ("shipped",), lambda: list(uploads.uploads()))
-    with pytest.raises(RuntimeError, match="its key must name the upload"):
-        kept_for("test", ("shipped",), lambda: cache.in_session("own", 1, lambda: 2))
+    with pytest.raises(RuntimeError, match="its key must hold the upload"):
+        cached_result("test", ("shipped",), lambda: list(uploads.uploads()))
+    with pytest.raises(RuntimeError, match="its key must hold the upload"):
+        cached_result("test", ("shipped",), lambda: cache.in_session("own", 1, lambda: 2))
     holdings.mine()  # afterwards it can
 
 
 @pytest.fixture
 def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
-    """`pages(page, **files)` is the session of a reader who brought files and went to a page."""
+    """`pages(page, **files)` is the session of a user who brought files and went to a page."""
     save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
 
     def go(page: str, **files: bytes) -> AppTest:
-        opened = AppTest.from_file(str(Path(cached.__file__).parents[1] / "app.py"), default_timeout=120).run()
+        opened = AppTest.from_file(str(Path(cache.__file__).parents[2] / "app.py"), default_timeout=120).run()
         opened.switch_page("pages/checkpoints.py").run()
         opened.file_uploader[0].set_value([(name, data, "") for name, data in files.items()])
         opened.run()
@@ -112,7 +114,7 @@ def run(page: AppTest, text: str, field: str = "text") -> AppTest:
 def test_no_run_of_an_upload_stands_in_any_cache_of_all(pages: Callable[..., AppTest]) -> None:
     checkpoint = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
     mine = run(pages("translate", **{"model.chkpt": checkpoint}), "5 6 7")
-    assert mine.session_state[holdings.STATE].results["ui.store.cached._translation"]
+    assert mine.session_state[holdings.STATE].results["ui.store.runs._translation"]
     assert not _shared_keys("5 6 7")
 
 
@@ -134,9 +136,9 @@ def test_no_letters_put_to_an_upload_stand_in_any_cache_of_all(pages: Callable[.
 
 
 def _shared_keys(part: str) -> list[Any]:
-    """Keys of all caches of all sessions, ours and Streamlit's, that hold a text or name an upload."""
+    """Keys of all caches of all sessions, ours and Streamlit's, that hold a text or an upload."""
     keys = [key for store in cache.shared().values() for key in store._values]
-    return [key for key in keys if part in str(key) or names_upload(key)]
+    return [key for key in keys if part in str(key) or is_private(key)]
 
 
 @pytest.mark.parametrize("fails_first", [False, True])
@@ -186,7 +188,7 @@ def test_a_store_keeps_the_last_few_and_none_too() -> None:
 def test_arguments_that_are_no_part_of_the_key() -> None:
     seen = list[object]()
 
-    @kept(max_entries=3)
+    @cached(max_entries=3)
     def function(name: str, size: int, _run: object) -> str:
         seen.append(_run)
         return f"{name} {size}"
@@ -197,14 +199,14 @@ def test_arguments_that_are_no_part_of_the_key() -> None:
 
 
 def test_streamlits_clear_cache_leaves_ours() -> None:
-    assert kept_for("test", "key", lambda: 1) == 1
+    assert cached_result("test", "key", lambda: 1) == 1
     st.cache_data.clear()
     st.cache_resource.clear()
-    assert kept_for("test", "key", lambda: 2) == 1
+    assert cached_result("test", "key", lambda: 2) == 1
 
 
 def test_no_module_uses_a_cache_that_any_client_can_empty() -> None:
-    root = Path(cache.__file__).parents[1]
+    root = Path(cache.__file__).parents[2]
     files = [*(root / "ui").rglob("*.py"), *(root / "pages").rglob("*.py"), root / "app.py"]
     assert len(files) > 20
     assert [file.name for file in files if "st.cache_" in file.read_text("utf-8")] == []

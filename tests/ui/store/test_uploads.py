@@ -19,6 +19,7 @@ from ui.store import arrivals, holdings, ledger, uploads
 from ui.store.arrivals import MAX_FILES, NO_ROOM, TOO_LARGE, Arrivals
 from ui.store.holdings import Holdings, Housekeeper
 from ui.store.ledger import Counted, Ledger, UploadLimits
+from ui.store.refs import CheckpointRef
 
 WEIGHTS = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
 
@@ -49,7 +50,7 @@ def words(count: int) -> bytes:
     return "\n".join(f"w{i}" for i in range(count)).encode()
 
 
-def take(chosen: str | None = None, limits: UploadLimits | None = None, **files: bytes) -> str:
+def take(chosen: CheckpointRef | None = None, limits: UploadLimits | None = None, **files: bytes) -> CheckpointRef:
     return uploads.take([Brought(name, data) for name, data in files.items()], chosen, limits or UploadLimits())
 
 

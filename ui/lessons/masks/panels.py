@@ -27,8 +27,9 @@ from ui.components.matrices.component import Notes, matrices
 from ui.lessons import shared
 from ui.shared import controls
 from ui.shared.address import choice, lines
-from ui.store import cached
-from ui.store.cache import kept
+from ui.store import store
+from ui.store.cache import cached
+from ui.store.refs import Revision
 from ui.texts import t
 
 SITES = {
@@ -70,7 +71,7 @@ class Example:
 
     batch: Batch
     name: str
-    revision: int
+    revision: Revision | int
     lines: tuple[tuple[str, ...], tuple[str, ...]]
 
     @property
@@ -107,24 +108,24 @@ def example() -> Example | None:
         raise InputError(f"the batch has over {MAX_CHARACTERS:,} characters: shorten its sentences")
     sources, targets = (tuple(line for line in text.splitlines() if line.strip()) for text in typed)
     batch, vocab = _batch(name, (sources, targets))
-    return Example(batch, name, vocab or cached.revision(name), (sources, targets))
+    return Example(batch, name, vocab or store.revision(name), (sources, targets))
 
 
 def _batch(name: str, typed: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[Batch, int]:
     """Typed lines as a model reads them; for a toy, also the size of the vocabulary that it needs, else 0."""
     if name == TOY:
         return toy_batch(*typed)
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     read = [source_sentence(checkpoint, line) for line in typed[0]]
     written = [target_sentence(checkpoint, line) for line in typed[1]]
     return Batch.for_model(read, written, checkpoint.model_as(Seq2Seq)), 0
 
 
-def _checkpoint(name: str, revision: int) -> Checkpoint:
-    return _toy(revision) if name == TOY else cached.checkpoint(name)
+def _checkpoint(name: str, revision: Revision | int) -> Checkpoint:
+    return _toy(revision) if isinstance(revision, int) else store.checkpoint(name)
 
 
-@kept(max_entries=16, show_spinner=False)
+@cached(max_entries=16)
 def _toy(vocab: int) -> Checkpoint:
     return Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
 
@@ -257,13 +258,13 @@ def break_panel(shown: Example) -> None:
 def leak_panel() -> None:
     """The leak test of any checkpoint."""
     st.caption(t("masks.look_test"))
-    names = cached.checkpoint_names(*ARCHITECTURES)
+    names = store.checkpoint_names(*ARCHITECTURES)
     if not names:
         st.info(t("masks.none"))
         return
     name = choice(t("masks.which"), names, key="tested", form="list", width=320, text=str)
-    checkpoint = cached.checkpoint(name)
-    report = _tested(name, cached.revision(name), "right")
+    checkpoint = store.checkpoint(name)
+    report = _tested(name, store.revision(name), "right")
     _verdict(report)
     if report.future is None and report.padding is None:
         st.caption(t("masks.nothing_hidden"))
@@ -330,19 +331,19 @@ def _verdict(report: LeakReport) -> None:
         st.caption(t("masks.padding", change=report.padding))
 
 
-@kept(max_entries=64)
-def _tested(name: str, revision: int, how: Break) -> LeakReport:
+@cached(max_entries=64)
+def _tested(name: str, revision: Revision | int, how: Break) -> LeakReport:
     checkpoint = _checkpoint(name, revision)
     return leak_test(checkpoint if how == "right" else broken(checkpoint, how))
 
 
-@kept(max_entries=16)
-def _run(name: str, revision: int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Recording:
+@cached(max_entries=16)
+def _run(name: str, revision: Revision | int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Recording:
     checkpoint = _checkpoint(name, revision)
     shown = checkpoint if how == "right" else broken(checkpoint, how)
     return batch_run(shown.model_as(Seq2Seq), _batch(name, typed)[0])
 
 
-@kept(max_entries=64)
-def _damage(name: str, revision: int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Damage:
+@cached(max_entries=64)
+def _damage(name: str, revision: Revision | int, typed: tuple[tuple[str, ...], tuple[str, ...]], how: Break) -> Damage:
     return damage(_checkpoint(name, revision), _batch(name, typed)[0], how)

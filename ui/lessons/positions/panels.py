@@ -40,7 +40,7 @@ from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.shared import controls
 from ui.shared.address import choice, line, tenths, whole
-from ui.store import cached
+from ui.store import store
 from ui.texts import plain, t
 
 SCREENS = ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
@@ -201,8 +201,8 @@ def _learned_choice() -> TablePositions | None:
     """Whose learned table is shown; None for a new one."""
     found = {
         name: learned
-        for name in cached.checkpoint_names("seq2seq", "encoder", "kmer")
-        if (learned := learned_positions(cached.checkpoint(name).model)) is not None
+        for name in store.checkpoint_names("seq2seq", "encoder", "kmer")
+        if (learned := learned_positions(store.checkpoint(name).model)) is not None
     }
     whose = choice(
         t("positions.whose"), [UNTRAINED, *found], key="whose", form="list", width=320,
@@ -306,7 +306,7 @@ def _model(key: str, default: str) -> tuple[Seq2Seq, Sentence] | None:
     name = controls.checkpoint_choice("seq2seq")
     if name is None:
         return None
-    checkpoint = cached.checkpoint(name)
+    checkpoint = store.checkpoint(name)
     text = line(t("lessons.source"), "A man rides a bicycle.", key="source")
     return checkpoint.model_as(Seq2Seq), source_sentence(checkpoint, text)
 
