@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.browser.pages.sample import attention, product_board
 from transformer.errors import InputError
+from transformer.messages import Message
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.matrices.component import Cell, _cell
@@ -183,4 +184,5 @@ def test_an_error_of_a_component_is_told_in_chinese():
         head_view(LINES, key="k", threshold=1.5)
     assert raised.value.code == "component_lines_threshold"
     assert raised.value.fields == {"threshold": 1.5}
+    assert isinstance(raised.value.message, Message)
     assert raised.value.message.in_language("zh").startswith("threshold=1.5 不是权重")
