@@ -1,7 +1,7 @@
 """Heedmap: `streamlit run app.py`.
 
 Streamlit reads this file twice over: once, as a module, for the server that it starts (`app`), and then as a script,
-for each of a reader's actions.
+for each action of a user.
 """
 
 from pathlib import Path
@@ -9,16 +9,18 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from transformer.messages import speaking
 from ui.guard import Guard
+from ui.shared import address
 from ui.shared.language import language_choice
-from ui.texts import t
+from ui.texts import KEY, language, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
     language_choice()
-    st.navigation(
+    page = st.navigation(
         {
             t("translate.section"): [
                 st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
@@ -34,7 +36,10 @@ def main() -> None:
                 st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
             ],
         }
-    ).run()
+    )
+    address.enter(page.url_path, keep=(KEY,))
+    with speaking(language()):
+        page.run()
 
 
 if __name__ == "__main__":
