@@ -1,7 +1,7 @@
 """Heedmap: `streamlit run app.py`.
 
 Streamlit reads this file twice over: once, as a module, for the server that it starts (`app`), and then as a script,
-for each of a reader's actions.
+for each action of a user.
 """
 
 from pathlib import Path
@@ -11,8 +11,9 @@ from starlette.middleware import Middleware
 
 from transformer.messages import speaking
 from ui.guard import Guard
+from ui.shared import address
 from ui.shared.language import language_choice
-from ui.texts import language, t
+from ui.texts import KEY, language, t
 
 
 def main() -> None:
@@ -36,6 +37,7 @@ def main() -> None:
             ],
         }
     )
+    address.enter(page.url_path, keep=(KEY,))
     with speaking(language()):
         page.run()
 

@@ -89,8 +89,8 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     assert heads.value == 8
     heads.set_value(3)
     fine(page.run())
-    page.text_input(key="look.upload/model.True").set_value("5 6 7")
-    page.text_input(key="forced.upload/model").set_value("4 9")
+    page.text_input(key="input").set_value("5 6 7")
+    page.text_input(key="forced").set_value("4 9")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
     page.button_group(key="kind").set_value("encoder.self")
@@ -252,7 +252,7 @@ def test_a_pair_with_a_vocabulary_each():
     assert page.selectbox(key="model").value == "upload/decoder-encoder"
     words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
     page = brought(page, **{"source.txt": words})
-    page.text_input(key="look.upload/decoder-encoder.False").set_value("w3 w4")
+    page.text_input(key="input").set_value("w3 w4")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
     assert not page.warning

@@ -1,120 +1,138 @@
 """The catalogue is whole: every text in every language, with the same blanks, and every key that the code asks for."""
 
+import ast
 import re
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
-import torch
 
-from tests.toy import tokenizer
-from transformer import Checkpoint, translate, watch
-from transformer.checkpoint.worker import pool
-from transformer.checkpoint.worker.pool import Budget
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.lessons.attention import attention_board
-from transformer.lessons.leaks import leak_test
-from transformer.lessons.masks import Batch
-from transformer.lessons.positions import past_the_end, position_table, rotation, rotation_errors
-from transformer.lessons.recipe import Recipe
-from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
-from transformer.lessons.toy import toy_batch, toy_recurrent, toy_sentences, toy_transformer
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.seq2seq import Seq2Seq
-from transformer.tokens.text import TextTokenizer
+from transformer.errors import CheckpointError, InputError
+from transformer.messages import Message, say
 from ui import texts
+from ui.shared.controls import sentence
 from ui.store import store
-from ui.texts import LANGUAGES, catalogue, error_text
+from ui.texts import LANGUAGES, begins_with_a_word, catalogue, in_this_language, said
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXTS = [(page, name) for page, found in catalogue().items() for name in found]
-CALL = re.compile(r'\bt\(\s*f?"([a-z_]+\.[^"]+)"')
-
-
-@cache
-def words() -> TextTokenizer:
-    return tokenizer()
+FUNCTIONS = {"t": 0, "plain": 0, "in_language": 1}
+"""What asks for a text, and the place of the key among its arguments."""
 
 
 def blanks(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
-@pytest.mark.parametrize(("page", "name"), TEXTS)
-def test_every_text_stands_in_every_language_with_the_same_blanks(page: str, name: str):
-    found = catalogue()[page][name]
-    assert set(found) == set(LANGUAGES)
-    assert all(text.strip() for text in found.values())
-    assert len({frozenset(blanks(text)) for text in found.values()}) == 1
+def test_every_text_stands_in_every_language_with_the_same_blanks() -> None:
+    wrong = [
+        f"{page}.{name}"
+        for page, found in catalogue().items()
+        for name, said in found.items()
+        if set(said) != set(LANGUAGES)
+        or not all(text.strip() for text in said.values())
+        or len({frozenset(blanks(text)) for text in said.values()}) != 1
+    ]
+    assert len(catalogue()) > 5
+    assert wrong == []
 
 
-def calls() -> list[str]:
+def keys(tree: ast.AST) -> Iterator[str]:
+    """Regular expressions for the keys that a module asks for; what is computed may be anything."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        asked = [keyword.value for keyword in node.keywords if keyword.arg == "spinner"]
+        if name in FUNCTIONS and len(node.args) > FUNCTIONS[name]:
+            asked.append(node.args[FUNCTIONS[name]])
+        for argument in asked:
+            yield from patterns(argument)
+
+
+def patterns(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Constant):
+        return [re.escape(str(node.value))]
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values)]
+    if isinstance(node, ast.IfExp):
+        return [*patterns(node.body), *patterns(node.orelse)]
+    return []
+
+
+def asked_for() -> dict[str, str]:
+    """Every key that the code asks for, and a file that does."""
     files = [file for folder in ("pages", "ui") for file in (ROOT / folder).rglob("*.py")]
-    return sorted({key for file in files for key in CALL.findall(file.read_text("utf-8"))})
+    return {key: file.name for file in [ROOT / "app.py", *files] for key in keys(ast.parse(file.read_text("utf-8")))}
 
 
-@pytest.mark.parametrize("key", calls())
-def test_every_key_that_the_code_asks_for_is_there(key: str):
-    """A key with a blank (an f-string) must match at least one text."""
-    page, name = key.split(".", 1)
-    pattern = re.compile(re.sub(r"\\\{.*?\\\}", ".+", re.escape(name)))
-    assert any(pattern.fullmatch(text) for text in catalogue().get(page, {})), key
+def test_every_key_that_the_code_asks_for_is_there() -> None:
+    known = [f"{page}.{name}" for page, found in catalogue().items() for name in found]
+    asked = asked_for()
+    assert len(asked) > 400
+    assert {key: file for key, file in asked.items() if not any(re.fullmatch(key, one) for one in known)} == {}
 
 
-TINY = Checkpoint(name="tiny", model=watch(toy_transformer(4, 2, seed=1)))
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("""t("a.b")""", ["a.b"]),
+        ("""st.text(f"{t('a.b')} {plain(f'a.{x}_c')}")""", ["a.b", "a..+_c"]),
+        ("""t("a.b" if x else "a.c", y=plain("d.e"))""", ["a.b", "a.c", "d.e"]),
+        ("""in_language("zh", "a.b")""", ["a.b"]),
+        ("""cached(max_entries=3, spinner="store.loading")""", ["store.loading"]),
+        ("""other("a.b")""", []),
+    ],
+)
+def test_keys_are_found_wherever_they_stand(source: str, found: list[str]) -> None:
+    assert sorted(key.replace("\\", "") for key in keys(ast.parse(source))) == sorted(found)
 
 
-def refused(error: CheckpointError) -> None:
-    raise error
-
-
-BATCH = [Sentence.of((5, 3), ("a", "</s>"))]
-RAISED = {
-    "source empty": lambda: source_sentence(replace(TINY, tokenizer=words()), "  "),
-    "target empty": lambda: target_sentence(replace(TINY, tokenizer=words()), ""),
-    "characters": lambda: source_sentence(replace(TINY, tokenizer=words()), "x" * 10_000),
-    "tokens": lambda: source_sentence(replace(TINY, tokenizer=words()), "dog " * 99),
-    "no tokenizer": lambda: source_sentence(TINY, "dog"),
-    "no transformer": lambda: replace(TINY, model=toy_recurrent(3, "additive", 1)).model_as(Seq2Seq),
-    "covered": lambda: toy_recurrent(3, "location", 1).start(torch.full((1, 99), 4)),
-    "batch": lambda: Batch.of(BATCH * 5, BATCH * 5, 0),
-    "batch pairs": lambda: Batch.of(BATCH * 2, BATCH, 0),
-    "batch words": lambda: toy_batch(["a " * 40], ["b"]),
-    "odd": lambda: rotation(3, 7),
-    "past rotation": lambda: rotation_errors(position_table("paper", 5, 4), 9),
-    "past the end": lambda: past_the_end("learned", 4, 6, 9),
-    "divisor": lambda: attention_board(TINY.model, *toy_sentences(2), "encoder.0.self", Recipe(n_heads=3)),
-    "not here": lambda: store.revision("nothing"),
-    "empty sentence": lambda: translate(replace(TINY, tokenizer=words()), "  "),
-    "characters passage": lambda: translate(replace(TINY, tokenizer=words()), "x" * 10_000),
-    "tokens read": lambda: translate(replace(TINY, tokenizer=words()), "dog " * 99),
-    "forced empty": lambda: translate(replace(TINY, tokenizer=words()), "dog", forced=" "),
-    "broken character": lambda: words().encode("a\ud800"),
-    "worker time": lambda: refused(pool._too_long("a.pt", Budget(2**29, 30))),
-    "worker memory": lambda: refused(pool._too_much("a.pt", Budget(2**29, 30))),
-    "worker ended": lambda: refused(pool._ended("a.pt", 9, Budget(2**29, 30))),
-    "worker failed": lambda: refused(pool._told("a.pt", {"kind": "failed", "sentence": "KeyError: 7"}, Budget(1, 1))),
-    "worker not understood": lambda: refused(pool._not_understood("a.pt", "12 parts")),
-    "windows": lambda: leak_test(Checkpoint(name="k", model=watch(KmerClassifier(KmerConfig(vocab=5, n_classes=2))))),
-}
-
-
-@pytest.mark.parametrize("what", RAISED)
-def test_errors_that_readers_meet_are_told_in_their_language(what: str, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(HeedmapError) as raised:
-        RAISED[what]()
-    said = str(raised.value)
-    assert error_text(said) == said
+@pytest.fixture
+def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "language", lambda: "zh")
-    told = error_text(said)
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("checkpoint_not_here", {"name": "nothing"}),
+        ("upload_too_large", {"name": "a.pt", "found": "9.0 MB", "most": "2.0 MB"}),
+        ("sequence_too_much", {"count": 12_345, "longest": 999}),
+    ],
+)
+def test_errors_are_told_in_the_language_of_the_user_with_all_their_fields(code: str, fields: dict[str, Any]) -> None:
+    told = said(InputError(code, **fields).message)
     assert re.search("[\u4e00-\u9fff]", told)
-    assert not re.search(r"[{}]|\b(is|has|type|choose|shorten)\b", told.replace("A man is riding", ""))
-    numbers = re.findall(r"\d+(?:,\d{3})*", said)
-    assert all(number in told for number in numbers)
+    assert not re.search(r"[{}]|\b(is|has|choose|paste)\b", told)
+    assert all(str(value) in told.replace(",", "") for value in fields.values())
 
 
-def test_an_error_without_a_text_stays_as_it_is(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.usefixtures("chinese")
+def test_what_a_page_shows_of_an_error_is_a_chinese_sentence() -> None:
+    with pytest.raises(CheckpointError) as raised:
+        store.revision("nothing")
+    told = raised.value.message
+    assert isinstance(told, Message)
+    assert sentence(told) == f"{told.in_language('zh')}\u3002"
+
+
+@pytest.mark.usefixtures("chinese")
+def test_any_other_text_stays_as_it_is() -> None:
+    assert said("something else {x}: do that") == "something else {x}: do that"
+
+
+def test_what_a_download_makes_is_in_the_language_of_the_run_that_offered_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = InputError("checkpoint_not_here", name="x").message
     monkeypatch.setattr(texts, "language", lambda: "zh")
-    assert error_text("something else {x}: do that") == "something else {x}: do that"
+    made = in_this_language(lambda: say(message))
+    monkeypatch.setattr(texts, "language", lambda: "en")
+    assert made() == message.in_language("zh")
+    assert say(message) == message
+
+
+def test_only_words_of_ours_get_a_capital() -> None:
+    assert begins_with_a_word(InputError("no_sequence").message)
+    assert not begins_with_a_word(InputError("upload_not_here", name="words.txt").message)

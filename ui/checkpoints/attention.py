@@ -17,9 +17,9 @@ from transformer.runs.any_model import AnyRun
 from transformer.runs.classify import calibrated
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.shared import controls, record_views
+from ui.shared import address, controls, record_views
 from ui.store import runs
-from ui.texts import t
+from ui.texts import plain, t
 
 SAMPLE = 8
 LONGEST_OUTPUT = 40
@@ -32,6 +32,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     Raises:
         InputError, CheckpointError: what was typed cannot be run.
     """
+    if checkpoint.tokenizer is None and checkpoint.task is not None:
+        _sequence_classifier(checkpoint.task)
+        return
     text, forced = _asked(name, checkpoint)
     shown = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
     _result(shown, checkpoint)
@@ -47,28 +50,36 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         "downloads": lambda: record_views.downloads_panel(shown, choice),
     }
     with detail:
-        tabs = st.tabs([t(f"checkpoints.view_{panel}") for panel in panels], key="map", on_change="rerun")
-        for tab, panel in zip(tabs, panels.values(), strict=True):
-            if tab.open:
-                with tab:
-                    panel()
+        opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
+        with place:
+            panels[opened]()
+
+
+def _sequence_classifier(task: SequenceTask) -> None:
+    """Say what it is, and lead to the page that reads its sequences: it needs no tokenizer."""
+    classes = plain("checkpoints.or").join(task.classes)
+    st.info(
+        t("checkpoints.sequence_classifier", alphabet=task.alphabet.name, classes=classes), icon=":material/genetics:"
+    )
+    if st.button(t("checkpoints.to_sequences"), key="to-sequences", type="primary", icon=":material/arrow_forward:"):
+        st.switch_page("pages/sequences.py")
 
 
 def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     """What is read, and for an encoder-decoder perhaps a target that is walked through."""
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
-        raise CheckpointError(f"{name} has no tokenizer: bring the one that it was trained with")
-    sample = sample_ids(checkpoint.model.config, SAMPLE, len(reader))
+        raise CheckpointError("tokenizer_not_brought", name=name)
+    length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
+    sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
+    address.belong_to((name, by_id), "input", "forced")
     with st.form("look", border=False):
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        text = st.text_input(label, value=start, key=f"look.{name}.{by_id}", placeholder=t("checkpoints.text_hint"))
+        text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
         if checkpoint.translates:
-            forced = st.text_input(
-                t("checkpoints.forced"), key=f"forced.{name}", placeholder=t("checkpoints.forced_hint")
-            )
+            forced = address.line(t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint"))
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     return text or "", forced if forced and forced.strip() else None
 

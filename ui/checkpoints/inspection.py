@@ -18,7 +18,7 @@ from transformer.figures.lessons import curves
 from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
-from ui.shared.address import choice
+from ui.shared.address import choice, line
 from ui.store import store
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -214,7 +214,7 @@ def _neighbours(checkpoint: Checkpoint) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choice(t("checkpoints.table"), list(known), key="table", text=str)
         weights = known[name].weight
-        word = st.text_input(t("checkpoints.token_or_id"), value=str(min(5, len(weights) - 1)), key="token", width=220)
+        word = line(t("checkpoints.token_or_id"), str(min(5, len(weights) - 1)), key="token", width=220)
     reader = checkpoint.writer if name == "target_embedding" else tokenizer
     token = _token(word or "", len(weights), reader)
     if token is None:

@@ -90,10 +90,10 @@ def typed_sequence(name: str, checkpoint: Checkpoint) -> FastaRecord:
     text = text or ""
     _write(text, first)
     if len(text) > MAX_CHARACTERS:
-        raise InputError(plain("sequences.too_much", count=len(text), longest=MAX_LETTERS))
+        raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
     records = list(parse_fasta(text.split("\n")))
     if not records:
-        raise InputError(plain("sequences.empty"))
+        raise InputError("no_sequence")
     if len(records) > 1:
         st.caption(t("sequences.first_of", count=len(records)))
     return records[0]

@@ -16,7 +16,7 @@ from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
 from ui.store import arrivals, holdings, store
 from ui.store.cache import in_session
-from ui.texts import error_text, t
+from ui.texts import said, t
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 50_000
@@ -48,7 +48,7 @@ class Job:
             for record in islice(fasta_of(data), MAX_RECORDS + 1):
                 records.append(record)
         except InputError as error:
-            broken = str(error)
+            broken = error.message
         longer = len(records) > MAX_RECORDS
         return cls(verdicts(checkpoint, records[:MAX_RECORDS]), min(len(records), MAX_RECORDS), broken, longer)
 
@@ -63,7 +63,7 @@ class Job:
         if self.cancelled:
             return t("sequences.file_cancelled", count=len(self.found), total=self.total)
         if self.broken:
-            return t("sequences.file_broken", reason=error_text(self.broken))
+            return t("sequences.file_broken", reason=said(self.broken))
         if self.longer:
             return t("sequences.file_most", count=self.total)
         return t("sequences.file_all", count=self.total) if self.total else t("sequences.file_empty")
@@ -120,7 +120,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
 
 def _table(found: Sequence[Verdict], task: SequenceTask) -> pd.DataFrame:
     rows = [
-        {"id": one.id, "predicted": "", "problem": error_text(one.problem)}
+        {"id": one.id, "predicted": "", "problem": said(one.problem)}
         if one.probabilities is None
         else {"id": one.id, "predicted": task.classes[int(one.probabilities.argmax())]}
         | dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))

@@ -4,7 +4,7 @@ A control takes its first value from the address, if the value is one that it co
 differs from its default. "Try this" sets controls by their key in the session's state.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
@@ -13,6 +13,34 @@ from streamlit.delta_generator import DeltaGenerator
 from ui.texts.markdown import as_text
 
 Width = int | Literal["stretch"]
+
+PAGE, DRAWN = "address.page", "address.drawn"
+"""What the session remembers: the page that it is on, and the keys of the controls that were drawn there."""
+
+
+def enter(page: str, keep: Collection[str] = ()) -> None:
+    """Begin a run of a page. Coming from another one, forget what its controls were set to, but for those of `keep`.
+
+    Pages share keys, since a key is a short word in the address; what was chosen on one page is not meant for another.
+    """
+    if st.session_state.get(PAGE, page) != page:
+        for key in st.session_state.pop(DRAWN, set()) - set(keep):
+            st.session_state.pop(key, None)
+    st.session_state[PAGE] = page
+
+
+def belong_to(owner: object, *keys: str) -> None:
+    """Say what controls are about, before they are drawn: about another owner they start with their defaults again.
+
+    The first owner takes their values from the address.
+    """
+    name = f"{' '.join(keys)} of"
+    if st.session_state.get(name, owner) != owner:
+        for key in keys:
+            st.session_state.pop(key, None)
+            if key in st.query_params:
+                del st.query_params[key]
+    st.session_state[name] = owner
 
 
 def choice(
@@ -54,6 +82,7 @@ def tabs(
 
     `old` leads from words that older addresses hold to options.
     """
+    _drawn(key)
     labels = {text(option): option for option in options}
     known = {**(old or {}), **{option: option for option in options}}
     here = labels.get(st.session_state.get(key, ""))  # None before the first run, and after a change of language
@@ -87,10 +116,10 @@ def switch(label: str, default: bool, *, key: str) -> bool:
     return _written(key, st.toggle(label, key=key), default)
 
 
-def line(label: str, default: str, *, key: str, width: Width = "stretch") -> str:
-    """A line of text."""
+def line(label: str, default: str, *, key: str, width: Width = "stretch", placeholder: str | None = None) -> str:
+    """A line of text; `placeholder` stands there while it is empty."""
     _seed(key, default, str)
-    return _written(key, st.text_input(label, key=key, width=width), default)
+    return _written(key, st.text_input(label, key=key, width=width, placeholder=placeholder), default)
 
 
 def lines(label: str, default: str, *, key: str) -> str:
@@ -101,12 +130,17 @@ def lines(label: str, default: str, *, key: str) -> str:
 
 def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
     """Before the control is drawn: its value of this visit, else the one in the address, else the default."""
+    _drawn(key)
     for value in (st.session_state.get(key), st.query_params.get(key)):
         known = None if value is None else valid(value)
         if known is not None:
             st.session_state[key] = known
             return
     st.session_state[key] = default
+
+
+def _drawn(key: str) -> None:
+    st.session_state.setdefault(DRAWN, set()).add(key)
 
 
 def _written(key: str, value: Any, default: Any) -> Any:

@@ -12,9 +12,9 @@ from transformer.attention.measures import has_kind, sites_of
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.shared import last_checkpoint
-from ui.shared.address import choice
+from ui.shared.address import belong_to, choice
 from ui.store import runs, shipped, store
-from ui.texts import begins_with_a_word, error_text, in_language, language, plain, t
+from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 from ui.texts.markdown import as_text
 
 KINDS = {
@@ -176,7 +176,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         status = in_language(code, f"translate.status_{found.status}")
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
-    _forget_node((best.checkpoint, best.input, options))
+    belong_to((best.checkpoint, best.input, options), "node")  # its number says something in one tree only
     every = [*complete, *others]
     chosen = choice(
         t("translate.hypothesis", complete=len(complete), others=len(others)),
@@ -191,27 +191,18 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
     return int(chosen)
 
 
-def _forget_node(asked: tuple[str, str, DecodingOptions]) -> None:
-    """A hypothesis is known by its place in one tree: another tree starts with its best again."""
-    if st.session_state.get("node of", asked) != asked:
-        st.session_state.pop("node", None)
-        if "node" in st.query_params:
-            del st.query_params["node"]
-    st.session_state["node of"] = asked
-
-
 def explain(error: HeedmapError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost."""
-    st.warning(sentence(str(error)), icon=":material/info:")
+    st.warning(sentence(error.message), icon=":material/info:")
 
 
 def sentence(message: str) -> str:
-    """Markdown that shows an error, a refusal or a note as a sentence of the reader's language, as text.
+    """Markdown that shows an error, a refusal or a note as a sentence of the user's language, as text.
 
     It gets a full stop, unless it has one, and a capital where it begins with a word of ours: a file's name, an option
     or a tensor stays as it is written.
     """
-    text = error_text(message).strip()
+    text = said(message).strip()
     if begins_with_a_word(message):
         text = f"{text[:1].upper()}{text[1:]}"
     return as_text(text if _ENDED.search(text) else f"{text}{t('lessons.full_stop')}")
