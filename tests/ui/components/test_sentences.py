@@ -99,7 +99,7 @@ def test_a_sentence_in_a_script_is_found(line):
 @pytest.mark.parametrize(
     "line",
     [
-        'const root = element("div", `atlas ${className}`);',
+        'const root = element("div", `heedmap ${className}`);',
         'if (event.key === "Escape") stop();',
         "context.font = `600 ${FONT}px ${theme.font}`;",
         "made.textContent = `${row} / ${column}`;",

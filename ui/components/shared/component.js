@@ -50,7 +50,7 @@ export function component(className, mount) {
  * @param {Node} parent
  */
 function open(className, mount, parent) {
-  const root = element("div", `atlas ${className}`);
+  const root = element("div", `heedmap ${className}`);
   let [runs, instance, width] = [0, "", 0];
   /** @type {string[]} */
   let events = [];
