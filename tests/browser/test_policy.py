@@ -60,10 +60,10 @@ def watched(browser: Browser) -> Iterator[Watched]:
         yield Watched(window.new_page())
 
 
-def test_no_page_asks_for_what_its_policy_stops(watched: Watched, serve: Callable[..., str]) -> None:
-    for address in ADDRESSES:
-        watched.go(f"{serve(ROOT / 'app.py')}/{address}")
-        assert watched.stopped() == [], address
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_page_asks_for_what_its_policy_stops(watched: Watched, serve: Callable[..., str], address: str) -> None:
+    watched.go(f"{serve(ROOT / 'app.py')}/{address}")
+    assert watched.stopped() == []
 
 
 def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> None:

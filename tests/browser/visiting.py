@@ -43,6 +43,7 @@ class Visit:
         """Bytes that the page has received over its socket."""
         self.started, self.finished = 0, 0
         """Script runs that have started, and that have finished."""
+        self._socket: WebSocket | None = None
         page.on("websocket", self._listen)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -71,15 +72,18 @@ class Visit:
         return count
 
     def _listen(self, socket_: WebSocket) -> None:
+        self._socket = socket_
         self.finished = self.started  # nobody hears any more of a run that an earlier address left under way
         socket_.on("framesent", lambda _: self._count_sent())
-        socket_.on("framereceived", self._count_received)
+        socket_.on("framereceived", lambda payload: self._count_received(socket_, payload))
 
     def _count_sent(self) -> None:
         self.sent += 1
 
-    def _count_received(self, payload: str | bytes) -> None:
+    def _count_received(self, socket_: WebSocket, payload: str | bytes) -> None:
         self.received += len(payload)
+        if socket_ is not self._socket:
+            return
         kind = ForwardMsg.FromString(payload).WhichOneof("type") if isinstance(payload, bytes) else None
         self.started += kind == "new_session"
         self.finished += kind == "script_finished"

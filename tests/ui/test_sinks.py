@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "ui").rglob("*.py")])
 
-MARKDOWN = {"body", "label", "help", "text", "title", "line", "tabs", "captions", "format_func"}
+MARKDOWN = {"body", "label", "help", "text", "title", "line", "tabs", "captions", "format_func", "show_spinner"}
 """Arguments that are Markdown, by their name."""
 
 PLAIN = {("selectbox", "format_func"), ("multiselect", "format_func"), ("choice", "text")}
@@ -21,6 +21,7 @@ FIRST = {
     "number_input", "slider", "select_slider", "selectbox", "multiselect", "file_uploader", "metric", "link_button",
     "page_link", "status", "segmented_control", "pills", "radio", "tabs", "spinner", "write", "dialog", "feedback",
     "choice", "whole", "tenths", "switch", "line", "lines", "heading", "camera_input", "date_input",
+    "kept",
 }  # fmt: skip
 """Calls whose first argument is Markdown: Streamlit's, and those of ours that hand it on."""
 
@@ -33,6 +34,7 @@ GIVEN = {
     ("ui/address.py", "help"): "its callers' tooltips are looked at",
     ("ui/address.py", "list(labels)"): "tabs have names of the catalogue alone",
     ("ui/align_lesson.py", "batch.counted.size"): "a number",
+    ("ui/cache.py", "message"): "what is kept says it, and is looked at",
     ("ui/checkpoint_questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoint_questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints.py", "title"): "made by t, in its callers",

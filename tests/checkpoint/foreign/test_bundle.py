@@ -131,6 +131,15 @@ def test_hostile_files_are_refused_as_everywhere(tmp_path: Path):
     assert not (tmp_path / "marker").exists()
 
 
+@pytest.mark.parametrize("task", ["gelu", 7, None, ["EI"]])
+def test_a_task_that_is_no_table_is_refused(task: object):
+    about = json.loads((CLASSIFIER / "config.json").read_text(encoding="utf-8")) | {"task": task}
+    weights = (CLASSIFIER / "model.safetensors").read_bytes()
+    brought = bundle(opened(**{"model.safetensors": weights, "config.json": json.dumps(about).encode()}))
+    with pytest.raises(CheckpointError, match=r"config\.json is refused: task="):
+        brought.checkpoint({})
+
+
 def test_previews_are_the_first_layer_of_the_real_thing():
     brought = annotated()
     heads = next(question for question in brought.recognised({}).report.questions if question.name == "n_heads")

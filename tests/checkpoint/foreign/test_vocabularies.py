@@ -104,6 +104,19 @@ def test_broken_vocabularies_are_refused(name, data, message):
         _read(data, name, 3)
 
 
+@pytest.mark.parametrize(
+    ("piece", "message"),
+    [
+        ("▁".encode()[:2] + b"\xff", "spm.model is refused: the tokenizer is damaged: its piece .* is no UTF-8 text"),
+        (b"", "spm.model is refused: the tokenizer is not a SentencePiece model"),
+    ],
+)
+def test_a_sentencepiece_model_that_is_damaged_is_refused_by_its_name(piece, message):
+    model = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40).model
+    with pytest.raises(CheckpointError, match=message):
+        _read(model.replace("▁".encode(), piece, 1), "spm.model", 40)
+
+
 def test_a_vocabulary_has_a_largest_size():
     from dataclasses import replace
 

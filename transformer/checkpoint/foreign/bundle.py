@@ -133,7 +133,7 @@ def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
     languages = settings.get("languages")
     if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
         built = replace(built, languages=(languages[0][:80], languages[1][:80]))
-    if isinstance(settings.get("task"), dict):
+    if "task" in settings and ("architecture" in settings or isinstance(settings["task"], dict)):  # no option
         task = task_of(settings["task"], built.model.config, CONFIG, "bring the config.json that was saved with them")
         built = replace(built, task=task)
     return built

@@ -90,7 +90,11 @@ def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS
     """
     _refuse_pickles(data, name, limits)
     if Path(name).suffix == ".model":
-        found = TextTokenizer(data)
+        try:
+            found = TextTokenizer(data)
+        except CheckpointError as error:  # which does not know the file's name
+            reason, _, remedy = str(error).rpartition(": ")
+            raise refusal(name, reason, remedy) from error
         _check_count(len(found), name)
         return Vocabulary(found)
     tokens = read_tokens(data, name, limits)
