@@ -43,10 +43,10 @@ def checkpoint(made: Any, tokenizer: Any = None) -> Checkpoint:
     return Checkpoint(name="tiny", model=watch(made.eval()), tokenizer=tokenizer)
 
 
-def translator() -> Checkpoint:
+def translator(**options: Any) -> Checkpoint:
     tokenizer = train_tokenizer(SENTENCES * 5, 60)
     size = len(tokenizer)
-    return checkpoint(model(source_vocab=size, target_vocab=size, max_length=50), tokenizer)
+    return checkpoint(model(source_vocab=size, target_vocab=size, max_length=50, **options), tokenizer)
 
 
 @pytest.mark.parametrize(("kind", "row"), list(product(KINDS, (0, 1))))
@@ -272,11 +272,13 @@ def test_the_largest_forbidden_weight_is_found_where_it_is():
     assert largest_forbidden(Site("x"), weights, allowed).largest == np.inf
 
 
-def test_damage_is_the_loss_of_the_broken_model():
-    made = translator()
+@pytest.mark.parametrize("target_pad", [0, 1])
+def test_damage_is_the_loss_of_the_broken_model(target_pad: int):
+    made = translator(target_pad_id=target_pad)
     sources = [source_sentence(made, text) for text in (SENTENCES[0], SENTENCES[2])]
     targets = [target_sentence(made, text) for text in (SENTENCES[1], SENTENCES[3])]
-    batch = Batch.of(sources, targets, pad_id=0)
+    batch = Batch.of(sources, targets, 0, target_pad)
+    assert batch.target[:, -1].tolist().count(target_pad) == 1, "one of the targets is padded"
     right = damage(made, batch, "right")
     total = count = 0.0
     for source, target in zip(sources, targets, strict=True):  # one by one: no padding at all
