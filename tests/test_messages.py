@@ -16,6 +16,13 @@ from transformer.messages import LANGUAGES, Message, catalogue, say, speaking, w
 
 ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, HeedmapError)}
 SOURCES = sources("transformer", "ui", "pages", "app.py")
+MAKERS = (
+    "transformer/messages/",
+    "transformer/errors.py",
+    "transformer/checkpoint/safe/refusal.py",
+    "transformer/checkpoint/worker/told.py",
+)
+"""Modules that make messages of codes that they are given."""
 
 
 @pytest.fixture
@@ -92,8 +99,8 @@ def calls(*names: str) -> Iterator[tuple[str, ast.Call]]:
 
 def test_every_message_has_a_code_of_the_catalogue_and_its_fields() -> None:
     known, wrong = catalogue(LANGUAGES[0]), []
-    for place, call in calls("Message", "words", *ERRORS):
-        if place.startswith(("transformer/messages/", "transformer/errors.py")):
+    for place, call in calls("Message", "words", "refused", *ERRORS):
+        if place.startswith(MAKERS):
             continue
         code = call.args[0] if call.args else None
         if isinstance(code, ast.JoinedStr) and isinstance(code.values[0], ast.Constant):

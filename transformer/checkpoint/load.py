@@ -22,6 +22,7 @@ from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.reading import read_file, read_stream
 from transformer.checkpoint.weight_files import find_files
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.tokens.vocabulary import id_tokenizers
 
 
@@ -39,7 +40,7 @@ def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: An
     path = Path(path)
     if is_folder(path) or is_hugging_face(path):
         if answers:
-            raise CheckpointError(f"{path.name} says all that there is to know: leave out {', '.join(answers)}")
+            raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))
         if is_hugging_face(path):
             return load_hugging_face(path, limits)
         return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
@@ -58,8 +59,7 @@ def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
     other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
     if other is not None:
         raise CheckpointError(
-            f"{found.name}/{TOKENIZER} has {len(found.tokenizer):,} tokens, the checkpoint's embedding has {other:,} "
-            "rows: bring the vocabulary that the checkpoint was trained with"
+            "vocabulary_of_other_size", name=f"{found.name}/{TOKENIZER}", tokens=len(found.tokenizer), rows=other
         )
     return found
 
@@ -82,7 +82,7 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
         CheckpointError: it fits no layout; the message is the report.
     """
     if recognition.fit is None or not recognition.report.fits:
-        raise CheckpointError(recognition.report.text)
+        raise CheckpointError("no_fit", report=recognition.report.message)
     tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
     return Checkpoint(
         name=name,
@@ -114,10 +114,7 @@ def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAU
     """
     parts = {Path(name).stem: read_stream(stream, name, limits) for name, stream in files.items()}
     if len(files) != 1 and parts.keys() != {"encoder", "decoder"}:
-        raise CheckpointError(
-            f"{', '.join(files) or 'nothing'} was brought: bring one file of weights, or a recurrent model's pair, "
-            "called encoder and decoder"
-        )
+        raise CheckpointError("no_pair", files=", ".join(files) or Message("nothing"))
     return _joined(parts, " and ".join(files))
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
@@ -27,7 +28,7 @@ def find_files(path: Path) -> dict[str, Path]:
         return {file.stem if len(files) > 1 else "": file for file in files}
     if not path.is_dir():
         if not path.exists():
-            raise CheckpointError(f"{path} is not there: give the path of a checkpoint file or folder")
+            raise CheckpointError("path_not_there", path=str(path))
         return {"": path}
     found = [file for file in sorted(path.iterdir()) if file.suffix in ENDINGS]
     by_stem = {file.stem: file for file in reversed(found)}
@@ -38,11 +39,8 @@ def find_files(path: Path) -> dict[str, Path]:
     elif len(found) == 1:
         chosen = {"": found[0]}
     else:
-        names = ", ".join(file.name for file in found[:5]) or "none"
-        raise CheckpointError(
-            f"{path.name} holds no single file of weights (found: {names}): name one model{ENDINGS[1]}, the pair of a "
-            "recurrent model encoder and decoder, or give the path of the file itself"
-        )
+        names = ", ".join(file.name for file in found[:5]) or Message("none_of_them")
+        raise CheckpointError("no_single_file", folder=path.name, found=names, ending=ENDINGS[1])
     for file in chosen.values():
         check_inside(file, path)
     return chosen

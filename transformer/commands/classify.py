@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         opened = sys.stdin.buffer if arguments.file == Path("-") else arguments.file.open("rb")
     except OSError as error:
-        raise InputError(f"{arguments.file} cannot be read ({error.strerror}): check the path") from error
+        raise InputError("file_cannot_be_read", file=str(arguments.file), error=error.strerror) from error
     status = 0
     with opened:
         file = cast(io.BufferedIOBase, opened)  # which both are

@@ -52,7 +52,7 @@ def translated(arguments: argparse.Namespace, lines: Sequence[str]) -> list[Tran
     options = decoding_options(arguments)
     if arguments.threads is not None:
         if arguments.threads < 1:
-            raise InputError(f"threads={arguments.threads} is too few: choose at least 1")
+            raise InputError("threads_too_few", threads=arguments.threads)
         torch.set_num_threads(arguments.threads)
     checkpoint = load(arguments.checkpoint)
     model, reader, writer = checkpoint.translator()

@@ -18,10 +18,11 @@ from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES, task_of
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import ENDINGS
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import SpecialIds
 
@@ -116,11 +117,10 @@ class Bundle:
             elif count == target_size and target is None:
                 target = vocabulary.tokenizer(special_ids)
             else:
-                sizes = " and ".join(f"{n:,}" for n in dict.fromkeys((source_size, target_size)) if n)
-                raise CheckpointError(
-                    f"{name} has {count:,} tokens, the checkpoint's embeddings have {sizes} rows: bring the "
-                    "vocabulary that the checkpoint was trained with"
-                )
+                if target_size in {None, source_size}:
+                    raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
+                rows = {"source_rows": source_size, "target_rows": target_size}
+                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **rows)
         return source, target
 
 
@@ -134,7 +134,7 @@ def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
     if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
         built = replace(built, languages=(languages[0][:80], languages[1][:80]))
     if "task" in settings and ("architecture" in settings or isinstance(settings["task"], dict)):  # no option
-        task = task_of(settings["task"], built.model.config, CONFIG, "bring the config.json that was saved with them")
+        task = task_of(settings["task"], built.model.config, CONFIG, Message("remedy_bring_folder"))
         built = replace(built, task=task)
     return built
 
@@ -149,26 +149,18 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     """
     weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in ENDINGS}
     if not weights:
-        raise CheckpointError(
-            f"{', '.join(files) or 'nothing'} was brought, but no file of weights ({', '.join(ENDINGS)}): choose the "
-            "weights, and the vocabulary together with them"
-        )
+        brought = ", ".join(files) or Message("nothing")
+        raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
     settings = _config(files[CONFIG]) if CONFIG in files else None
     if settings is not None and "model_type" in settings and "architecture" not in settings:
-        raise CheckpointError(
-            f"{CONFIG} is one of the transformers library, whose folders are read from disk: start the app with a "
-            "folder that holds it (--checkpoints DIR), or give its path to load"
-        )
+        raise CheckpointError("config_of_other_library", file=CONFIG)
     contents = apart.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings=settings)
     vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
     useless = files.keys() - weights.keys() - vocabularies.keys() - {CONFIG, EXAMPLES}
     if useless:
-        raise CheckpointError(
-            f"{', '.join(sorted(useless))} is neither weights ({', '.join(ENDINGS)}) nor a vocabulary (.model, .txt, "
-            ".vocab, .json): leave it out"
-        )
+        raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
     return Bundle(
         name="-".join(sorted(Path(name).stem for name in weights)),
@@ -193,7 +185,7 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
     """
     length = stream.seek(0, io.SEEK_END)
     if length > limits.vocabulary_bytes:
-        raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read")
+        raise refused("file_large", name, found=length, most=limits.vocabulary_bytes)
     stream.seek(0)
     data = stream.read()
     apart.try_vocabulary(data, name, limits)
@@ -204,12 +196,12 @@ def _config(stream: BufferedIOBase) -> dict[str, Any]:
     """The table in a config.json."""
     length = stream.seek(0, io.SEEK_END)
     if length > CONFIG_BYTES:
-        raise refusal(CONFIG, f"it has {length:,} bytes, at most {CONFIG_BYTES:,} are read")
+        raise refused("file_large", CONFIG, found=length, most=CONFIG_BYTES)
     stream.seek(0)
     try:
         found = json.loads(stream.read())
     except (ValueError, RecursionError) as error:
-        raise refusal(CONFIG, f"it cannot be read as JSON ({type(error).__name__})") from error
+        raise refused("no_json", CONFIG, error=type(error).__name__) from error
     if not isinstance(found, dict):
-        raise refusal(CONFIG, "it is no table of names")
+        raise refused("no_table_of_names", CONFIG)
     return found

@@ -15,6 +15,7 @@ from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import CheckpointError, ConfigError
+from transformer.messages import Message
 
 WRAPPERS = frozenset({"module", "_orig_mod"})
 """What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""
@@ -55,17 +56,17 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
     if fit is not None and report.fits:
         asked.check_all_used(fit.config)
-        _check_marks(asked.given, fit.config)
+        _check_special_ids(asked.given, fit.config)
     return Recognition(contents, report, fit)
 
 
-def _check_marks(given: Mapping[str, Any], config: Any) -> None:
-    """Refuse ids that were answered and that the vocabulary has not; a default that it has not is no mark at all."""
+def _check_special_ids(given: Mapping[str, Any], config: Any) -> None:
+    """Refuse ids that were answered and that the vocabulary has not; a default that it has not counts for none."""
     source = int(getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0))
     target = int(getattr(config, "target_vocab", source))
     for name, size in {"pad_id": source, "target_pad_id": target, "bos_id": target, "eos_id": target}.items():
         if name in given and given[name] >= size:
-            raise CheckpointError(f"{name}={given[name]} is no token: the vocabulary has ids 0 to {size - 1}")
+            raise CheckpointError("answered_id_outside", name=name, id=given[name], last=size - 1)
 
 
 def _without_wrappers(contents: Contents) -> Contents:
@@ -99,7 +100,7 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(f"{len(matched)} of {total} names and shapes are this layout's", *fit.reasons),
+        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),
@@ -123,15 +124,15 @@ def _needed(fit: Fit) -> dict[str, Shape]:
 def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:
     """Why a tensor that no layer uses plays no part; None if it might."""
     if any(fnmatchcase(name, pattern) for pattern in patterns):
-        return "left out as asked"
+        return Message("ignored_as_asked")
     if _LOSS.search(name):
-        return "it belongs to the loss"
+        return Message("ignored_loss")
     if not tensor.shape and not tensor.is_floating_point():  # a lone real number may scale what is read
-        return "a counter"
+        return Message("ignored_counter")
     if name.endswith("mask") and bool(((tensor == 0) | (tensor == 1) | (tensor == -torch.inf)).all()):
-        return "a mask, which is computed anew"
+        return Message("ignored_mask")
     if name.endswith("ids") and not tensor.is_floating_point():
-        return "indices, which are computed anew"
+        return Message("ignored_indices")
     return None
 
 
@@ -142,7 +143,7 @@ def _broken(contents: Contents, layout: Layout, error: ConfigError) -> Report:
         layout.name,
         layout.title,
         0.0,
-        (str(error),),
+        (error.message,),
         unexpected=contents.shapes,
         format=contents.format,
     )
@@ -156,13 +157,13 @@ def _nearest(contents: Contents) -> Report:
         typical = {_pattern(name) for name in layout.typical_names()}
         shares[layout] = len(found & typical) / len(found | typical)
     best = max(shares, key=lambda layout: shares[layout])
-    near = f"; the nearest is {best.title}" if shares[best] > 0 else ""
+    title = Message("title_unknown_near", nearest=best.title) if shares[best] > 0 else Message("title_unknown")
     return Report(
         source=contents.source,
         layout=None,
-        title=f"no known layout{near}",
+        title=title,
         confidence=shares[best],
-        reasons=(f"it starts with {', '.join(list(contents.tensors)[:3])}",),
+        reasons=(Message("reason_starts_with", names=tuple(contents.tensors)[:3]),),
         unexpected=contents.shapes,
         format=contents.format,
     )

@@ -1,11 +1,13 @@
 """A report instead of a stack trace: what a file is taken for, what does not fit, and what would have to change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.safe.contents import Shape, shape_text
+from transformer.messages import Message
 
 SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""
@@ -49,41 +51,58 @@ class Report:
     def changes(self) -> tuple[str, ...]:
         """What would have to change in the file for it to fit."""
         if self.layout is None:
-            return ("bring a checkpoint of a known layout, or save the weights under the names of one",)
-        steps = []
+            return (Message("change_layout"),)
+        steps: list[str] = []
         if self.missing:
-            steps.append(f"add the {len(self.missing)} missing")
+            steps.append(Message("change_missing", count=len(self.missing)))
         if self.wrong_shape:
-            steps.append(f"give {len(self.wrong_shape)} another shape, or answer the questions otherwise")
+            steps.append(Message("change_shapes", count=len(self.wrong_shape)))
         if self.unexpected:
-            steps.append(
-                f"take out the {len(self.unexpected)} unexpected; where they change nothing that the model computes, "
-                'name them: ignore="PATTERN"'
-            )
+            steps.append(Message("change_unexpected", count=len(self.unexpected)))
             opening = [question for question in self.questions if question.name in OPENING]
-            steps += [f"or answer {question.name}: {question.text}" for question in opening]
+            steps += [Message("change_answer", name=question.name, question=question.text) for question in opening]
         return tuple(steps)
 
     @property
     def text(self) -> str:
-        """The report for a reader."""
-        verdict = "is" if self.fits else "does not fit; the nearest layout is" if self.layout else "is of"
-        lines = [f"{self.source} {verdict} {self.title} ({self.confidence:.0%} of the names and shapes match)."]
-        lines += [f"  because {reason}" for reason in self.reasons]
-        lines += _listed("missing", {name: f"{name} {shape_text(shape)}" for name, shape in self.missing.items()})
-        doubted = {name: f"; {reason}" for name, reason in self.doubts.items()}
-        unknown = {n: f"{n} {shape_text(shape)}{doubted.get(n, '')}" for n, shape in self.unexpected.items()}
-        lines += _listed("unexpected", unknown)
-        wrong = {n: f"{n} should be {shape_text(a)}, is {shape_text(b)}" for n, (a, b) in self.wrong_shape.items()}
-        lines += _listed("wrong shape", wrong)
-        lines += _listed("not used", {name: f"{name}: {reason}" for name, reason in self.ignored.items()})
-        lines += [f"  {assumption}" for assumption in self.assumptions]
+        """The report in English, a fact a line."""
+        return self.message
+
+    @property
+    def message(self) -> Message:
+        """The report, a fact a line."""
+        said = {"source": self.source, "title": self.title, "share": self.confidence}
+        if self.fits:
+            lines = [Message("report_fits", **said)]
+        elif self.layout:
+            lines = [Message("report_nearest", **said)]
+        else:
+            lines = [Message("report_unknown", **said)]
+        lines += [Message("report_because", reason=reason) for reason in self.reasons]
+        missing = [Message("report_missing", name=n, shape=shape_text(shape)) for n, shape in self.missing.items()]
+        lines += _listed(missing, Message("report_kind_missing"))
+        unexpected = [self._unexpected(name, shape_text(shape)) for name, shape in self.unexpected.items()]
+        lines += _listed(unexpected, Message("report_kind_unexpected"))
+        wrong = [
+            Message("report_wrong", name=name, needed=shape_text(needed), found=shape_text(found))
+            for name, (needed, found) in self.wrong_shape.items()
+        ]
+        lines += _listed(wrong, Message("report_kind_wrong"))
+        ignored = [Message("report_ignored", name=name, reason=reason) for name, reason in self.ignored.items()]
+        lines += _listed(ignored, Message("report_kind_ignored"))
+        lines += [Message("report_assumption", assumption=assumption) for assumption in self.assumptions]
         if not self.fits:
-            lines.append(f"To load it: {'; '.join(self.changes)}.")
-        return "\n".join(lines)
+            steps = reduce(lambda first, then: Message("steps", first=first, then=then), self.changes)
+            lines.append(Message("report_to_load", steps=steps))
+        return reduce(lambda above, line: Message("lines", above=above, line=line), lines)
+
+    def _unexpected(self, name: str, shape: str) -> Message:
+        if name in self.doubts:
+            return Message("report_doubted", name=name, shape=shape, reason=self.doubts[name])
+        return Message("report_unexpected", name=name, shape=shape)
 
 
-def _listed(kind: str, entries: Mapping[str, str]) -> list[str]:
-    lines = [f"  {kind}: {entry}" for entry in list(entries.values())[:SHOWN]]
+def _listed(entries: Sequence[Message], kind: Message) -> list[Message]:
+    """The first few, and how many more there are."""
     more = len(entries) - SHOWN
-    return [*lines, f"  {kind}: and {more} more"] if more > 0 else lines
+    return [*entries[:SHOWN], Message("report_more", kind=kind, count=more)] if more > 0 else list(entries)

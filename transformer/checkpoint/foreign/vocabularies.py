@@ -14,17 +14,15 @@ from typing import Any
 from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.pickles import PICKLE_START, Structure
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused, refused_because
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
 from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds, VocabularyTokenizer, find_special_ids
 
-AS_TEXT = (
-    "where you trust the file, write its tokens as text, one a line in the order of their ids: "
-    'open("vocabulary.txt", "w").write("\\n".join(vocab.get_itos()))'
-)
-
+AS_TEXT = Message("remedy_write_tokens")
+ONE_A_LINE = Message("remedy_one_a_line")
 
 MOST_TOKENS = 1_000_000
 """Four times the largest vocabulary in use (mT5's and Gemma's 250,000); a million take about 300 MB of memory."""
@@ -43,14 +41,11 @@ def read_tokenizer(
     """
     length = stream.seek(0, os.SEEK_END)
     if length > limits.vocabulary_bytes:
-        raise refusal(name, f"it has {length:,} bytes, at most {limits.vocabulary_bytes:,} are read", AS_TEXT)
+        raise refused("file_large", name, AS_TEXT, found=length, most=limits.vocabulary_bytes)
     stream.seek(0)
     tokenizer = parse_tokenizer(stream.read(), name, special_ids, limits)
     if len(tokenizer) != size:
-        raise CheckpointError(
-            f"{name} has {len(tokenizer):,} tokens, the checkpoint's embedding has {size:,} rows: bring the vocabulary "
-            "that the checkpoint was trained with"
-        )
+        raise CheckpointError("vocabulary_of_other_size", name=name, tokens=len(tokenizer), rows=size)
     return tokenizer
 
 
@@ -93,8 +88,7 @@ def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS
         try:
             found = TextTokenizer(data)
         except CheckpointError as error:  # which does not know the file's name
-            reason, _, remedy = str(error).rpartition(": ")
-            raise refusal(name, reason, remedy) from error
+            raise refused_because(error.message, name) from error
         _check_count(len(found), name)
         return Vocabulary(found)
     tokens = read_tokens(data, name, limits)
@@ -110,7 +104,7 @@ def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> 
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise refusal(name, f"byte {error.start} is no UTF-8 text", "save the vocabulary as UTF-8") from error
+        raise refused("byte_no_text", name, Message("remedy_utf8"), byte=error.start) from error
     if text.lstrip()[:1] in {"{", "["} and name.endswith(".json"):
         tokens = _from_json(text, name)
     else:
@@ -119,16 +113,17 @@ def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> 
     _check_count(len(tokens), name)
     for i, token in enumerate(tokens):
         if not token or len(token) > limits.name_characters:
-            what = "is empty" if not token else f"has {len(token):,} characters"
-            raise refusal(name, f"token {i} {what}", "write one token on each line, in the order of their ids")
+            if not token:
+                raise refused("token_empty", name, ONE_A_LINE, token=i)
+            raise refused("token_long", name, ONE_A_LINE, token=i, found=len(token))
     if not tokens:
-        raise refusal(name, "it holds no token", "write one token on each line, in the order of their ids")
+        raise refused("vocabulary_empty", name, ONE_A_LINE)
     return tokens
 
 
 def _check_count(count: int, name: str) -> None:
     if count > MOST_TOKENS:
-        raise refusal(name, f"it has {count:,} tokens, at most {MOST_TOKENS:,} are read", AS_TEXT)
+        raise refused("tokens_many", name, AS_TEXT, found=count, most=MOST_TOKENS)
 
 
 def _from_lines(text: str) -> list[str]:
@@ -137,18 +132,18 @@ def _from_lines(text: str) -> list[str]:
 
 
 def _from_json(text: str, name: str) -> list[str]:
-    remedy = 'write a list of tokens, or {"token": id, ...} with the ids 0, 1, 2 ...'
+    remedy = Message("remedy_json_tokens")
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise refusal(name, f"it is no JSON ({type(error).__name__})", remedy) from error
+        raise refused("no_json_at_all", name, remedy, error=type(error).__name__) from error
     if isinstance(found, list) and all(isinstance(token, str) for token in found):
         return found
     if isinstance(found, dict) and all(type(i) is int for i in found.values()):
         if sorted(found.values()) == list(range(len(found))):
             return sorted(found, key=lambda token: found[token])
-        raise refusal(name, "its ids are not 0, 1, 2 ... each once", remedy)
-    raise refusal(name, "it is neither a list of tokens nor a table from tokens to ids", remedy)
+        raise refused("ids_not_in_order", name, remedy)
+    raise refused("no_vocabulary", name, remedy)
 
 
 def _refuse_pickles(data: bytes, name: str, limits: ReadLimits) -> None:
@@ -162,5 +157,7 @@ def _refuse_pickles(data: bytes, name: str, limits: ReadLimits) -> None:
         try:
             Structure(name, limits).read(io.BytesIO(program))
         except CheckpointError as error:
-            raise CheckpointError(f"{str(error).partition(' Remedy: ')[0]} Remedy: {AS_TEXT}") from error
-        raise refusal(name, "it is a pickle, and vocabularies are read from text only", AS_TEXT)
+            if error.code != "refused":
+                raise
+            raise CheckpointError("refused", source=name, reason=error.fields["reason"], remedy=AS_TEXT) from error
+        raise refused("vocabulary_pickled", name, AS_TEXT)

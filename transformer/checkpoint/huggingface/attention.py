@@ -36,9 +36,7 @@ def register(library: Any) -> None:
         """The library's fused attention; what its softmax was given is kept where somebody watches."""
         unknown = [name for name in CHANGES_WEIGHTS if options.get(name) is not None]
         if unknown:
-            raise CheckpointError(
-                f"the fused attention knows no {', '.join(unknown)}: this model needs eager attention"
-            )
+            raise CheckpointError("fused_knows_no", arguments=tuple(unknown))
         output = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         if is_recording():
             record_site(

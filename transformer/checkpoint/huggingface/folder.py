@@ -1,4 +1,4 @@
-"""Hugging Face folders: recognised by their config.json, and checked like a stranger's file before they are built."""
+"""Hugging Face folders: recognised by their config.json, and checked like any untrusted file before they are built."""
 
 import json
 from collections.abc import Callable
@@ -10,8 +10,9 @@ from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused, refused_because
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
@@ -26,11 +27,11 @@ VOCABULARIES = (
 """Files that hold a vocabulary: one of them is there where the folder brings a tokenizer."""
 
 REFUSED_KEYS = {
-    "auto_map": "it names Python code that comes with the folder (auto_map), and no code of a folder is ever run",
-    "quantization_config": "its weights are quantised (quantization_config), which this reader does not undo",
-    "custom_pipelines": "it names Python code that comes with the folder (custom_pipelines)",
-    "custom_generate": "it names Python code that comes with the folder (custom_generate)",
-    "init_inputs": "it hands its tokenizer arguments of its own (init_inputs), which may name any file",
+    "auto_map": Message("names_code_that_never_runs", key="auto_map"),
+    "quantization_config": Message("weights_quantised"),
+    "custom_pipelines": Message("names_code", key="custom_pipelines"),
+    "custom_generate": Message("names_code", key="custom_generate"),
+    "init_inputs": Message("tokenizer_arguments"),
 }
 """What a JSON file of the folder must not hold, and why."""
 
@@ -48,17 +49,17 @@ def _is_number(value: Any) -> bool:
 
 VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "architectures": (
-        "a list of names", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
+        Message("wanted_names"), lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
     ),
-    "dropout": ("a share from 0 to 1", lambda value: not _is_number(value) or 0 <= value <= 1),
-    "chunk_size_feed_forward": ("0: other sizes fit some texts alone", lambda value: _is_number(value) and value == 0),
-    "relative_attention_max_distance": ("a number above 0", lambda value: _is_number(value) and value > 0),
-    "relative_attention_num_buckets": ("a number above 0", lambda value: _is_number(value) and value > 0),
-    "model_max_length": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "dropout": (Message("wanted_share"), lambda value: not _is_number(value) or 0 <= value <= 1),
+    "chunk_size_feed_forward": (Message("wanted_zero"), lambda value: _is_number(value) and value == 0),
+    "relative_attention_max_distance": (Message("wanted_positive"), lambda value: _is_number(value) and value > 0),
+    "relative_attention_num_buckets": (Message("wanted_positive"), lambda value: _is_number(value) and value > 0),
+    "model_max_length": (Message("wanted_positive"), lambda value: _is_number(value) and value > 0),
 }  # fmt: skip
 """Parts of a key's name, and what its value should be where there is one."""
 
-REMEDY = "save the model in full precision, of an architecture that transformers knows itself, with save_pretrained"
+REMEDY = Message("remedy_save_pretrained")
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,9 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
             continue
         most = JSON_BYTES if file.name in {CONFIG, TOKENIZER_CONFIG, GENERATION_CONFIG} else limits.vocabulary_bytes
         if file.suffix in {".json", ".txt", ".model", ".spm"} and file.stat().st_size > most:
-            raise refusal(
-                f"{path.name}/{file.name}", f"it has {file.stat().st_size:,} bytes, at most {most:,} are read", REMEDY
-            )
+            raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
     if (path / "adapter_config.json").exists():
-        raise refusal(path.name, "it holds an adapter, which is no model by itself", "merge it into its model first")
+        raise refused("adapter", path.name, Message("remedy_merge_adapter"))
     config, generation, tokenizer = (_settings(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
     shapes: dict[str, Shape] = {}
     for file in weight_files(path):
@@ -130,18 +129,15 @@ def weight_files(path: Path) -> list[Path]:
         pickles = sorted(
             file.name for file in path.iterdir() if file.suffix in {".bin", ".pt", ".pth", ".h5", ".msgpack"}
         )
-        raise refusal(
-            path.name,
-            f"its weights are there as {', '.join(pickles[:3]) or 'no file at all'}, and only safetensors are read",
-            "load it once where you trust it and save it again: model.save_pretrained(folder)",
-        )
+        listed = ", ".join(pickles[:3]) or Message("no_file_at_all")
+        raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=listed)
     names = _settings(path / INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
-        raise refusal(f"{path.name}/{INDEX}", "it has no table of names and files (weight_map)")
+        raise refused("index_without_table", f"{path.name}/{INDEX}")
     files = []
     for name in dict.fromkeys(names.values()):
         if not isinstance(name, str) or Path(name).name != name or not (path / name).is_file():
-            raise refusal(f"{path.name}/{INDEX}", f"it names {name!r:.80}, which is no file of this folder")
+            raise refused("index_names_no_file", f"{path.name}/{INDEX}", name=f"{name!r:.80}")
         check_inside(path / name, path)
         files.append(path / name)
     return files
@@ -150,8 +146,8 @@ def weight_files(path: Path) -> list[Path]:
 def _size(file: Path, limits: ReadLimits) -> int:
     size = file.stat().st_size
     if size > limits.file_bytes:
-        reason = f"it has {size:,} bytes, at most {limits.file_bytes:,} are read"
-        raise refusal(f"{file.parent.name}/{file.name}", reason, "raise ReadLimits.file_bytes")
+        source, remedy = f"{file.parent.name}/{file.name}", Message("remedy_raise_file_bytes")
+        raise refused("file_large", source, remedy, found=size, most=limits.file_bytes)
     return size
 
 
@@ -163,12 +159,12 @@ def _settings(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise refusal(name, f"it cannot be read as JSON ({type(error).__name__})") from error
+        raise refused("no_json", name, error=type(error).__name__) from error
     if not isinstance(found, dict):
-        raise refusal(name, "it is no table of names")
+        raise refused("no_table_of_names", name)
     for key, reason in REFUSED_KEYS.items():
         if found.get(key):
-            raise refusal(name, reason, REMEDY)
+            raise refused_because(reason, name, REMEDY)
     return found
 
 
@@ -180,11 +176,11 @@ def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
         if type(value) is not int:
             continue
         if abs(value) >= 2**31:
-            raise refusal(name, f"it gives {key} as {value:,}")
+            raise refused("number_beyond_reason", name, key=key, value=value)
         if "layer" in key and value > n_tensors:
-            raise refusal(name, f"it describes {value:,} layers ({key}), the weights hold {n_tensors:,} tensors")
+            raise refused("layers_beyond_weights", name, layers=value, key=key, tensors=n_tensors)
         if any(part in key for part in REPEATED) and value > MOST_REPEATED:
-            raise refusal(name, f"it asks for {value:,} parts of one kind ({key}), at most {MOST_REPEATED:,} are built")
+            raise refused("parts_beyond_reason", name, parts=value, key=key, most=MOST_REPEATED)
 
 
 def _check_values(config: dict[str, Any], name: str) -> None:
@@ -196,10 +192,10 @@ def _check_values(config: dict[str, Any], name: str) -> None:
             continue
         wanted = next((wanted for part, wanted in VALUES.items() if part in key), None)
         if wanted is not None and value is not None and not wanted[1](value):
-            raise refusal(name, f"it gives {key} as {value!r:.80}, which should be {wanted[0]}", REMEDY)
+            raise refused("value_of_wrong_kind", name, REMEDY, key=key, value=f"{value!r:.80}", wanted=wanted[0])
 
 
 def unreadable(source: str, error: Exception) -> CheckpointError:
     """How a failure of the library is told: by its own first line."""
     first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
-    return refusal(source, f"the transformers library cannot read it ({first})", REMEDY)
+    return refused("library_cannot_read", source, REMEDY, error=first)

@@ -12,6 +12,7 @@ from threading import RLock
 from typing import Any
 
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """What the library is told by the environment when this process imports it first: a folder is all that it reads."""
@@ -27,7 +28,7 @@ def check_installed() -> None:
         CheckpointError: it is not installed.
     """
     if find_spec("transformers") is None:
-        raise _missing("no module of that name")
+        raise _missing(Message("no_such_module"))
 
 
 @cache
@@ -50,10 +51,7 @@ def library() -> Any:
 
 
 def _missing(reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"a Hugging Face folder is read with the transformers library, which is not installed ({reason}): "
-        f"run `pip install -r {REQUIREMENTS}` and start again"
-    )
+    return CheckpointError("library_missing", reason=reason, requirements=REQUIREMENTS)
 
 
 _quiet = RLock()

@@ -29,8 +29,9 @@ from transformer.checkpoint.huggingface.probing import eager_sites, lazy_sites
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused, said
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import id_tokenizers
 
@@ -40,7 +41,7 @@ CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM"
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
 
-UNMATCHED = "of a head that attention does not depend on, or read under another name"
+UNMATCHED = Message("ignored_unmatched")
 """Why a weight may stand in the file and not, so called, in the model."""
 
 EXAMPLE = "A man is riding a bicycle."
@@ -49,7 +50,12 @@ EXAMPLE = "A man is riding a bicycle."
 USUAL_LENGTH = 512
 """How many positions are read where nothing says."""
 
-TITLES = {"seq2seq": "encoder-decoder", "decoder": "decoder alone", "encoder": "encoder alone"}
+TITLES = {
+    "seq2seq": Message("kind_seq2seq"),
+    "decoder": Message("kind_decoder"),
+    "encoder": Message("kind_encoder"),
+}
+"""What a report calls each kind of model."""
 
 
 def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
@@ -67,14 +73,16 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     _described(contents, kind, settings)
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
-    assumptions = [model.note] if model.note else []
+    assumptions: list[str] = [model.note] if model.note else []
     if spare:
-        more = f" and {len(spare) - 3} more" if len(spare) > 3 else ""
-        assumptions.append(f"not used, since attention does not depend on it: {', '.join(spare[:3])}{more}")
+        some: tuple[str, ...] = tuple(spare[:3])
+        if len(spare) > len(some):
+            some = (*some, Message("and_more", count=len(spare) - len(some)))
+        assumptions.append(Message("weights_not_used", names=some))
     reader: Tokenizer | None = tokenizer
     writer: Tokenizer | None = None
     if tokenizer is None:
-        assumptions.append("the folder brings no tokenizer: type ids")
+        assumptions.append(Message("folder_without_tokenizer"))
         reader, ids = id_tokenizers(config)
         writer = ids if kind == "seq2seq" else None
     elif kind == "seq2seq":
@@ -105,9 +113,9 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     return Report(
         source=path.name,
         layout="hugging-face",
-        title=f"a Hugging Face folder: {contents.family}, {TITLES[kind]}",
+        title=Message("title_hugging_face", family=contents.family, kind=TITLES[kind]),
         confidence=len(matched) / len(contents.shapes),
-        reasons=(f"config.json names the model type {contents.family}",),
+        reasons=(Message("reason_model_type", family=contents.family),),
         matched=matched,
         ignored={name: UNMATCHED for name in contents.shapes if name not in matched},
         config=contents.config,
@@ -120,11 +128,8 @@ def _settings(path: Path, contents: FolderContents) -> Any:
     found = library()
     known = found.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     if contents.family not in known:
-        raise refusal(
-            f"{contents.name}/config.json",
-            f"the installed transformers library does not know the model type {contents.family!r:.80}",
-            "choose a model of an architecture that it knows, or install a newer transformers",
-        )
+        file, remedy = f"{contents.name}/config.json", Message("remedy_newer_library")
+        raise refused("model_type_unknown", file, remedy, family=f"{contents.family!r:.80}")
     try:
         with quiet():
             return found.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
@@ -145,11 +150,7 @@ def _kind(contents: FolderContents, settings: Any) -> Kind:
         return "decoder"
     if not settings.is_encoder_decoder and reads_alone:
         return "encoder"
-    raise refusal(
-        contents.name,
-        f"{family} is no model of text that is shown here",
-        "bring an encoder (BERT), a decoder (GPT-2, Llama) or an encoder-decoder (Marian, BART, T5) of text",
-    )
+    raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=family)
 
 
 def _names_decoder(saved: str) -> bool:
@@ -159,7 +160,7 @@ def _names_decoder(saved: str) -> bool:
 def _config(
     contents: FolderContents, settings: Any, kind: Kind, tokenizer: HuggingFaceTokenizer | None
 ) -> HuggingFaceConfig:
-    """The sizes and marks that the house has to know; generation settings go before the config's own."""
+    """The sizes and special ids that are needed here; generation settings go before the config's own."""
 
     def mark(name: str) -> int:
         told = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
@@ -192,11 +193,11 @@ def _config(
 def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[HuggingFaceModel, list[str]]:
     """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over."""
     build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
-    reason = ""
+    reason: str = ""
     try:
         net, spare = _net(path, config.kind, settings, NAME)
     except CheckpointError as error:  # attention code of its own: then the eager way says whether the folder is sound
-        reason = str(error)
+        reason = said(error)
     else:
         config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
         sites, reason = lazy_sites(net, config)
@@ -204,14 +205,12 @@ def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[Hu
             return build(config, net, sites), spare
     net, spare = _net(path, config.kind, settings, "eager")
     config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
-    model = build(config, net, (), f"weights as the model's own eager attention computed them, kept whole ({reason})")
+    model = build(config, net, (), Message("kept_eagerly", reason=reason))
     try:
         sites, sums = eager_sites(model)
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise unreadable(f"{path.name}/config.json", error) from error
-    note = (
-        model.note if sums else f"{model.note}; rows need not sum to 1: the rest goes to no token (an attention sink)"
-    )
+    note = model.note if sums else Message("kept_eagerly_with_sink", note=model.note)
     return build(config, net, sites, note), spare
 
 
@@ -247,17 +246,18 @@ def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Modu
     missing = [name for name in sorted(found["missing_keys"]) if not name.startswith(POOLER)]
     if missing or found["mismatched_keys"] or found["error_msgs"]:
         wrong = [str(entry[0]) for entry in found["mismatched_keys"]]
+        nothing = Message("nothing")
         raise CheckpointError(
-            f"{path.name} does not fit its config: missing {missing[:3] or 'nothing'}, of another shape "
-            f"{wrong[:3] or 'nothing'}: check that config.json and the weights belong together"
+            "folder_does_not_fit",
+            folder=path.name,
+            missing=str(missing[:3]) if missing else nothing,
+            wrong=str(wrong[:3]) if wrong else nothing,
         )
     if found["missing_keys"]:
         net.pooler = None  # it follows the attention and was not saved: nothing random is kept
     broken = next((name for name, p in net.named_parameters() if not bool(p.isfinite().all())), None)
     if broken is not None:
-        raise CheckpointError(
-            f"{path.name}: {broken} holds NaN or infinity, so nothing that it computes would mean anything"
-        )
+        raise CheckpointError("weight_not_finite", name=path.name, tensor=broken)
     return net.eval(), sorted(found["unexpected_keys"])
 
 
@@ -276,7 +276,7 @@ def _described(contents: FolderContents, kind: Kind, settings: Any) -> Any:
     described = sum(tensor.numel() for tensor in (*net.parameters(), *net.buffers()))
     held = sum(math.prod(shape) for shape in contents.shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
-        raise refusal(f"{contents.name}/config.json", f"it describes {described:,} numbers, the weights hold {held:,}")
+        raise refused("config_numbers", f"{contents.name}/config.json", described=described, held=held)
     return net
 
 

@@ -124,8 +124,9 @@ class HuggingFaceModel(nn.Module):
             InputError: as `run`; or an encoder-decoder got no target, or another model one.
         """
         if (target is None) == (self.config.kind == "seq2seq"):
-            needs = "needs the target ids that its decoder reads" if target is None else "reads no target: leave it out"
-            raise InputError(f"targets={'None' if target is None else '(ids)'}: {self.config.family} {needs}")
+            if target is None:
+                raise InputError("needs_target_ids", family=self.config.family)
+            raise InputError("reads_no_target", family=self.config.family)
         output = self.run(ids, target)
         if self.config.kind == "encoder":
             return {"hidden": output.last_hidden_state}
@@ -138,10 +139,8 @@ class HuggingFaceModel(nn.Module):
     def _check(self, what: str, ids: Tensor, vocab: int, start: int = 0) -> None:
         check_ids(what, ids, vocab)
         if start + ids.shape[1] > self.config.max_length:
-            raise InputError(
-                f"{what} have {start + ids.shape[1]} positions, this checkpoint is made for {self.config.max_length}: "
-                "choose a shorter text"
-            )
+            found, most = start + ids.shape[1], self.config.max_length
+            raise InputError("past_the_checkpoint", what=what, found=found, most=most)
 
     def _keep_weights(self, output: Any, ids: Tensor, target: Tensor | None) -> None:
         """Hand the weights that eager attention returned to whoever watches, with the masks that they were made by."""

@@ -12,6 +12,7 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.huggingface.attention import NAME, SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
 from transformer.errors import CheckpointError, HeedmapError
+from transformer.messages import Message
 from transformer.sites import Site
 
 SOURCE, TARGET, PADDED = 5, 3, 2
@@ -35,7 +36,7 @@ def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[Site, ...], s
             modules = _named(seen, config)
             expected = _eager(net, config)
     except (HeedmapError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return (), next(iter(str(error).splitlines()), type(error).__name__)
+        return (), _line(error)
     finally:
         for module in net.modules():
             delattr(module, SITE)
@@ -60,10 +61,7 @@ def eager_sites(model: HuggingFaceModel) -> tuple[tuple[Site, ...], bool]:
         model.run(ids, target)
     maps = [seen.source(site) for site in seen.sites]
     if not maps or not all(isinstance(kept, Weights) and kept.values.dim() == 4 for kept in maps):
-        raise CheckpointError(
-            f"{model.config.family} returns no attention of queries to keys, so there is nothing to show: choose a "
-            "model whose layers attend"
-        )
+        raise CheckpointError("no_attention", family=model.config.family)
     check_heads({site: seen.source(site).n_heads for site in seen.sites}, model.config.family)
     sums = [
         kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys)).sum(-1)
@@ -84,10 +82,7 @@ def check_heads(heads: Mapping[Site, int], family: str) -> None:
         counts.setdefault(site.group, set()).add(count)
     uneven = next((sorted(found) for found in counts.values() if len(found) > 1), None)
     if uneven is not None:
-        raise CheckpointError(
-            f"{family} has layers with {' and '.join(map(str, uneven))} heads, and views here compare equal layers: "
-            "choose a model whose layers have as many heads each"
-        )
+        raise CheckpointError("heads_differ", family=family, fewest=uneven[0], most=uneven[-1])
 
 
 def _inputs(config: HuggingFaceConfig) -> dict[str, Any]:
@@ -138,19 +133,26 @@ def _eager(net: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
     return {Site.of(stack, i, kind): w for (stack, kind), layers in parts.items() for i, w in enumerate(layers or ())}
 
 
+def _line(error: Exception) -> str:
+    """What an error says, in a line."""
+    if isinstance(error, HeedmapError):
+        return error.message
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def _difference(seen: Recording, modules: dict[Site, str], expected: dict[Site, Tensor]) -> str:
     """Why what was kept is not what eager attention says; empty if it is. Only queries that are no padding count."""
     if not modules or modules.keys() != expected.keys():
-        return f"{len(modules)} of {len(expected)} attentions ran through the library's attention interface"
+        return Message("attention_not_through_interface", ran=len(modules), expected=len(expected))
     for site, name in modules.items():
         kept, weights = seen.source(name), expected[site]
         if weights.shape != (2, kept.n_heads, kept.n_queries, kept.n_keys):
-            return f"{site} has other shapes than its eager attention"
+            return Message("eager_shapes_differ", site=site)
         for batch in range(2):
             padded = batch and kept.n_queries == SOURCE
             rows, keys = slice(0, kept.n_queries - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
             for head in range(kept.n_heads):
                 apart = (kept.weights(batch, head, rows, keys) - weights[batch, head, rows]).abs().max()
                 if not float(apart) <= TOLERANCE:
-                    return f"{site} differs by {float(apart):.2g} from its eager attention"
+                    return Message("eager_weights_differ", site=site, apart=float(apart))
     return ""

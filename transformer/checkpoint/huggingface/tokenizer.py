@@ -15,6 +15,7 @@ from transformer.checkpoint.huggingface.folder import unreadable
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.panics import PanicError, panics_raised
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.pictures.axes import WORD_START
 from transformer.tokens.base import check_unicode
 
@@ -163,10 +164,7 @@ class HuggingFaceTokenizer:
             with _turn, panics_raised():
                 yield
         except PanicError as error:
-            raise InputError(
-                f"the tokenizer of {self.folder} cannot work on this ({_line(error)}): type something else, or save "
-                "the tokenizer again"
-            ) from error
+            raise InputError("tokenizer_gave_up", folder=self.folder, error=_line(error)) from error
 
     def _face_side(self) -> None:
         """Turn a tokenizer that knows two languages to the one that is meant."""
@@ -190,7 +188,7 @@ def read_tokenizer(path: Path) -> HuggingFaceTokenizer:
             tokenizer.labels(ids)
             tokenizer.decode(ids)
     except Exception as error:
-        raise unreadable(f"{path.name}'s tokenizer", error) from error
+        raise unreadable(Message("tokenizer_of", folder=path.name), error) from error
     return tokenizer
 
 

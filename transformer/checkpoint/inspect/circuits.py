@@ -63,7 +63,7 @@ def neighbours(embedding: Float[Tensor, "token d_model"], token: int, count: int
         InputError: there is no such token.
     """
     if not 0 <= token < len(embedding):
-        raise InputError(f"token={token} is not in the vocabulary: choose 0 to {len(embedding) - 1}")
+        raise InputError("token_not_in_vocabulary", token=token, last=len(embedding) - 1)
     directions = nn.functional.normalize(embedding.detach().double(), dim=-1)
     cosines = directions @ directions[token]
     cosines[token] = -torch.inf

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.checkpoint.safe.contents import Shape
+from transformer.messages import Message
 
 BINS = 40
 """Bars of a tensor's histogram."""
@@ -50,9 +51,9 @@ class TensorSummary:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a reader should know: NaN or infinity in it, or all numbers alike."""
-        bad = (f"{self.n_not_finite:,} NaN or infinite",) if self.n_not_finite else ()
-        return (*bad, *(("all numbers alike",) if self.dead else ()))
+        """What you should know of it: NaN or infinity in it, or all numbers alike."""
+        bad = (Message("flag_not_finite", count=self.n_not_finite),) if self.n_not_finite else ()
+        return (*bad, *((Message("flag_all_alike"),) if self.dead else ()))
 
 
 def summary(name: str, tensor: Tensor, between: Callable[[], None] = go_on) -> TensorSummary:

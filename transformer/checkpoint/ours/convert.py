@@ -27,9 +27,9 @@ def convert(
     """
     path, out = Path(path), Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise CheckpointError(f"{out} holds something already: give a new folder")
+        raise CheckpointError("folder_not_empty", folder=str(out))
     if is_hugging_face(path):
-        raise CheckpointError(f"{path.name} is a Hugging Face folder, which is read as it is: give it to load")
+        raise CheckpointError("hugging_face_is_read_as_it_is", folder=path.name)
     recognition = recognise(read(path, limits), answers)
     checkpoint = build(recognition, out.name)
     model: Any = checkpoint.model
@@ -39,7 +39,7 @@ def convert(
 
 
 def _card(path: Path, out: Path, report: Report, half: bool) -> str:
-    """Where the folder comes from, so that a reader need not guess."""
+    """Where the folder comes from, so that nobody need guess."""
     assumed = [f"- {assumption}" for assumption in report.assumptions] or ["- nothing"]
     return "\n".join([
         f"# {out.name}",

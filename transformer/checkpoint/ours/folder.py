@@ -20,8 +20,9 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
 from transformer.checkpoint.huggingface.folder import is_hugging_face
 from transformer.checkpoint.huggingface.model import HuggingFaceModel
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused, refused_because, said
 from transformer.errors import CheckpointError, ConfigError
+from transformer.messages import Message
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.text import TextTokenizer
 
@@ -33,7 +34,7 @@ CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
     "CARD.md",
 )
 
-AGAIN = "copy the folder again, or correct the file"
+AGAIN = Message("remedy_copy_folder")
 MOST_NAME = 80
 """Characters of a language's name that are read."""
 
@@ -58,8 +59,7 @@ def load_folder(path: Path) -> Checkpoint:
         config = config_type(**about["config"])
     except (KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(
-            f"{path.name}/{CONFIG} does not describe a known model ({error}): it needs `architecture` "
-            f"({', '.join(ARCHITECTURES)}) and the `config` of that model"
+            "config_of_no_model", file=f"{path.name}/{CONFIG}", error=said(error), known=tuple(ARCHITECTURES)
         ) from error
     name = f"{path.name}/{CONFIG}"
     task = task_of(about["task"], config, name) if "task" in about else None
@@ -90,8 +90,7 @@ def described_architecture(path: Path) -> str:
     about = _read_json(path / CONFIG)
     found = about.get("architecture") if isinstance(about, dict) else None
     if not isinstance(found, str) or found not in ARCHITECTURES:
-        reason = f"its `architecture` is none of {', '.join(ARCHITECTURES)}"
-        raise refusal(f"{path.name}/{CONFIG}", reason, AGAIN)
+        raise refused("architecture_unknown", f"{path.name}/{CONFIG}", AGAIN, known=tuple(ARCHITECTURES))
     return found
 
 
@@ -104,13 +103,13 @@ def task_of(described: Any, config: Any, name: str, remedy: str = AGAIN) -> Sequ
     try:
         task = SequenceTask.of(described)
     except ConfigError as error:
-        raise refusal(name, str(error), remedy) from error
+        raise refused_because(said(error), name, remedy) from error
     classes, vocab = getattr(config, "n_classes", len(task.classes)), getattr(config, "vocab", len(task.alphabet))
     if len(task.classes) != classes or len(task.alphabet) > vocab:
-        reason = (
-            f"its task has {len(task.classes)} classes and {len(task.alphabet)} ids, its model {classes} and {vocab}"
-        )
-        raise refusal(name, reason, remedy)
+        raise refused(
+            "task_does_not_fit", name, remedy,
+            classes=len(task.classes), ids=len(task.alphabet), model_classes=classes, model_ids=vocab,
+        )  # fmt: skip
     return task
 
 
@@ -118,7 +117,7 @@ def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
     """The names of source and target."""
     found = about.get("languages", ["source", "target"])
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(one, str) for one in found)):
-        raise refusal(name, f"its `languages` ({type(found).__name__}) are not the names of two languages", AGAIN)
+        raise refused("languages_no_names", name, AGAIN, kind=type(found).__name__)
     return found[0][:MOST_NAME], found[1][:MOST_NAME]
 
 
@@ -126,18 +125,18 @@ def _examples(file: Path) -> tuple[str, ...]:
     """Texts to start with."""
     found = _read_json(file)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise refusal(f"{file.parent.name}/{file.name}", "it is no list of texts", AGAIN)
+        raise refused("no_list_of_texts", f"{file.parent.name}/{file.name}", AGAIN)
     return tuple(found)
 
 
 def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
-    """The same model with other weights: one moment of its training, from `history/`.
+    """The same model with other weights: one snapshot of its training, from `history/`.
 
     Raises:
         CheckpointError: the file cannot be read, or holds another model.
     """
     if isinstance(checkpoint.model, HuggingFaceModel):
-        raise CheckpointError(f"{checkpoint.name} is a Hugging Face folder, which has no snapshots of its training")
+        raise CheckpointError("no_snapshots", name=checkpoint.name)
     with torch.random.fork_rng(devices=[]):
         model = _like(checkpoint.model)
     fill(model, _read_weights(path), path.name)
@@ -208,19 +207,20 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
     parameters = dict(model.named_parameters())
     missing, unexpected = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or unexpected:
+        nothing = Message("nothing")
         raise CheckpointError(
-            f"{name} does not fit its config: missing {missing[:3] or 'nothing'}, "
-            f"unexpected {unexpected[:3] or 'nothing'}"
+            "weights_do_not_fit",
+            name=name,
+            missing=str(missing[:3]) if missing else nothing,
+            unexpected=str(unexpected[:3]) if unexpected else nothing,
         )
     for key, parameter in parameters.items():
         found = weights[key]
         if found.shape != parameter.shape:
-            raise CheckpointError(
-                f"{name} does not fit its config: {key} has shape {tuple(found.shape)}, "
-                f"the config asks for {tuple(parameter.shape)}"
-            )
+            shapes = {"shape": str(tuple(found.shape)), "needed": str(tuple(parameter.shape))}
+            raise CheckpointError("weight_of_other_shape", name=name, tensor=key, **shapes)
         if not bool(found.isfinite().all()):
-            raise CheckpointError(f"{name}: {key} holds NaN or infinity, so nothing it computes would mean anything")
+            raise CheckpointError("weight_not_finite", name=name, tensor=key)
         parameter.data.copy_(found)
 
 
@@ -228,11 +228,11 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise refusal(f"{path.parent.name}/{path.name}", f"it cannot be read as JSON ({error})", AGAIN) from error
+        raise refused("no_json", f"{path.parent.name}/{path.name}", AGAIN, error=str(error)) from error
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path.parent.name}/{path.name} cannot be read as safetensors: {error}") from error
+        raise CheckpointError("no_safetensors", file=f"{path.parent.name}/{path.name}", error=str(error)) from error

@@ -1,4 +1,4 @@
-"""Moments of a training: the snapshots in a checkpoint's `history/`, and what was measured at each."""
+"""Snapshots of a training: those in a checkpoint's `history/`, and what was measured at each."""
 
 import json
 from dataclasses import dataclass
@@ -49,11 +49,8 @@ def snapshots(checkpoint_folder: Path) -> tuple[Snapshot, ...]:
             for entry in entries
         ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{checkpoint_folder.name}/{FOLDER}/{INDEX} cannot be read: {error!r}") from error
+        raise CheckpointError("history_unreadable", folder=checkpoint_folder.name, error=repr(error)) from error
     for snapshot in found:
         if snapshot.path.parent != folder or not snapshot.path.is_file():
-            raise CheckpointError(
-                f"{checkpoint_folder.name}/{FOLDER}/{INDEX} names {snapshot.path.name!r}, which is not there: "
-                "restore the folder"
-            )
+            raise CheckpointError("snapshot_not_there", folder=checkpoint_folder.name, name=snapshot.path.name)
     return tuple(sorted(found, key=lambda snapshot: snapshot.update))

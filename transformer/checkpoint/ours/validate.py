@@ -1,4 +1,4 @@
-"""Our own folders are checked like a stranger's file, since anyone can write one: sizes first, then memory."""
+"""Our own folders are checked like any untrusted file, since anyone can write one: sizes first, then memory."""
 
 import json
 import math
@@ -14,7 +14,8 @@ from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused, said
+from transformer.messages import Message
 
 SMALL_FILE_BYTES = 8 * 1024 * 1024
 """The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
@@ -25,7 +26,7 @@ SPARE_NUMBERS = 10_000_000
 TABLE_NUMBERS = 2**27
 """The largest table of positions that is computed: `max_length` times `d_model`."""
 
-REMEDY = "copy the folder again, or convert the original checkpoint again"
+REMEDY = Message("remedy_convert_again")
 
 LARGEST = 1e30
 """Real numbers of a config lie below; a comparison refuses NaN, and whole numbers that no float can be."""
@@ -45,8 +46,7 @@ def checked_folder(path: Path, limits: ReadLimits) -> Path:
         check_inside(file, path)
         most = limits.file_bytes if file.name == WEIGHTS else SMALL_FILE_BYTES
         if file.is_file() and file.stat().st_size > most:
-            reason = f"it has {file.stat().st_size:,} bytes, at most {most:,} are read"
-            raise refusal(f"{path.name}/{file.name}", reason, REMEDY)
+            raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
     weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
     with weights.open("rb") as handle:
         header = check_header(handle, weights.stat().st_size, name, limits)
@@ -66,29 +66,26 @@ def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[
         model_type, config_type = ARCHITECTURES[about["architecture"]]
         values = dict(about["config"])
     except (ValueError, KeyError, TypeError) as error:
-        reason = (
-            f"it does not describe a known model: it needs `architecture` ({', '.join(ARCHITECTURES)}) and `config`"
-        )
-        raise refusal(name, reason, REMEDY) from error
+        raise refused("config_without_model", name, REMEDY, known=tuple(ARCHITECTURES)) from error
     kinds = {field.name: field.type for field in fields(config_type)}
     for key, value in values.items():
         if key not in kinds:
-            raise refusal(name, f"its config holds {key!r:.80}, which this architecture has not", REMEDY)
+            raise refused("config_key_unknown", name, REMEDY, key=f"{key!r:.80}")
         if not _is_plain(value, kinds[key]):
-            raise refusal(name, f"its config gives {key} as {value!r:.80}", REMEDY)
+            raise refused("config_value", name, REMEDY, key=key, value=f"{value!r:.80}")
     layers = [value for key, value in values.items() if key.endswith("layers")]
     if max(layers, default=0) > len(shapes):
-        raise refusal(name, f"its config describes {max(layers):,} layers, the weights hold {len(shapes):,} tensors")
+        raise refused("config_layers", name, layers=max(layers), tensors=len(shapes))
     if values.get("max_length", 0) * values.get("d_model", 1) > TABLE_NUMBERS:
-        raise refusal(name, f"its config asks for a table of {values['max_length']:,} positions", REMEDY)
+        raise refused("config_positions", name, REMEDY, positions=values["max_length"])
     try:
         config = config_type(**values)
         described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
-        raise refusal(name, f"it does not describe a known model ({error})", REMEDY) from error
+        raise refused("config_impossible", name, REMEDY, error=said(error)) from error
     held = sum(math.prod(shape) for shape in shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
-        raise refusal(name, f"its config describes {described:,} numbers, the weights hold {held:,}", REMEDY)
+        raise refused("config_numbers", name, REMEDY, described=described, held=held)
     return about["architecture"], config
 
 
@@ -96,7 +93,7 @@ def _read(file: Path, name: str) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise refusal(name, f"it cannot be read as JSON ({type(error).__name__})", REMEDY) from error
+        raise refused("no_json", name, REMEDY, error=type(error).__name__) from error
 
 
 def _is_plain(value: Any, kind: Any) -> bool:

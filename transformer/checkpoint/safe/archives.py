@@ -13,7 +13,8 @@ from io import BufferedIOBase
 from transformer.checkpoint.safe.blocks import Place
 from transformer.checkpoint.safe.directories import Entry, read_directory
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
+from transformer.messages import Message
 
 ARCHIVE_START = b"PK\x03\x04"
 _PROGRAM, _VERSION, _BYTE_ORDER = "data.pkl", "version", "byteorder"
@@ -40,14 +41,14 @@ def open_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     root = _check_names([entry.name for entry in entries], source, limits)
     by_name = {entry.name.removeprefix(root): entry for entry in entries}
     if by_name[_PROGRAM].n_bytes > limits.pickle_bytes:
-        reason = f"its pickle has {by_name[_PROGRAM].n_bytes:,} bytes, at most {limits.pickle_bytes:,} are read"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        found, most = by_name[_PROGRAM].n_bytes, limits.pickle_bytes
+        raise refused("pickle_large", source, SAVE_WEIGHTS, found=found, most=most)
     program = _read(handle, by_name[_PROGRAM], source)
     if _VERSION in by_name and _small(handle, by_name[_VERSION], source) not in _VERSIONS:
-        raise refusal(source, "its archive is of a version that is not known", SAVE_WEIGHTS)
+        raise refused("archive_version", source, SAVE_WEIGHTS)
     order = _small(handle, by_name[_BYTE_ORDER], source) if _BYTE_ORDER in by_name else b"little"
     if order not in {b"little", b"big"}:
-        raise refusal(source, "the order of its bytes is neither little nor big", SAVE_WEIGHTS)
+        raise refused("byte_order", source, SAVE_WEIGHTS)
     blocks = {
         name.removeprefix("data/"): Place(entry.start, entry.n_bytes, entry.checksum)
         for name, entry in by_name.items()
@@ -62,25 +63,23 @@ def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
     for name in names:
         parts = name.split("/")
         if len(name) > limits.name_characters:
-            raise refusal(source, f"its archive holds a name of {len(name):,} characters")
+            raise refused("archive_name_long", source, found=len(name))
         if not all(part not in {"", ".", ".."} for part in parts) or "\\" in name or ":" in parts[0] or "\0" in name:
-            raise refusal(source, f"its archive holds the path {shown(name)}, which leads elsewhere")
+            raise refused("archive_path", source, path=shown(name))
     if len(set(names)) < len(names):
-        raise refusal(source, "its archive holds two entries of one name")
+        raise refused("archive_name_twice", source)
     root = f"{roots.pop()}/" if len(roots) == 1 else ""
     if f"{root}constants.pkl" in names:
-        remedy = "save the weights of the original model instead: torch.save(model.state_dict(), path)"
-        raise refusal(source, "it is a TorchScript program, and reading a checkpoint runs nothing", remedy)
+        raise refused("torchscript", source, Message("remedy_save_original"))
     if not root or root + _PROGRAM not in names:
-        reason = f"it is a zip archive, but no torch checkpoint (no single folder with {_PROGRAM})"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        raise refused("zip_but_no_checkpoint", source, SAVE_WEIGHTS, program=_PROGRAM)
     return root
 
 
 def _small(handle: BufferedIOBase, entry: Entry, source: str) -> bytes:
     """One word that the archive says of itself."""
     if entry.n_bytes > _SMALL:
-        raise refusal(source, f"the entry {shown(entry.name)} of its archive has {entry.n_bytes:,} bytes")
+        raise refused("entry_large", source, entry=shown(entry.name), found=entry.n_bytes)
     return _read(handle, entry, source).strip()
 
 
@@ -89,5 +88,5 @@ def _read(handle: BufferedIOBase, entry: Entry, source: str) -> bytes:
     handle.seek(entry.start)
     data = handle.read(entry.n_bytes)
     if len(data) != entry.n_bytes or entry.checksum not in {0, zlib.crc32(data)}:
-        raise refusal(source, f"the entry {shown(entry.name)} of its archive is damaged: its checksum is another")
+        raise refused("entry_damaged", source, entry=shown(entry.name))
     return data

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformer.checkpoint.safe.allowed import ITEM_BYTES
 from transformer.checkpoint.safe.declared import StorageInfo, TensorInfo
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 
 _DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
 _CHUNK_BYTES = 2**24
@@ -28,22 +28,21 @@ class Place:
     checksum: int = 0
 
 
-def check_repeats(claimed: Mapping[str, TensorInfo], source: str, limits: ReadLimits) -> None:
+def check_repeats(declared: Mapping[str, TensorInfo], source: str, limits: ReadLimits) -> None:
     """Refuse tensors that show the file's numbers over and over: looking through them would take far longer than it.
 
     Raises:
         CheckpointError: together they show more than `ReadLimits.repeats` allows.
     """
-    stored = sum(storage.numel for storage in {info.storage for info in claimed.values()})
-    all_shown = sum(math.prod(info.shape) for info in claimed.values())
+    stored = sum(storage.numel for storage in {info.storage for info in declared.values()})
+    all_shown = sum(math.prod(info.shape) for info in declared.values())
     if all_shown > limits.repeats * stored + limits.spare_numbers:
-        reason = f"its {len(claimed):,} tensors show {all_shown:,} numbers, and it holds only {stored:,}"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        raise refused("numbers_repeated", source, SAVE_WEIGHTS, tensors=len(declared), numbers=all_shown, stored=stored)
 
 
 def read_tensors(
     handle: BufferedIOBase,
-    claimed: Mapping[str, TensorInfo],
+    declared: Mapping[str, TensorInfo],
     places: Mapping[str, Place],
     source: str,
     *,
@@ -51,14 +50,14 @@ def read_tensors(
 ) -> dict[str, Tensor]:
     """The tensors by name. Those that are cut from one block share its memory, as they did when they were saved.
 
-    Each claim was checked already: `claimed_tensor` holds it against its block, the caller the block against the file.
+    Each was checked already: `declared_tensor` holds it against its block, the caller the block against the file.
 
     Raises:
         CheckpointError: the bytes of a block are not there, or are damaged.
     """
     read: dict[str, Tensor] = {}
     tensors: dict[str, Tensor] = {}
-    for name, info in claimed.items():
+    for name, info in declared.items():
         key = info.storage.key
         if key not in read:
             read[key] = _block(handle, info.storage, places[key], source, is_big_endian=is_big_endian)
@@ -80,13 +79,13 @@ def _block(handle: BufferedIOBase, storage: StorageInfo, place: Place, source: s
     while filled < storage.n_bytes:
         count = handle.readinto(room[filled : filled + _CHUNK_BYTES])
         if not count:
-            raise refusal(source, f"block {shown(storage.key)} is cut off")
+            raise refused("block_cut_off", source, block=shown(storage.key))
         checksum = zlib.crc32(room[filled : filled + count], checksum)
         filled += count
     if place.checksum not in {0, checksum}:
-        raise refusal(source, f"block {shown(storage.key)} is damaged: its checksum is another")
+        raise refused("block_damaged", source, block=shown(storage.key))
     if storage.dtype == "bool" and int(data.max()) > 1:
-        raise refusal(source, f"block {shown(storage.key)} holds bytes that are neither yes nor no")
+        raise refused("block_not_boolean", source, block=shown(storage.key))
     if is_big_endian != (sys.byteorder == "big"):
         data = data.reshape(storage.numel, -1).flip(1).reshape(-1)
     return data.view(_DTYPES[storage.dtype])

@@ -7,13 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transformer.messages import Message
+
 Shape = tuple[int, ...]
 """The size of a tensor along each axis."""
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape for a reader: `12 x 64`."""
-    return " x ".join(map(str, shape)) if shape else "a number"
+    """A shape as it is written: `12 x 64`."""
+    return " x ".join(map(str, shape)) if shape else Message("one_number")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What a file claims of its tensors, and whether the claim can be true: nothing here takes memory for them."""
+"""What a file declares of its tensors, and whether it can be true: nothing here takes memory for them."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from transformer.checkpoint.safe import allowed
 from transformer.checkpoint.safe.allowed import Global
 from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused
 
 _COUNT = 2**40
 _KEY_CHARACTERS = 100
@@ -53,7 +53,7 @@ class Plain:
     kind: Global
 
 
-def claimed_storage(reference: Any) -> StorageInfo:
+def declared_storage(reference: Any) -> StorageInfo:
     """The block of numbers that a pickle refers to.
 
     Raises:
@@ -71,10 +71,10 @@ def claimed_storage(reference: Any) -> StorageInfo:
     return StorageInfo(key, allowed.STORAGES[kind], numel)
 
 
-def claimed_tensor(
+def declared_tensor(
     storage: Any, offset: Any, shape: Any, strides: Any, *, source: str, limits: ReadLimits
 ) -> TensorInfo:
-    """A tensor's claim, held against the block of numbers that it is cut from.
+    """A tensor as it is declared, held against the block of numbers that it is cut from.
 
     Raises:
         CheckpointError: it claims more numbers, or more axes, than there can be.
@@ -83,15 +83,14 @@ def claimed_tensor(
     if not isinstance(storage, StorageInfo) or type(shape) is not tuple or type(strides) is not tuple:
         raise TypeError("a tensor is not described as torch does")
     if len(shape) > limits.dimensions:
-        raise refusal(source, f"a tensor has {len(shape):,} axes, at most {limits.dimensions} are read", SAVE_WEIGHTS)
+        raise refused("tensor_axes", source, SAVE_WEIGHTS, found=len(shape), most=limits.dimensions)
     if len(shape) != len(strides) or not all(map(is_count, (offset, *shape, *strides))):
         raise ValueError("a tensor's shape, strides or start are no sizes")
     check_shape(shape)
     numel = math.prod(shape)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if numel > storage.numel or (numel and last >= storage.numel):
-        claim = f"{numel:,} numbers of shape {shape}"
-        raise refusal(source, f"a tensor claims {claim} in a block that holds {storage.numel:,}")
+        raise refused("tensor_past_block", source, numbers=numel, shape=str(shape), held=storage.numel)
     return TensorInfo(shape, storage, offset, strides)
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 _ENCRYPTED, _SIZES_BEHIND, _UTF8 = 0x1, 0x8, 0x800
 _BIG = 0xFFFFFFFF
@@ -71,14 +72,14 @@ def read_directory(handle: BufferedIOBase, size: int, source: str, limits: ReadL
         listed = _listed(table, count, source)
         return _entries(handle, listed, table_start, source)
     except (struct.error, UnicodeDecodeError) as error:
-        raise refusal(source, f"it is a damaged or cut-off zip archive ({error})") from error
+        raise refused("zip_damaged", source, error=str(error)) from error
 
 
 def _table(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> tuple[bytes, int, int]:
     """The bytes of the table of contents, how many lines it has, and where it starts."""
     end = _at(handle, max(0, size - _END.size), _END.size)
     if not end.startswith(b"PK\x05\x06"):
-        raise refusal(source, "its archive has no table of contents at its end: it is cut off, or something follows it")
+        raise refused("zip_without_table", source)
     _, disk, table_disk, here, count, length, start, comment = _END.unpack(end)
     end_start = size - _END.size
     locator = _at(handle, max(0, end_start - _LOCATOR.size), _LOCATOR.size)
@@ -86,24 +87,22 @@ def _table(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -
         _, locator_disk, large_start, disks = _LOCATOR.unpack(locator)
         end_start -= _LOCATOR.size + _END_64.size
         if large_start != end_start or locator_disk or disks != 1:
-            raise _mislead(source, "its end")
+            raise _mislead(source, Message("archive_end"))
         mark, own, disk_64, table_disk_64, here_64, count_64, length_64, start_64 = _END_64.unpack(
             _at(handle, large_start, _END_64.size)
         )
         pairs = ((here, here_64, 0xFFFF), (count, count_64, 0xFFFF), (length, length_64, _BIG), (start, start_64, _BIG))
         if mark != b"PK\x06\x06" or own != _END_64.size - 12 or disk_64 or table_disk_64:
-            raise _mislead(source, "its end")
+            raise _mislead(source, Message("archive_end"))
         if any(small != min(large, most) for small, large, most in pairs):
-            raise _mislead(source, "its end")
+            raise _mislead(source, Message("archive_end"))
         here, count, length, start = here_64, count_64, length_64, start_64
     if disk or table_disk or comment or here != count or start + length != end_start:
-        raise _mislead(source, "its end")
+        raise _mislead(source, Message("archive_end"))
     if count > limits.archive_entries:
-        reason = f"its archive has {count:,} entries, at most {limits.archive_entries:,} are read"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        raise refused("archive_entries", source, SAVE_WEIGHTS, found=count, most=limits.archive_entries)
     if length > limits.header_bytes:
-        reason = f"its archive's table of contents has {length:,} bytes, at most {limits.header_bytes:,} are read"
-        raise refusal(source, reason, SAVE_WEIGHTS)
+        raise refused("archive_table_large", source, SAVE_WEIGHTS, found=length, most=limits.header_bytes)
     return _at(handle, start, length), count, start
 
 
@@ -119,32 +118,32 @@ def _listed(table: bytes, count: int, source: str) -> list[_Listed]:
         name, extra = table[at : at + name_length], table[at + name_length : at + name_length + extra_length]
         at += name_length + extra_length + comment
         if mark != b"PK\x01\x02" or len(extra) < extra_length:
-            raise _mislead(source, "its table of contents")
-        what = f"the entry {_readable(name)} of its archive"
+            raise _mislead(source, Message("archive_table"))
+        entry = _readable(name)
         if method or stored != n_bytes:
-            raise refusal(source, f"{what} is compressed, which torch never does", SAVE_WEIGHTS)
+            raise refused("entry_compressed", source, SAVE_WEIGHTS, entry=entry)
         if flags & _ENCRYPTED:
-            raise refusal(source, f"{what} is encrypted", SAVE_WEIGHTS)
+            raise refused("entry_encrypted", source, SAVE_WEIGHTS, entry=entry)
         if flags & ~_SIZES_BEHIND != _UTF8 or inside or outside or comment or disk:
-            raise _mislead(source, what)
-        n_bytes, header = _large(extra, n_bytes, header, source, what)
+            raise _mislead(source, Message("archive_entry", entry=entry))
+        n_bytes, header = _large(extra, n_bytes, header, source, entry)
         found.append(_Listed(name, flags, checksum, n_bytes, header))
     if at != len(table):
-        raise _mislead(source, "its table of contents")
+        raise _mislead(source, Message("archive_table"))
     return sorted(found, key=lambda entry: entry.header)
 
 
-def _large(extra: bytes, n_bytes: int, header: int, source: str, what: str) -> tuple[int, int]:
+def _large(extra: bytes, n_bytes: int, header: int, source: str, entry: str) -> tuple[int, int]:
     """The size and the place of an entry, from the extra field where they need eight bytes; nothing else is there."""
     n_large = 2 * (n_bytes == _BIG) + (header == _BIG)
     expected = _EXTRA.pack(_LARGE, 8 * n_large) if n_large else b""
     if len(extra) != len(expected) + 8 * n_large or not extra.startswith(expected):
-        raise _mislead(source, what)
+        raise _mislead(source, Message("archive_entry", entry=entry))
     numbers = list(struct.unpack_from(f"<{n_large}Q", extra, len(expected)))
     if n_bytes == _BIG:
         n_bytes, stored = numbers.pop(0), numbers.pop(0)
         if n_bytes != stored:
-            raise refusal(source, f"{what} is compressed, which torch never does", SAVE_WEIGHTS)
+            raise refused("entry_compressed", source, SAVE_WEIGHTS, entry=entry)
     return n_bytes, numbers.pop(0) if header == _BIG else header
 
 
@@ -153,32 +152,32 @@ def _entries(handle: BufferedIOBase, listed: list[_Listed], table_start: int, so
     entries = []
     end = 0
     for line in listed:
-        what = f"the entry {_readable(line.name)} of its archive"
+        entry = _readable(line.name)
         if line.header != end:
-            raise refusal(source, f"{what} overlaps another, or there is a gap before it", SAVE_WEIGHTS)
+            raise refused("entry_overlaps", source, SAVE_WEIGHTS, entry=entry)
         mark, flags, method, checksum, stored, n_bytes, name_length, extra_length = _LOCAL.unpack(
             _at(handle, line.header, _LOCAL.size)
         )
         name, extra = handle.read(name_length), handle.read(extra_length)
         if (mark, flags, method, name) != (b"PK\x03\x04", line.flags, 0, line.name):
-            raise refusal(source, f"{what} is described differently in its two headers")
+            raise refused("entry_differs", source, entry=entry)
         known = (line.checksum, min(line.n_bytes, _BIG), min(line.n_bytes, _BIG))
         if (checksum, stored, n_bytes) not in {(0, 0, 0), known}:
-            raise refusal(source, f"{what} is described differently in its two headers")
+            raise refused("entry_differs", source, entry=entry)
         if not _is_padding(extra, is_large=line.is_large):
-            raise _mislead(source, what)
+            raise _mislead(source, Message("archive_entry", entry=entry))
         start = line.header + _LOCAL.size + name_length + extra_length
         if start + line.n_bytes > table_start:
-            raise refusal(source, f"{what} ends past the file, or in another entry")
+            raise refused("entry_past_file", source, entry=entry)
         end = start + line.n_bytes
         if flags & _SIZES_BEHIND:
             behind = _BEHIND_64 if line.is_large else _BEHIND
             if _at(handle, end, behind.size) != behind.pack(b"PK\x07\x08", line.checksum, line.n_bytes, line.n_bytes):
-                raise refusal(source, f"{what} is described differently behind its bytes")
+                raise refused("entry_differs_behind", source, entry=entry)
             end += behind.size
         entries.append(Entry(name.decode(), start, line.n_bytes, line.checksum))
     if end != table_start:
-        raise refusal(source, "there is a gap before the table of contents of its archive", SAVE_WEIGHTS)
+        raise refused("archive_gap", source, SAVE_WEIGHTS)
     return entries
 
 
@@ -202,4 +201,4 @@ def _readable(name: bytes) -> str:
 
 
 def _mislead(source: str, what: str) -> CheckpointError:
-    return refusal(source, f"{what} is not written as torch.save writes it", SAVE_WEIGHTS)
+    return refused("not_as_torch_writes", source, SAVE_WEIGHTS, what=what)

@@ -16,7 +16,8 @@ from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.declared import StorageInfo, TensorInfo, check_shape, is_count
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.names import check_names
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
+from transformer.messages import Message
 
 _LENGTH_BYTES = 8
 _KINDS = {
@@ -64,15 +65,15 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     handle.seek(0)
     length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
     if length > limits.header_bytes:
-        raise refusal(source, f"its header claims {length:,} bytes, at most {limits.header_bytes:,} are read")
+        raise refused("header_large", source, found=length, most=limits.header_bytes)
     if _LENGTH_BYTES + length > size:
-        raise refusal(source, f"its header claims {length:,} bytes, the file has {size:,}: it is cut off or lies")
+        raise refused("header_past_file", source, found=length, size=size)
     table = _parse(handle.read(length), source, limits)
     notes = table.pop("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
-        raise refusal(source, "its metadata is no table of texts")
+        raise refused("metadata_no_texts", source)
     if not table:
-        raise refusal(source, "it holds no tensors by name", "save a state_dict with safetensors.torch.save_file")
+        raise refused("holds_no_tensors", source, Message("remedy_save_safetensors"))
     copies = {copy: name for copy, name in notes.items() if name in table and copy not in table}
     check_names([*table, *copies], source, limits)
     start = _LENGTH_BYTES + length
@@ -83,29 +84,29 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
     end = start
     for name, place in sorted(places.items(), key=lambda one: (one[1].start, one[1].n_bytes)):
         if place.start != end:
-            raise refusal(source, f"the bytes of {shown(name)} overlap others or leave a gap")
+            raise refused("bytes_overlap", source, name=shown(name))
         end += place.n_bytes
     if end != size:
-        raise refusal(source, f"its header describes {end:,} bytes, the file has {size:,}")
+        raise refused("header_of_other_size", source, described=end, size=size)
     return Header(tensors | {copy: tensors[name] for copy, name in copies.items()}, places)
 
 
 def _parse(text: bytes, source: str, limits: ReadLimits) -> dict[str, Any]:
     if text.count(b"{") + text.count(b"[") > limits.header_brackets:
-        raise refusal(source, f"its header holds more than {limits.header_brackets:,} tables and lists", SAVE_WEIGHTS)
+        raise refused("header_nested", source, SAVE_WEIGHTS, most=limits.header_brackets)
 
     def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise refusal(source, "its header names something twice")
+            raise refused("header_names_twice", source)
         return found
 
     try:
         table = json.loads(text.decode(), object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
-        raise refusal(source, f"its header is no JSON ({type(error).__name__})") from error
+        raise refused("header_no_json", source, error=type(error).__name__) from error
     if not isinstance(table, dict):
-        raise refusal(source, "its header is no table of names")
+        raise refused("header_no_table", source)
     return table
 
 
@@ -114,25 +115,26 @@ def _described(name: str, entry: Any, start: int, source: str, limits: ReadLimit
 
     The values are JSON of any kind, nested as deep as it may be: none is shown or compared before its type is known.
     """
-    what = f"the tensor {shown(name)}"
     if not isinstance(entry, dict):
-        raise refusal(source, f"{what} is not described as safetensors does")
+        raise refused("tensor_not_described", source, tensor=shown(name))
     kind, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(kind, str) or not isinstance(offsets, list) or len(offsets) != 2:
-        raise refusal(source, f"{what} is not described as safetensors does")
+        raise refused("tensor_not_described", source, tensor=shown(name))
     if kind not in _KINDS:
-        raise refusal(source, f"{what} is of kind {shown(kind)}, which no known layout uses", "save it as float32")
+        remedy = Message("remedy_save_float32")
+        raise refused("tensor_kind", source, remedy, tensor=shown(name), kind=shown(kind))
     first, last = offsets
     if not isinstance(shape, list) or len(shape) > limits.dimensions or not all(map(is_count, (*shape, first, last))):
-        raise refusal(source, f"{what} has no sensible shape or place")
+        raise refused("tensor_not_sensible", source, tensor=shown(name))
     sizes, numel = tuple(shape), math.prod(shape)
     try:
         check_shape(sizes)
     except ValueError as error:
-        raise refusal(source, f"{what} has no sensible shape or place") from error
-    claimed = numel * ITEM_BYTES[_KINDS[kind]]
-    if claimed != last - first:
-        raise refusal(source, f"{what} claims {numel:,} numbers ({claimed:,} bytes) in {last - first:,} bytes")
+        raise refused("tensor_not_sensible", source, tensor=shown(name)) from error
+    declared = numel * ITEM_BYTES[_KINDS[kind]]
+    if declared != last - first:
+        held = last - first
+        raise refused("tensor_bytes", source, tensor=shown(name), numbers=numel, declared=declared, held=held)
     strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
     info = TensorInfo(sizes, StorageInfo(name, _KINDS[kind], numel), 0, strides)
-    return info, Place(start + first, claimed)
+    return info, Place(start + first, declared)

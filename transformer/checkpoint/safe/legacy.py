@@ -9,7 +9,7 @@ from typing import Any
 
 from transformer.checkpoint.safe.blocks import Place
 from transformer.checkpoint.safe.pickles import Structure
-from transformer.checkpoint.safe.refusal import refusal, shown
+from transformer.checkpoint.safe.refusal import refused, shown
 
 LEGACY_START = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 """A pickle of the number that marks these files."""
@@ -30,14 +30,14 @@ def check_legacy(handle: BufferedIOBase, size: int, structure: Structure) -> tup
     programs.seek(len(LEGACY_START))
     version = structure.read(programs)
     if type(version) is not int or version != _VERSION:
-        raise refusal(source, "it is of a version of torch's old format that is not known")
+        raise refused("legacy_version", source)
     structure.read(programs)  # the sizes of the machine that wrote it
-    claimed = structure.read(programs)
+    declared = structure.read(programs)
     keys = structure.read(programs)
     if type(keys) is not list or not all(isinstance(key, str) for key in keys):
-        raise refusal(source, "its list of blocks holds what is no name of a block")
+        raise refused("legacy_keys", source)
     if len(keys) != len(structure.storages) or set(keys) != structure.storages.keys():
-        raise refusal(source, "its list of blocks is not the list of blocks that its tensors use")
+        raise refused("legacy_blocks", source)
     places: dict[str, Place] = {}
     at = programs.tell()
     for key in keys:
@@ -46,8 +46,7 @@ def check_legacy(handle: BufferedIOBase, size: int, structure: Structure) -> tup
         written = int.from_bytes(handle.read(_COUNT_BYTES), "little")
         at += _COUNT_BYTES
         if written != block.numel or at + block.n_bytes > size:
-            reason = f"block {shown(key)} should hold {block.numel:,} numbers, the file has fewer, or says {written:,}"
-            raise refusal(source, reason)
+            raise refused("legacy_block_size", source, block=shown(key), needed=block.numel, written=written)
         places[key] = Place(at, block.n_bytes)
         at += block.n_bytes
-    return claimed, places
+    return declared, places

@@ -1,4 +1,4 @@
-"""How much of a stranger's file is read: every size is checked against these before memory is taken."""
+"""How much of an untrusted file is read: every size is checked against these before memory is taken."""
 
 from dataclasses import dataclass
 

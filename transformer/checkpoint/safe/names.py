@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 
 
 def check_names(names: Collection[str], source: str, limits: ReadLimits) -> None:
@@ -13,23 +13,22 @@ def check_names(names: Collection[str], source: str, limits: ReadLimits) -> None
         CheckpointError: there are too many, one is too long or nested too deep, or is no text that can be written.
     """
     if len(names) > limits.tensors:
-        raise refusal(source, f"it holds {len(names):,} tensors, at most {limits.tensors:,} are read", SAVE_WEIGHTS)
+        raise refused("tensors_many", source, SAVE_WEIGHTS, found=len(names), most=limits.tensors)
     modules: dict[tuple[int, str], int] = {}  # the number of the module that holds it, its own name -> its number
     for name in names:
         if len(name) > limits.name_characters:
-            reason = f"it names a tensor with {len(name):,} characters, at most {limits.name_characters:,} are read"
-            raise refusal(source, reason, SAVE_WEIGHTS)
+            most = limits.name_characters
+            raise refused("name_long", source, SAVE_WEIGHTS, found=len(name), most=most)
         parts = name.count(".") + 1
         if parts > limits.name_parts:
-            reason = f"the name {shown(name)} has {parts:,} parts, at most {limits.name_parts} are read"
-            raise refusal(source, reason, SAVE_WEIGHTS)
+            raise refused("name_parts", source, SAVE_WEIGHTS, name=shown(name), found=parts, most=limits.name_parts)
         if not is_text(name):
-            raise refusal(source, f"the name {shown(name)} holds half a character", SAVE_WEIGHTS)
+            raise refused("name_half_character", source, SAVE_WEIGHTS, name=shown(name))
         holder = 0
         for part in name.split(".")[:-1]:
             holder = modules.setdefault((holder, part), len(modules) + 1)
         if len(modules) > limits.modules:
-            raise refusal(source, f"its names are those of more than {limits.modules:,} modules", SAVE_WEIGHTS)
+            raise refused("modules_many", source, SAVE_WEIGHTS, most=limits.modules)
 
 
 def is_text(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused
+from transformer.messages import Message
 
 
 def check_inside(file: Path, folder: Path) -> None:
@@ -12,4 +13,4 @@ def check_inside(file: Path, folder: Path) -> None:
         CheckpointError: it is.
     """
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise refusal(f"{folder.name}/{file.name}", "it is a link that leads out of its folder", "copy the file itself")
+        raise refused("link_leads_out", f"{folder.name}/{file.name}", Message("remedy_copy_file"))

@@ -1,11 +1,11 @@
-"""The structure of a pickle, worked out on paper: what it would build, without building it.
+"""The structure of a pickle, worked out symbolically: what it would build, without building it.
 
 A pickle is a program for a small stack machine. This one moves labels instead of objects: it imports nothing, calls
 nothing and allocates no tensor. So everything that a file claims or asks for is known, and can be refused, before any
 tensor is made; and `torch.load` is never asked. Source: the standard library's `pickletools`, which documents every
 opcode.
 
-What stands on the stack is a stranger's: a tuple of twice the same tuple of twice the same tuple ... is a few bytes to
+What stands on the stack is untrusted: a tuple of twice the same tuple of twice the same tuple ... is a few bytes to
 write, and more than a lifetime to print, hash, sort or compare. So nothing is, before its type is known to be a text
 or a small number. The marks of this machine itself (`Global`, `TensorInfo` ...) are no tuples.
 """
@@ -24,12 +24,13 @@ from transformer.checkpoint.safe.declared import (
     Plain,
     StorageInfo,
     TensorInfo,
-    claimed_storage,
-    claimed_tensor,
+    declared_storage,
+    declared_tensor,
     is_count,
 )
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal, shown
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
+from transformer.messages import Message
 
 PICKLE_START = b"\x80"
 """How every pickle of protocol 2 and later starts."""
@@ -67,13 +68,12 @@ class Structure:
         """
         self.items += items
         if self.items > self.limits.container_items:
-            most = self.limits.container_items
-            raise refusal(self.source, f"its dictionaries and lists hold more than {most:,} items", SAVE_WEIGHTS)
+            raise refused("items_many", self.source, SAVE_WEIGHTS, most=self.limits.container_items)
 
 
 @dataclass
 class _Machine:
-    """The stack and the memory of one pickle while it runs on paper."""
+    """The stack and the memory of one pickle while it runs symbolically."""
 
     file: Structure
     stack: list[Any] = field(default_factory=list)
@@ -93,18 +93,17 @@ class _Machine:
                 if opcode.name == "STOP":
                     return self.finish()
                 if opcode.name not in _STEPS:
-                    reason = f"its pickle uses {opcode.name}, which torch.save does not write"
-                    raise refusal(source, reason, SAVE_WEIGHTS)
+                    raise refused("pickle_step", source, SAVE_WEIGHTS, step=opcode.name)
                 _STEPS[opcode.name](self, _argument(opcode, program))
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise refusal(source, f"its pickle is damaged ({type(error).__name__}: {error!s:.200})") from error
-        raise refusal(source, f"its pickle has more than {limits.pickle_steps:,} steps", SAVE_WEIGHTS)
+            what = f"{type(error).__name__}: {error!s:.200}"
+            raise refused("pickle_damaged", source, error=what) from error
+        raise refused("pickle_steps", source, SAVE_WEIGHTS, most=limits.pickle_steps)
 
     def _check_pace(self, deadline: float) -> None:
         """Refuse what takes too long, or piles up more than a container may hold."""
         if time.monotonic() > deadline:
-            reason = f"its structure takes over {self.file.limits.seconds:g} s to read"
-            raise refusal(self.file.source, reason, SAVE_WEIGHTS)
+            raise refused("structure_slow", self.file.source, SAVE_WEIGHTS, seconds=self.file.limits.seconds)
         if len(self.stack) > 2 * self.file.limits.container_items:
             self.file.count(len(self.stack))
 
@@ -125,11 +124,8 @@ class _Machine:
     def finish(self) -> Any:
         """What stands on the stack at the end. Newer protocols come this far, so that what they ask for is named."""
         if self.protocol != PROTOCOL:
-            raise refusal(
-                self.file.source,
-                f"it is written in pickle protocol {self.protocol}, torch's safe reader knows {PROTOCOL}",
-                "save it again with torch.save(model.state_dict(), path), without pickle_protocol",
-            )
+            remedy = Message("remedy_no_protocol")
+            raise refused("pickle_protocol", self.file.source, remedy, found=self.protocol, known=PROTOCOL)
         return self.stack.pop()
 
     def declare(self, version: int) -> None:
@@ -139,8 +135,7 @@ class _Machine:
     def ask(self, wanted: Global) -> None:
         """A name to import: allowed, or the end."""
         if wanted not in allowed.ALLOWED:
-            reason = f"it asks to import {shown(str(wanted))}, and reading a checkpoint runs nothing"
-            raise refusal(self.file.source, reason, SAVE_WEIGHTS)
+            raise refused("asks_to_import", self.file.source, SAVE_WEIGHTS, name=shown(str(wanted)))
         self.push(wanted)
 
     def ask_from_stack(self, _: None) -> None:
@@ -184,8 +179,7 @@ class _Machine:
             if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
                 raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
             if isinstance(key, str) and len(key) > longest:
-                reason = f"a key has {len(key):,} characters, at most {longest:,} are read"
-                raise refusal(self.file.source, reason, SAVE_WEIGHTS)
+                raise refused("key_long", self.file.source, SAVE_WEIGHTS, found=len(key), most=longest)
             target[key] = value
 
     def set_item(self, _: None) -> None:
@@ -215,7 +209,7 @@ class _Machine:
             raise TypeError(f"fills a {type(target).__name__}")
 
     def call(self, _: None) -> None:
-        """A call of an allowed name, on paper."""
+        """A call of an allowed name, which is noted and not made."""
         arguments, function = self.stack.pop(), self.stack.pop()
         if type(arguments) is not tuple or not isinstance(function, Global):
             raise TypeError(f"calls a {type(function).__name__}")
@@ -223,7 +217,7 @@ class _Machine:
 
     def _result(self, function: Global, arguments: tuple[Any, ...]) -> Any:
         if function == allowed.TENSOR and len(arguments) == 6 and _is_empty(arguments[5], dict):
-            return claimed_tensor(*arguments[:4], source=self.file.source, limits=self.file.limits)
+            return declared_tensor(*arguments[:4], source=self.file.source, limits=self.file.limits)
         if function == allowed.PARAMETER and len(arguments) == 3 and isinstance(arguments[0], TensorInfo):
             return arguments[0]
         if function == allowed.ORDERED_DICT and not arguments:
@@ -239,7 +233,7 @@ class _Machine:
 
     def storage(self, _: None) -> None:
         """A reference to a block of numbers, which stands elsewhere in the file."""
-        info = claimed_storage(self.stack.pop())
+        info = declared_storage(self.stack.pop())
         if self.file.storages.setdefault(info.key, info) != info:
             raise ValueError(f"block {shown(info.key)} is described twice, differently")
         self.push(info)

@@ -6,7 +6,8 @@ from typing import Any
 from transformer.checkpoint.safe.declared import Options, TensorInfo
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.names import check_names, is_text
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refusal
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused
+from transformer.messages import Message
 
 WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
 """Names under which trainers keep weights, in the order they are looked for; Lightning's is the first."""
@@ -40,24 +41,26 @@ def check_tree(root: Any, source: str, limits: ReadLimits) -> None:
             continue
         child = children.pop()
         if id(child) in inside:
-            raise refusal(source, "a dictionary or list in it holds itself", SAVE_WEIGHTS)
+            raise refused("holds_itself", source, SAVE_WEIGHTS)
         if id(child) not in done and _children(child):
             if len(path) >= limits.depth:
-                raise refusal(source, f"it is nested more than {limits.depth} deep", SAVE_WEIGHTS)
+                raise refused("nested_deep", source, SAVE_WEIGHTS, most=limits.depth)
             inside.add(id(child))
             path.append((id(child), _children(child)))
 
 
 def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, TensorInfo], str]:
-    """What the file claims of its tensors, by name, and the place where they lie.
+    """What the file declares of its tensors, by name, and the place where they lie.
 
     Raises:
         CheckpointError: there are no named tensors, too many, or names that are too long.
     """
     tensors, place = _search(root)
     if not tensors:
-        kind = "a single tensor" if isinstance(root, TensorInfo) else "no tensors by name"
-        raise refusal(source, f"it holds {kind}", "save a state_dict: torch.save(model.state_dict(), path)")
+        remedy = Message("remedy_save_state_dict")
+        if isinstance(root, TensorInfo):
+            raise refused("holds_one_tensor", source, remedy)
+        raise refused("holds_no_tensors", source, remedy)
     check_names(tensors, source, limits)
     return tensors, place
 

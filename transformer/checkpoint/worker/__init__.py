@@ -1,1 +1,1 @@
-"""Reading strangers' files beside the server: processes with limits, and what they may answer."""
+"""Reading untrusted files beside the server: processes with limits, and what they may answer."""

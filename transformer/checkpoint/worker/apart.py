@@ -1,6 +1,6 @@
-"""What a stranger's file holds, found out in a worker process: this process receives numbers that it checks itself.
+"""What an untrusted file holds, found out in a worker process: this process receives numbers that it checks itself.
 
-The dashboard reads uploads and the reader's own folder only so. `load`, `read` and `inspect` do the same work in the
+The dashboard reads uploads and the user's own folder only so. `load`, `read` and `inspect` do the same work in the
 process that calls them.
 """
 
@@ -26,12 +26,13 @@ from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import load
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.checkpoint.safe.refusal import refusal
+from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import frames, jobs
 from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 Tick = Callable[[], None]
 """Called several times a second while a worker works; what it raises ends the worker."""
@@ -51,12 +52,12 @@ def read_files(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT
     Raises:
         CheckpointError: a file is refused, or takes too much memory or time.
     """
-    source = ", ".join(files) or "nothing"
+    source = ", ".join(files) or Message("nothing")
     sizes = {name: stream.seek(0, io.SEEK_END) for name, stream in files.items()}
     for name, size in sizes.items():
         if size > limits.file_bytes:
-            reason = f"it has {size:,} bytes, at most {limits.file_bytes:,} are read"
-            raise refusal(name, reason, "save the weights alone, without the optimiser's state")
+            remedy = Message("remedy_weights_alone")
+            raise refused("file_large", name, remedy, found=size, most=limits.file_bytes)
     request = {"names": list(files), "limits": asdict(limits)}
     return _contents(source, request, list(files.values()), sum(sizes.values()), limits)
 
@@ -266,4 +267,4 @@ def _answers(
 
 
 def _garbled(source: str, error: GarbledError) -> CheckpointError:
-    return refusal(source, f"the process that read it answered what is not understood ({error})")
+    return refused("worker_garbled", source, said=str(error))

@@ -24,6 +24,7 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import frames
 from transformer.checkpoint.worker.jobs import JOBS
 from transformer.checkpoint.worker.pool import MESSAGE_BYTES
+from transformer.checkpoint.worker.told import packed
 from transformer.errors import CheckpointError, HeedmapError
 
 OPEN_FILES = 64
@@ -97,7 +98,7 @@ def _serve(channel: socket.socket) -> None:
             frames.send(channel, {**header, "kind": "part"}, found)
         last: dict[str, Any] = {"kind": "done"}
     except HeedmapError as error:
-        last = {"kind": "refused", "sentence": str(error)}
+        last = {"kind": "refused", "error": packed(error)}
     except MemoryError:
         last = {"kind": "memory"}
     except BaseException:  # noqa: BLE001  (panics of native libraries are no Exception; the server logs all)

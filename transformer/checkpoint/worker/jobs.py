@@ -1,4 +1,4 @@
-"""What a worker process does with a stranger's file. Each job yields tables and blocks of bytes (see `frames`)."""
+"""What a worker process does with an untrusted file. Each job yields tables and blocks of bytes (see `frames`)."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Work on strangers' files in processes of their own, which can fail, hang or be ended without the server noticing.
+"""Work on untrusted files in processes of their own, which can fail, hang or be ended without the server noticing.
 
 One template process is started with the first job. It has the library loaded and a single thread, and forks a worker
 for each job (about 10 ms; a process from scratch takes 1.4 s, torch's import). A worker bounds its own memory, CPU
@@ -22,10 +22,12 @@ from threading import BoundedSemaphore, Lock
 from typing import Any
 
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refusal
+from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refused
 from transformer.checkpoint.worker import frames
 from transformer.checkpoint.worker.frames import Block, GarbledError
+from transformer.checkpoint.worker.told import unpacked
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 
 COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker.child")
 """What starts the template, before the number of its end of the line."""
@@ -46,7 +48,7 @@ TICK_SECONDS = 0.2
 MESSAGE_BYTES = 5
 """What the template hears and says: a letter and the id of a process."""
 
-LESS = "bring less at once; `transformer.load` in a program of your own sets no such bound"
+LESS = Message("remedy_bring_less")
 """What helps against a bound that is too tight."""
 
 MOST_SENTENCE = 20_000
@@ -139,10 +141,7 @@ class Workers:
         while not self._places.acquire(timeout=TICK_SECONDS):
             on_tick()
             if time.monotonic() > until:
-                raise CheckpointError(
-                    f"{source} was not read: the server is busy with {self._most} other files. Remedy: try again in a "
-                    "minute."
-                )
+                raise CheckpointError("worker_busy", source=source, count=self._most)
         try:
             yield
         finally:
@@ -172,7 +171,7 @@ class Workers:
                 if pid is not None:
                     return pid
                 self._close()
-        raise CheckpointError("the process that reads files could not be started: look into the server's log")
+        raise CheckpointError("worker_not_started")
 
     def _end(self, pid: int) -> int:
         """End a worker, if it has not ended, and let its id go; how it ended, as `os.waitpid` says."""
@@ -243,14 +242,17 @@ class _Clock:
 def _told(source: str, header: Mapping[str, Any], budget: Budget) -> CheckpointError:
     """What a worker says that went wrong."""
     sentence = header.get("sentence")
-    if header.get("kind") == "refused" and isinstance(sentence, str):
-        return CheckpointError(sentence[:MOST_SENTENCE])
+    if header.get("kind") == "refused":
+        try:
+            return unpacked(header.get("error"))
+        except GarbledError as error:
+            return _not_understood(source, str(error))
     if header.get("kind") == "memory":
         return _too_much(source, budget)
     if header.get("kind") == "failed" and isinstance(sentence, str):
         _log.warning("reading %r failed:\n%s", source, sentence[:MOST_SENTENCE])
         last = sentence.strip().rpartition("\n")[2]
-        return refusal(source, f"reading it failed in a way that was not foreseen ({last[:200]})", SAVE_AGAIN)
+        return refused("worker_failed", source, SAVE_AGAIN, error=last[:200])
     return _not_understood(source, "an answer of no known kind")
 
 
@@ -260,21 +262,20 @@ def _ended(source: str, status: int, budget: Budget) -> CheckpointError:
     if number == signal.SIGXCPU:
         return _too_long(source, budget)
     how = f"signal {signal.Signals(number).name}" if number in set(signal.Signals) else f"status {status}"
-    reason = f"the process that read it, which may take {_megabytes(budget)} of memory, ended with {how}"
-    return refusal(source, reason, SAVE_AGAIN)
+    return refused("worker_ended", source, SAVE_AGAIN, megabytes=_megabytes(budget), how=how)
 
 
 def _too_long(source: str, budget: Budget) -> CheckpointError:
-    return refusal(source, f"reading it took more than {budget.seconds} s of work", LESS)
+    return refused("worker_time", source, LESS, seconds=budget.seconds)
 
 
 def _too_much(source: str, budget: Budget) -> CheckpointError:
-    return refusal(source, f"reading it took more than {_megabytes(budget)} of memory", LESS)
+    return refused("worker_memory", source, LESS, megabytes=_megabytes(budget))
 
 
 def _not_understood(source: str, what: str) -> CheckpointError:
-    return refusal(source, f"the process that read it answered what is not understood ({what})", SAVE_AGAIN)
+    return refused("worker_garbled", source, SAVE_AGAIN, said=what)
 
 
-def _megabytes(budget: Budget) -> str:
-    return f"{budget.memory_bytes / MEGABYTE:,.0f} MB"
+def _megabytes(budget: Budget) -> float:
+    return budget.memory_bytes / MEGABYTE

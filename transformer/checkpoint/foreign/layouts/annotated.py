@@ -6,8 +6,9 @@ Source: Rush 2018; Huang, Subramanian, Sum, Almubarak and Biderman 2022, "The An
 from collections.abc import Iterable
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, heads_question, norm_eps, seq2seq_marks
+from transformer.checkpoint.foreign.questions import Answers, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents
+from transformer.messages import Message
 from transformer.models.seq2seq import preset
 
 _ATTENTION = ("query", "key", "value", "output")
@@ -17,10 +18,10 @@ class Annotated:
     """An `EncoderDecoder` of The Annotated Transformer."""
 
     name = "annotated"
-    title = "The Annotated Transformer"
+    title = Message("title_annotated")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Everything but the number of heads and the ids of the marks stands in names and shapes."""
+        """Everything but the number of heads and the special ids stands in names and shapes."""
         shapes = contents.shapes
         root = root_of(shapes, r"(?:encoder|decoder)\.layers\.\d+\.(?:self_attn|src_attn)\.linears\.\d\.weight")
         if root is None:
@@ -43,7 +44,7 @@ class Annotated:
             positions="stored" if stored else "sinusoidal",
             max_length=size(shapes, (table, 1)) if stored else 5000,
             norm_eps=norm_eps(answers, 1e-6),
-            **seq2seq_marks(answers),
+            **seq2seq_special_ids(answers),
         )
         sources = {
             "source_embedding.weight": Source(source_table),
@@ -63,10 +64,7 @@ class Annotated:
             architecture="seq2seq",
             config=config,
             sources=sources,
-            reasons=(
-                "attention is called self_attn and src_attn, its four maps linears.0 to linears.3",
-                "norms hold a_2 and b_2, as this code's own LayerNorm does",
-            ),
+            reasons=(Message("reason_annotated_attention"), Message("reason_annotated_norm")),
         )
 
     def typical_names(self) -> Iterable[str]:

@@ -6,20 +6,20 @@ The settings (an argparse.Namespace) answer what shapes cannot; without them it 
 from collections.abc import Iterable
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, mark, norm_eps, target_pad
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id, target_pad
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.models.seq2seq import preset
 
 _ATTENTION = {"query": "w_qs", "key": "w_ks", "value": "w_vs", "output": "fc"}
-_SETTINGS = "its settings say"
 
 
 class Jadore:
     """A `Transformer` of jadore801120/attention-is-all-you-need-pytorch."""
 
     name = "jadore"
-    title = "jadore801120/attention-is-all-you-need-pytorch"
+    title = Message("title_jadore")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes from shapes; heads, padding and scaling from the settings if they came along."""
@@ -53,7 +53,7 @@ class Jadore:
             scale_embedding=scale == "emb",
             projection_scale=d_model**-0.5 if scale == "prj" else 1.0,
             norm_eps=norm_eps(answers, 1e-6),
-            **self._marks(contents, answers),
+            **self._special_ids(contents, answers),
         )
         sources = _sources(root, config.n_encoder_layers, config.n_decoder_layers)
         copies = []
@@ -66,9 +66,9 @@ class Jadore:
             config=config,
             sources=sources,
             reasons=(
-                "attention is called slf_attn and enc_attn, its maps w_qs, w_ks, w_vs and fc, without biases",
-                f"the projection {'is' if tied else 'is not'} the target embedding",
-                "settings came along" if contents.settings else "no settings came along",
+                Message("reason_jadore_attention"),
+                Message("reason_tied") if tied else Message("reason_not_tied"),
+                Message("reason_settings") if contents.settings else Message("reason_no_settings"),
             ),
             copies=tuple(name for name in copies if name),
         )
@@ -80,40 +80,36 @@ class Jadore:
     def _heads(self, contents: Contents, answers: Answers, rows_k: int, rows_v: int) -> int:
         """Heads share the rows of the query and of the value map evenly."""
         if "n_head" in contents.settings:
-            n_heads = answers.know("n_heads", contents.settings["n_head"], _SETTINGS)
+            n_heads = answers.know("n_heads", contents.settings["n_head"])
         else:
             n_heads = answers.ask(heads_question(rows_k))
         if type(n_heads) is not int or n_heads < 1 or rows_k % n_heads or rows_v % n_heads:
-            raise CheckpointError(
-                f"n_heads={n_heads!r} does not divide the {rows_k} rows of w_qs and the {rows_v} rows of w_vs: "
-                "give the number that the model was trained with"
-            )
+            raise CheckpointError("heads_do_not_divide", n_heads=repr(n_heads), rows_k=rows_k, rows_v=rows_v)
         return n_heads
 
     def _scale(self, contents: Contents, answers: Answers) -> str:
         """What is scaled when embeddings and projection are one matrix."""
         options = ("prj", "emb", "none")
         if contents.settings.get("scale_emb_or_prj") in options:
-            return answers.know("scale_emb_or_prj", contents.settings["scale_emb_or_prj"], _SETTINGS)
-        text = "With one matrix for embedding and projection, which of the two is scaled by the root of d_model?"
-        return choice(answers, "scale_emb_or_prj", text, options, "the original's default")
+            return answers.know("scale_emb_or_prj", contents.settings["scale_emb_or_prj"])
+        return choice(answers, "scale_emb_or_prj", options, Message("why_original_default"))
 
-    def _marks(self, contents: Contents, answers: Answers) -> dict[str, int | None]:
+    def _special_ids(self, contents: Contents, answers: Answers) -> dict[str, int | None]:
         """Padding, start and end ids."""
         pad_id, target_pad_id = (contents.settings.get(name) for name in ("src_pad_idx", "trg_pad_idx"))
         if type(pad_id) is int:
-            answers.know("pad_id", pad_id, _SETTINGS)
+            answers.know("pad_id", pad_id)
         else:
-            pad_id = mark(answers, "pad_id", "Which id is padding (-1: none)?", 0)
+            pad_id = special_id(answers, "pad_id", 0)
         if type(target_pad_id) is int:
-            answers.know("target_pad_id", target_pad_id, _SETTINGS)
+            answers.know("target_pad_id", target_pad_id)
         else:
             target_pad_id = target_pad(answers, pad_id)
         return {
             "pad_id": pad_id,
             "target_pad_id": None if target_pad_id == pad_id else target_pad_id,
-            "bos_id": mark(answers, "bos_id", "Which id starts a target?", 1),
-            "eos_id": mark(answers, "eos_id", "Which id ends a target?", 2),
+            "bos_id": special_id(answers, "bos_id", 1),
+            "eos_id": special_id(answers, "eos_id", 2),
         }
 
 

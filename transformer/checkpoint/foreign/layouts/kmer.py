@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.torch_layers import attention
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, mark, norm_eps
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 from transformer.models.kmer import KmerConfig
 
 
@@ -13,7 +14,7 @@ class Kmer:
     """An `Encoder` with `kmer_aggregation`."""
 
     name = "kmer"
-    title = "k-mer classifier"
+    title = Message("title_kmer")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Widths of the windows stand in the shapes; heads are asked."""
@@ -24,7 +25,7 @@ class Kmer:
         widths = _widths(shapes, root)
         d_model = size(shapes, (f"{root}embed.weight", 1), (f"{root}norm.weight", 0))
         stored = f"{root}pe.pe" in shapes
-        why = "as published"
+        why = Message("why_published")
         config = KmerConfig(
             vocab=size(shapes, (f"{root}embed.weight", 0)),
             n_classes=size(shapes, (f"{root}decoder.classifier.weight", 0)),
@@ -34,24 +35,18 @@ class Kmer:
             d_ff=size(shapes, (f"{root}layers.0.ff.linear_1.weight", 0)),
             widths=widths or (1,),
             norm_eps=norm_eps(answers, 1e-5),
-            norm_first=choice(answers, "norm_first", "Does the norm stand before each sub-layer?", (False, True), why),
-            activation=choice(answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), why),
-            positions="stored"
-            if stored
-            else choice(
-                answers, "positions", "By which formula are positions computed?", ("doubled", "sinusoidal"), why
-            ),
+            norm_first=choice(answers, "norm_first", (False, True), why),
+            activation=choice(answers, "activation", ("relu", "gelu"), why),
+            positions="stored" if stored else choice(answers, "positions", ("doubled", "sinusoidal"), why),
             max_length=size(shapes, (f"{root}pe.pe", 1)) if stored else 200,
-            scale_embedding=choice(
-                answers, "scale_embedding", "Are embeddings multiplied by the root of d_model?", (True, False), why
-            ),
-            pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
+            scale_embedding=choice(answers, "scale_embedding", (True, False), why),
+            pad_id=special_id(answers, "pad_id", -1),
         )
         return Fit(
             architecture="kmer",
             config=config,
             sources=_sources(root, config.n_layers, len(config.widths), stored),
-            reasons=(f"convolutions of widths {', '.join(map(str, widths))} gather k-mers",),
+            reasons=(Message("reason_kmer", widths=widths),),
         )
 
     def typical_names(self) -> Iterable[str]:

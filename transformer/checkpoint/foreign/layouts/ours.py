@@ -14,13 +14,14 @@ from transformer.checkpoint.foreign.questions import (
     Answers,
     choice,
     heads_question,
-    mark,
     norm_eps,
-    seq2seq_marks,
+    seq2seq_special_ids,
+    special_id,
     special_id_questions,
 )
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 from transformer.models.kmer import KmerConfig
 from transformer.models.recurrent import RecurrentConfig
@@ -35,14 +36,14 @@ _SIGNS = {
 """A name that one architecture has, the most telling one first."""
 
 _BLOCK = "encoder.0.self_attention"
-_USUAL = "as in this project's training"
+_USUAL = Message("why_ours")
 
 
 class Ours:
     """A `model.safetensors` of this project."""
 
     name = "ours"
-    title = "Heedmap"
+    title = Message("title_ours")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Everything from the config if it came along; else sizes from shapes, and questions."""
@@ -52,10 +53,10 @@ class Ours:
             return None
         if {"architecture", "config"} <= contents.settings.keys():
             architecture, config = checked_config(contents.settings, "config.json", shapes)
-            reasons: tuple[str, ...] = ("config.json came along and says everything",)
+            reasons: tuple[str, ...] = (Message("reason_config"),)
         else:
             config = _CONFIGS[architecture](shapes, answers)
-            reasons = (f"the names are those of this project's {architecture} model", "no config.json came along")
+            reasons = (Message("reason_ours", architecture=architecture), Message("reason_no_config"))
         model_type, _ = ARCHITECTURES[architecture]
         needed = meta_shapes(model_type, config)
         return Fit(architecture, config, {name: Source(name) for name in needed}, reasons)
@@ -79,16 +80,16 @@ def _seq2seq(shapes: Mapping[str, Shape], answers: Answers) -> Seq2SeqConfig:
         d_v=0 if rows_v == d_model else rows_v // n_heads,
         n_encoder_layers=max(1, layer_count(shapes, "encoder.")),
         n_decoder_layers=max(1, layer_count(shapes, "decoder.")),
-        norm=choice(answers, "norm", "Which LayerNorm?", ("torch", "annotated"), _USUAL),
+        norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         norm_after_embedding="source_norm.weight" in shapes,
         tie_embeddings="target_embedding.weight" not in shapes,
         tie_projection="projection.weight" not in shapes,
         projection_bias="projection.bias" in shapes,
-        projection_scale=choice(answers, "projection_scale", "What are logits multiplied by?", options, _USUAL),
+        projection_scale=choice(answers, "projection_scale", options, _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         **_stack(shapes, answers, d_model, n_heads, scaled=True, first=True),
         **_positions(shapes, answers, "source_positions.table", ("sinusoidal", "doubled", "none")),
-        **seq2seq_marks(answers, 0, 2, 3),
+        **seq2seq_special_ids(answers, 0, 2, 3),
     )
 
 
@@ -97,10 +98,10 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
     return EncoderConfig(
         vocab=vocab,
         n_layers=max(1, layer_count(shapes, "encoder.")),
-        norm=choice(answers, "norm", "Which LayerNorm?", ("torch", "annotated"), _USUAL),
+        norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
-        causal=choice(answers, "causal", "Is the future hidden, as in a language model?", (False, True), _USUAL),
-        pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
+        causal=choice(answers, "causal", (False, True), _USUAL),
+        pad_id=special_id(answers, "pad_id", -1),
         **head_options({n: s for n, s in shapes.items() if n.startswith("head.")}, d_model, vocab, answers),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=False, first=False),
         **_positions(shapes, answers, "positions.table", ("sinusoidal", "doubled", "none")),
@@ -117,8 +118,8 @@ def _kmer(shapes: Mapping[str, Shape], answers: Answers) -> KmerConfig:
         n_layers=max(1, layer_count(shapes, "encoder.")),
         widths=tuple(size(shapes, (f"kmers.convolutions.{i}.weight", 2)) for i in range(n_widths)),
         pooling="attention" if "pooling.question" in shapes else "mean",
-        position_place=choice(answers, "position_place", "Where are positions added?", places, _USUAL),
-        pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
+        position_place=choice(answers, "position_place", places, _USUAL),
+        pad_id=special_id(answers, "pad_id", -1),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=True, first=False),
         **_positions(shapes, answers, "positions.table", ("sinusoidal", "doubled")),
     )
@@ -132,7 +133,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         "tie_projection": "projection.weight" not in shapes,
     }
     known = {field.name for field in fields(RecurrentConfig)}
-    marks: dict[str, Any] = special_id_questions(answers, 0, 2, 3)
+    special_ids: dict[str, Any] = special_id_questions(answers, 0, 2, 3)
     return RecurrentConfig(
         source_vocab=size(shapes, ("source_embedding.weight", 0)),
         target_vocab=size(shapes, ("projection.bias", 0), ("target_embedding.weight", 0)),
@@ -143,7 +144,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         deep_output="deepen.0.weight" in shapes,
         max_length=size(shapes, ("attention.where.weight", 0)) if location else 512,
         **{name: tied for name, tied in ties.items() if name in known},
-        **marks,
+        **special_ids,
     )
 
 
@@ -151,16 +152,14 @@ def _stack(
     shapes: Mapping[str, Shape], answers: Answers, d_model: int, n_heads: int, *, scaled: bool, first: bool
 ) -> dict[str, Any]:
     """What every stack of blocks has; `scaled` and `first` are the usual answers."""
-    before = "Does the norm stand before each sub-layer?"
-    times = "Are embeddings multiplied by the root of d_model?"
     return {
         "d_model": d_model,
         "n_heads": n_heads,
         "d_ff": size(shapes, ("encoder.0.feed_forward.widen.weight", 0)),
-        "norm_first": choice(answers, "norm_first", before, (first, not first), _USUAL),
+        "norm_first": choice(answers, "norm_first", (first, not first), _USUAL),
         "norm_after_stack": "encoder_norm.weight" in shapes,
-        "activation": choice(answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), _USUAL),
-        "scale_embedding": choice(answers, "scale_embedding", times, (scaled, not scaled), _USUAL),
+        "activation": choice(answers, "activation", ("relu", "gelu"), _USUAL),
+        "scale_embedding": choice(answers, "scale_embedding", (scaled, not scaled), _USUAL),
         "norm_eps": norm_eps(answers, 1e-5),
     }
 
@@ -169,8 +168,7 @@ def _positions(shapes: Mapping[str, Shape], answers: Answers, table: str, formul
     """A table that lies in the file, or the formula that is asked for."""
     if table in shapes:
         return {"positions": "learned", "max_length": size(shapes, (table, 0))}
-    text = "By which formula are positions computed?"
-    return {"positions": choice(answers, "positions", text, formulas, _USUAL)}
+    return {"positions": choice(answers, "positions", formulas, _USUAL)}
 
 
 _CONFIGS = {"seq2seq": _seq2seq, "encoder": _encoder, "kmer": _kmer, "recurrent": _recurrent}

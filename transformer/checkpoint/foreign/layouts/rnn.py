@@ -6,8 +6,9 @@ First generation: `attn` looks by location and `attn_combine` mixes. Second: `at
 from collections.abc import Iterable
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, mark
+from transformer.checkpoint.foreign.questions import Answers, special_id
 from transformer.checkpoint.safe.contents import Contents
+from transformer.messages import Message
 from transformer.models.recurrent import RecurrentConfig
 
 _GATES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -20,7 +21,7 @@ class RnnTutorial:
         self.name, self.title, self.attention, self.sign, self.reason = name, title, attention, sign, reason
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Every size stands in the shapes; only the ids of the marks are asked."""
+        """Every size stands in the shapes; only the special ids are asked."""
         shapes = contents.shapes
         root = root_of(shapes, rf"decoder\.{self.sign}\.weight")
         if root is None:
@@ -34,9 +35,9 @@ class RnnTutorial:
             d_embedding=0 if embedding == hidden else embedding,
             attention="location" if self.attention == "location" else "additive",
             max_length=size(shapes, (f"{root}decoder.attn.weight", 0)) if self.attention == "location" else 512,
-            pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
-            bos_id=mark(answers, "bos_id", "Which id starts a target?", 0),
-            eos_id=mark(answers, "eos_id", "Which id ends a target?", 1),
+            pad_id=special_id(answers, "pad_id", -1),
+            bos_id=special_id(answers, "bos_id", 0),
+            eos_id=special_id(answers, "eos_id", 1),
         )
         return Fit("recurrent", config, _sources(root, self.attention), (self.reason,))
 
@@ -70,15 +71,15 @@ def _sources(root: str, attention: str) -> dict[str, Source]:
 
 FIRST_TUTORIAL = RnnTutorial(
     "rnn-tutorial-1",
-    "PyTorch seq2seq tutorial, first generation",
+    Message("title_tutorial_1"),
     "location",
     "attn_combine",
-    "the decoder looks by location (attn) and mixes with attn_combine",
+    Message("reason_tutorial_1"),
 )
 SECOND_TUTORIAL = RnnTutorial(
     "rnn-tutorial-2",
-    "PyTorch seq2seq tutorial, second generation (Bahdanau)",
+    Message("title_tutorial_2"),
     "additive",
     r"attention\.Wa",
-    "the decoder compares states with Wa, Ua and Va",
+    Message("reason_tutorial_2"),
 )

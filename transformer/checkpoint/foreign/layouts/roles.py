@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from transformer.checkpoint.safe.contents import Shape
+from transformer.messages import Message
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _BEFORE = re.compile(
@@ -37,12 +38,12 @@ _VAGUE = re.compile(r"outs?|output\w*|post|after|last")
 _OF_ANYTHING = re.compile(r"\w*norm\w*|ln|bn|proj\w*|conv\w*|embed\w*")
 _LINEAR = frozenset({"linear", "lin", "fc", "dense"})
 
-UNTOLD = "nothing tells whether it acts before the last attention, which would then be wrong"
-EARLY = "its name says that it acts before the layers, where only an embedding and positions are run"
-SECOND = "it belongs to a second stack of layers, and only one is run"
+UNTOLD = Message("doubt_untold")
+EARLY = Message("doubt_early")
+SECOND = Message("doubt_second")
 
 
-def words(name: str) -> tuple[str, ...]:
+def name_words(name: str) -> tuple[str, ...]:
     """The words of a dotted name in small letters: `src_tok_emb.weight` is `src`, `tok`, `emb`, `weight`."""
     return tuple(word.lower() for word in _WORD.findall(name))
 
@@ -54,24 +55,24 @@ def module_of(name: str) -> str:
 
 def is_position(name: str) -> bool:
     """Whether a table's name says that it holds places, added to what is read (not relative ones, no tags)."""
-    said = words(name)
+    said = name_words(name)
     return any(_POSITION.fullmatch(word) for word in said) and not any(map(_SECOND_EMBEDDING.fullmatch, said))
 
 
 def is_second_embedding(name: str) -> bool:
     """Whether a matrix's name says that it embeds something beside the tokens, such as segments."""
-    return any(map(_SECOND_EMBEDDING.fullmatch, words(name)))
+    return any(map(_SECOND_EMBEDDING.fullmatch, name_words(name)))
 
 
 def is_embedding(name: str) -> bool:
     """Whether a matrix's name says that it embeds what is read, and not that it scores what is written."""
-    said = words(module_of(name) or name)
+    said = name_words(module_of(name) or name)
     return any(map(_EMBEDDING.fullmatch, said)) and not is_second_embedding(name) and not says_after(said)
 
 
 def names_tokens(name: str) -> bool:
     """Whether an embedding's name says that it embeds the tokens themselves."""
-    return any(map(_TOKEN.fullmatch, words(name)))
+    return any(map(_TOKEN.fullmatch, name_words(name)))
 
 
 def says_before(said: Iterable[str]) -> bool:
@@ -117,7 +118,7 @@ def places(free: Mapping[str, Shape], names: Iterable[str], path: str, d_model: 
     early: dict[str, str] = {}
     widths: set[int] = set()
     for module, tensors in sorted(modules.items(), key=lambda entry: min(order[name] for name in entry[1])):
-        said = set(words(_own_part(module, path)))
+        said = set(name_words(_own_part(module, path)))
         if all(len(shape) < 2 for shape in tensors.values()):  # whatever it is called
             said.add("norm")
         late = says_after(said) and module not in tensors  # a lone parameter's name says what it is, not where it acts
@@ -153,7 +154,7 @@ def _own_part(module: str, path: str) -> str:
 def _linear(module: str, tensors: Mapping[str, Shape]) -> Shape | None:
     """The weight's shape, of a linear map: it has a bias, or is called one."""
     weight, bias = tensors.get(f"{module}.weight", ()), tensors.get(f"{module}.bias", ())
-    called = len(tensors) == 1 and not _LINEAR.isdisjoint(words(module))
+    called = len(tensors) == 1 and not _LINEAR.isdisjoint(name_words(module))
     return weight if len(weight) == 2 and (called or (len(tensors) == 2 and bias == weight[:1])) else None
 
 

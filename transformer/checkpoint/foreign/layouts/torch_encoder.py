@@ -15,29 +15,30 @@ from transformer.checkpoint.foreign.layouts.roles import (
     UNTOLD,
     is_embedding,
     module_of,
+    name_words,
     names_tokens,
     places,
     says_after,
-    words,
 )
 from transformer.checkpoint.foreign.layouts.torch_ends import Ends, Table, bias_of, find_ends, head_maps, head_options
 from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.layouts.torch_module import TEMPLATE
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, mark, norm_eps
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 
 NONE = "none"
 """The answer that no tensor of the file plays a part."""
 
-_AFTER = "it comes after the encoder's layers, and is not run"
+_AFTER = Message("ignored_after_layers")
 
 
 class TorchEncoder:
     """Any module around nn.TransformerEncoder."""
 
     name = "torch-encoder"
-    title = "a module around torch.nn.TransformerEncoder"
+    title = Message("title_torch_encoder")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes and depth from shapes; heads, activation, order of the norms and scaling are asked."""
@@ -45,7 +46,7 @@ class TorchEncoder:
         found = stacks(shapes)
         if not found or any(stack.decodes for stack in found) or _published(shapes) is not None:
             return None
-        why = "as in PyTorch's tutorials"
+        why = Message("why_tutorials")
         return _fit(contents, answers, found[0], scaled=(True, False), axes=("sequence", "batch"), why=why)
 
     def typical_names(self) -> Iterable[str]:
@@ -57,7 +58,7 @@ class PublishedEncoder:
     """The published encoder-only net: `embeding` (spelt so), `pos_encoder.pe`, layers in a plain list."""
 
     name = "encoder-only"
-    title = "the encoder-only net with a plain list of layers"
+    title = Message("title_encoder_only")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """As published: embeddings are not scaled, and positions lie along the batch."""
@@ -67,7 +68,9 @@ class PublishedEncoder:
         found = [stack for stack in stacks(contents.shapes) if stack.path == f"{root}transformer_encoder."]
         if not found:
             return None
-        return _fit(contents, answers, found[0], scaled=(False, True), axes=("batch", "sequence"), why="as published")
+        return _fit(
+            contents, answers, found[0], scaled=(False, True), axes=("batch", "sequence"), why=Message("why_published")
+        )
 
     def typical_names(self) -> Iterable[str]:
         """The names of a model with one layer."""
@@ -108,11 +111,10 @@ def _fit(
         options = {"positions": table.kind, "max_length": table.length}
         sources["positions.table"] = table.source
         if table.source.extra_axis == 1:
-            text = "Along which axis are rows of the table added?"
-            options["position_axis"] = choice(answers, "position_axis", text, axes, why)
+            options["position_axis"] = choice(answers, "position_axis", axes, why)
     else:
-        text = "By which formula are positions computed?"
-        options["positions"] = choice(answers, "positions", text, ("sinusoidal", "doubled", "none"), "as in the paper")
+        formulas = ("sinusoidal", "doubled", "none")
+        options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))
     taken = used | {source.name for source in sources.values()}
     free = {
         name: shapes[name]
@@ -134,24 +136,21 @@ def _fit(
         n_heads=answers.ask(heads_question(d_model)),
         d_ff=size(shapes, (f"{first}.linear1.weight", 0)),
         n_layers=stack.count,
-        norm_first=choice(
-            answers, "norm_first", "Does the norm stand before each sub-layer?", (False, True), "torch's default"
-        ),
+        norm_first=choice(answers, "norm_first", (False, True), Message("why_torch")),
         norm_after_stack=normed,
-        activation=choice(
-            answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), "torch's default"
-        ),
+        activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
         attention_bias=bias,
         norm_eps=norm_eps(answers, 1e-5),
-        scale_embedding=choice(
-            answers, "scale_embedding", "Are embeddings multiplied by the root of d_model?", scaled, why
-        ),
+        scale_embedding=choice(answers, "scale_embedding", scaled, why),
         causal=_causal(contents, answers),
-        pad_id=mark(answers, "pad_id", "Which id is padding (-1: none)?", -1),
+        pad_id=special_id(answers, "pad_id", -1),
         **options,
         **head,
     )
-    reasons = (f"{stack.count} x nn.TransformerEncoderLayer at {stack.path}", "no decoder")
+    reasons = (
+        Message("reason_encoder_layers", count=stack.count, path=stack.path),
+        Message("reason_no_decoder"),
+    )
     return Fit("encoder", config, sources, reasons, ignored=ignored, doubts=doubts)
 
 
@@ -160,8 +159,8 @@ def _causal(contents: Contents, answers: Answers) -> bool:
     stored = [tensor for name, tensor in contents.tensors.items() if name.endswith("mask") and tensor.ndim == 2]
     square = [tensor != tensor[0, 0] for tensor in stored if tensor.shape[0] == tensor.shape[1] > 1]
     upper = any(bool(one.triu(1).sum() == one.sum()) and bool(one[0, 1:].all()) for one in square)
-    why = "a stored mask hides it" if upper else "an encoder's way"
-    return bool(choice(answers, "causal", "Is the future hidden, as in a language model?", (upper, not upper), why))
+    why = Message("why_stored_mask") if upper else Message("why_encoder")
+    return bool(choice(answers, "causal", (upper, not upper), why))
 
 
 def _embedding(ends: Ends, answers: Answers) -> str:
@@ -171,12 +170,11 @@ def _embedding(ends: Ends, answers: Answers) -> str:
         likely = [name for name in likely if names_tokens(name)] or likely
     if len(likely) == 1:
         return likely[0]
-    possible = [name for name in ends.matrices if not says_after(words(module_of(name)))]
+    possible = [name for name in ends.matrices if not says_after(name_words(module_of(name)))]
     if not possible:
         return "an embedding"
-    text = "Which tensor embeds the tokens (none: the file has no such tensor)?"
     names = tuple(dict.fromkeys([*likely, *possible, NONE]))
-    found = choice(answers, "embedding", text, names, "names leave it open")
+    found = choice(answers, "embedding", names, Message("why_names_open"))
     return "an embedding" if found == NONE else found
 
 
@@ -187,11 +185,9 @@ def _table(ends: Ends, shapes: Mapping[str, Shape], stack: Stack, answers: Answe
         return None
     names, order = tuple(tables), tuple(shapes)
     last = max(i for i, name in enumerate(order) if name.startswith(stack.path))
-    clear = len(names) == 1 and order.index(names[0]) < last and not says_after(words(names[0]))
-    text = "Which positional table is added before the layers?"
-    chosen = (
-        names[0] if clear else choice(answers, "position_table", text, (*names, NONE), "names and order leave it open")
-    )
+    clear = len(names) == 1 and order.index(names[0]) < last and not says_after(name_words(names[0]))
+    why = Message("why_names_and_order_open")
+    chosen = names[0] if clear else choice(answers, "position_table", (*names, NONE), why)
     return tables.get(chosen)
 
 
@@ -206,9 +202,11 @@ def _around(
     found = places(rest, shapes, stack.path, d_model)
     after, untold = set(found.after), {**found.untold, **second}
     if untold:
-        some = ", ".join(list(untold)[:3]) + (" and others" if len(untold) > 3 else "")
-        text = f"Do all of these act after the layers, or not at all: {some}?"
-        if choice(answers, "others_after", text, (False, True), "nothing tells"):
+        some: tuple[str, ...] = tuple(untold)[:3]
+        if len(untold) > len(some):
+            some = (*some, Message("and_others"))
+        text = Message("question_others_after", some=some)
+        if choice(answers, "others_after", (False, True), Message("why_nothing_tells"), text):
             after, untold = after | set(untold), {}
     return after, {**untold, **found.early, **norm}
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Source
-from transformer.checkpoint.foreign.layouts.roles import is_embedding, is_position, is_second_embedding, words
+from transformer.checkpoint.foreign.layouts.roles import is_embedding, is_position, is_second_embedding, name_words
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Shape
+from transformer.messages import Message
 
 _PROJECTION = re.compile(
     r"gener|proj|head|logit|vocab|(?:^|[._])(?:fc|out|output|linear|classifier)\d*[._]", re.IGNORECASE
@@ -70,8 +71,7 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     if len(likely) == 1 or len(fitting) == 1:
         return (likely if len(likely) == 1 else fitting)[0]
     if fitting:
-        text, why = "Which tensor scores the target's vocabulary?", "from the order of the file"
-        return choice(answers, "projection", text, _usual(fitting, fitting[-1]), why)
+        return choice(answers, "projection", _usual(fitting, fitting[-1]), Message("why_order"))
     named = [name for name in ends.matrices if _PROJECTION.search(name) and not is_embedding(name)]
     if len(named) == 1 and len(ends.matrices) > 1:
         return named[0]
@@ -80,8 +80,7 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     if usual == TIED and len(ends.matrices) > 2:
         usual = ends.matrices[-1]
     options = dict.fromkeys([usual, TIED, *ends.matrices])
-    text = "Which tensor scores the target's vocabulary?"
-    found = choice(answers, "projection", text, tuple(options), "from names and order")
+    found = choice(answers, "projection", tuple(options), Message("why_names_and_order"))
     return None if found == TIED else found
 
 
@@ -90,7 +89,7 @@ def sides(names: Sequence[str]) -> dict[str, str]:
 
     Words that all of several names share (a wrapper called `encoder_decoder`) say nothing.
     """
-    said = {name: set(words(name)) for name in names}
+    said = {name: set(name_words(name)) for name in names}
     shared = set.intersection(*said.values()) if len(said) > 1 else set()
     found = {}
     for name, own in said.items():
@@ -110,11 +109,10 @@ def source_and_target(
     """
     names = tuple(name for name in embeddings if not is_second_embedding(name)) or tuple(embeddings)
     side = sides(names)
-    question = "Which tensor embeds the target?"
     if len(names) == 1:
         if side and scores is not None:  # one side's alone, by its name
             other = (names[0], scores) if side[names[0]] == "target" else (scores, names[0])
-            return names[0], choice(answers, "target_embedding", question, other, "no other embedding is there")
+            return names[0], choice(answers, "target_embedding", other, Message("why_no_other"))
         return names[0], names[0]
     fitting = [name for name in names if embeddings[name] == target_vocab]
     called = {kind: [name for name in names if side.get(name) == kind] for kind in ("source", "target")}
@@ -122,21 +120,23 @@ def source_and_target(
     source = called["source"][0] if len(called["source"]) == 1 else None
     if target is None and len(fitting) == 1 and fitting[0] != source:
         target = fitting[0]
-    text, why = "Which tensor embeds the source?", "from the order of the file"
+    why = Message("why_order")
     if len(names) == 2 and (source or target):
         source = source or next(name for name in names if name != target)
         target = target or next(name for name in names if name != source)
         if side:
             return source, target
         if is_embedding(source) == is_embedding(target):  # the rows of the projection tell them apart
-            return answers.ask(Question("source_embedding", text, source, (source, target), rare=True)), target
-        why = "the other one is not called an embedding"
-        return choice(answers, "source_embedding", text, _usual(names, max(names, key=is_embedding)), why), target
+            return answers.ask(
+                Question("source_embedding", Message("question_source_embedding"), source, (source, target), rare=True)
+            ), target
+        why = Message("why_not_called_embedding")
+        return choice(answers, "source_embedding", _usual(names, max(names, key=is_embedding)), why), target
     if source is None:
         usual = _usual(names, next(name for name in names if name != target))
-        source = choice(answers, "source_embedding", text, usual, why)
+        source = choice(answers, "source_embedding", usual, why)
     if target is None or target == source:
-        target = choice(answers, "target_embedding", question, tuple(n for n in names if n != source), why)
+        target = choice(answers, "target_embedding", tuple(n for n in names if n != source), why)
     return source, target
 
 
@@ -153,9 +153,8 @@ def position_tables(tables: Sequence[Table], answers: Answers) -> tuple[Table, T
         return None
     if len(names) == 1:
         if side:
-            text = f"Is {names[0]} added to both the source and the target?"
-            why = "its name gives it to one side"
-            if not choice(answers, "one_position_table", text, (False, True), why):
+            text, why = Message("question_one_position_table", table=names[0]), Message("why_one_side")
+            if not choice(answers, "one_position_table", (False, True), why, text):
                 return None
         return tables[0], tables[0]
     chosen = []
@@ -168,9 +167,8 @@ def position_tables(tables: Sequence[Table], answers: Answers) -> tuple[Table, T
         if len(names) == 2 and len(side) == 1 and len(rest) == 1:  # the other one is named
             chosen.append(rest[0])
             continue
-        text = f"Which table holds the positions of the {kind}?"
         usual = _usual(names, names[0] if i == 0 else next(n for n in reversed(names) if n not in chosen))
-        chosen.append(choice(answers, f"{kind}_positions", text, usual, "from the order of the file"))
+        chosen.append(choice(answers, f"{kind}_positions", usual, Message("why_order")))
     return by_name[chosen[0]], by_name[chosen[1]]
 
 
@@ -198,17 +196,15 @@ def head_options(after: Mapping[str, Shape], d_model: int, vocab: int, answers: 
     widths = tuple(after[name][0] for name in names)
     others = set(after) - {tensor for name in names for tensor in (name, bias_of(name))}
     usual = "none" if others else "each" if widths[-1] == vocab else "mean"
-    why = "other tensors stand there too" if others else "one score a token" if usual == "each" else "one for the whole"
+    why = Message("why_score_a_token") if usual == "each" else Message("why_one_for_all")
+    why = Message("why_others_there") if others else why
     options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))
-    reads = choice(
-        answers, "head", "Which states does the map after the layers read (none: leave it out)?", options, why
-    )
+    reads = choice(answers, "head", options, why)
     if reads == "none":
         return {}
     between = "relu"
     if len(names) > 1:
-        text = "What bends the numbers between the maps after the layers?"
-        between = choice(answers, "head_activation", text, ("relu", "gelu", "tanh"), "the most common one")
+        between = choice(answers, "head_activation", ("relu", "gelu", "tanh"), Message("why_most_common"))
     return {"head": widths, "head_reads": reads, "head_activation": between}
 
 

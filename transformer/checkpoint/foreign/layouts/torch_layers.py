@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.checkpoint.foreign.layouts.base import Source, linear
-from transformer.checkpoint.foreign.layouts.roles import words
+from transformer.checkpoint.foreign.layouts.roles import name_words
 from transformer.checkpoint.foreign.questions import Answers, choice
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
@@ -53,9 +54,9 @@ def norm_after(found: Sequence[Stack], shapes: Mapping[str, Shape], answers: Ans
     open_to_doubt = [stack for stack in normed if not _torchs_own(stack, shapes)]
     if not open_to_doubt:
         return bool(normed)
-    names = " and ".join(stack.norm for stack in open_to_doubt)
-    text = f"Does {names} stand after the last layer (no: it has no place here)?"
-    return choice(answers, "norm_after_stack", text, (False, True), "it may as well stand before the first")
+    names = " + ".join(stack.norm for stack in open_to_doubt)
+    text = Message("question_norm_after_stack", norms=names)
+    return choice(answers, "norm_after_stack", (False, True), Message("why_norm_before"), text)
 
 
 def _torchs_own(stack: Stack, shapes: Mapping[str, Shape]) -> bool:
@@ -74,10 +75,10 @@ def templates(contents: Contents, answers: Answers) -> tuple[str, ...]:
     shapes = contents.shapes
     paths = [layer["path"] for name in shapes if (layer := _LONE_LAYER.match(name))]
     moved = [path for path in paths if not _untouched(contents, path)]
-    named = [path for path in moved if set(words(path.rstrip(".").rpartition(".")[2])) <= _TEMPLATE_WORDS]
+    named = [path for path in moved if set(name_words(path.rstrip(".").rpartition(".")[2])) <= _TEMPLATE_WORDS]
     if named:
-        text = f"Is {' and '.join(named)} only what the stack was copied from, never run itself?"
-        if not choice(answers, "only_copied", text, (True, False), "its name says so"):
+        text = Message("question_only_copied", layers=" + ".join(named))
+        if not choice(answers, "only_copied", (True, False), Message("why_name_says"), text):
             named = []
     return tuple(path for path in paths if path not in moved or path in named)
 

@@ -17,18 +17,19 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     source_and_target,
 )
 from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_marks
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents
+from transformer.messages import Message
 from transformer.models.seq2seq import preset
 
-TEMPLATE = "a layer that torch's stack copied, and that never runs itself"
+TEMPLATE = Message("ignored_template")
 
 
 class TorchModule:
     """An encoder-decoder of torch's layers."""
 
     name = "torch"
-    title = "a module around torch.nn.Transformer"
+    title = Message("title_torch")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
@@ -56,31 +57,21 @@ class TorchModule:
             d_ff=size(shapes, (f"{first}.linear1.weight", 0)),
             n_encoder_layers=encoder.count,
             n_decoder_layers=decoder.count,
-            norm_first=choice(
-                answers, "norm_first", "Does the norm stand before each sub-layer?", (False, True), "torch's default"
-            ),
-            activation=choice(
-                answers, "activation", "What bends the feed-forward net?", ("relu", "gelu"), "torch's default"
-            ),
-            scale_embedding=choice(
-                answers,
-                "scale_embedding",
-                "Are embeddings multiplied by the root of d_model?",
-                (True, False),
-                "as in the paper",
-            ),
+            norm_first=choice(answers, "norm_first", (False, True), Message("why_torch")),
+            activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
+            scale_embedding=choice(answers, "scale_embedding", (True, False), Message("why_paper")),
             norm_after_stack=normed,
             attention_bias=bias,
             norm_eps=norm_eps(answers, 1e-5),
-            **seq2seq_marks(answers),
+            **seq2seq_special_ids(answers),
         )
         return Fit(
             architecture="seq2seq",
             config=config,
             sources=sources | ends_sources,
             reasons=(
-                f"{encoder.count} x nn.TransformerEncoderLayer at {encoder.path}",
-                f"{decoder.count} x nn.TransformerDecoderLayer at {decoder.path}",
+                Message("reason_encoder_layers", count=encoder.count, path=encoder.path),
+                Message("reason_decoder_layers", count=decoder.count, path=decoder.path),
             ),
             copies=copies,
             ignored=ignored,
@@ -146,6 +137,6 @@ def _ends(
         options |= {"positions": first.kind, "max_length": first.length}
         sources |= {"source_positions.table": first.source, "target_positions.table": last.source}
     else:
-        text = "By which formula are positions computed?"
-        options["positions"] = choice(answers, "positions", text, ("sinusoidal", "doubled", "none"), "as in the paper")
+        formulas = ("sinusoidal", "doubled", "none")
+        options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))
     return options, sources, tuple(copies)
