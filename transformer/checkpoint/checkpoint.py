@@ -1,10 +1,12 @@
 """A model that is ready to run, with what reads and writes its tokens."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from torch import nn
+
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -29,6 +31,21 @@ HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
 
 
+class OtherModel(nn.Module, ABC):
+    """A model of another library, which offers what ours do; who reads such folders makes it."""
+
+    config: Any
+
+    @property
+    @abstractmethod
+    def architecture(self) -> str:
+        """What kind of model it is, after `HUGGING_FACE`."""
+
+    def attention_sites(self) -> dict[Any, nn.Module]:
+        """The modules that compute attention, by their public names; none where it is watched in another way."""
+        return {}
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
@@ -39,7 +56,7 @@ class Checkpoint:
     """
 
     name: str
-    model: Model | HuggingFaceModel
+    model: Model | OtherModel
     tokenizer: Tokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
@@ -56,8 +73,8 @@ class Checkpoint:
     @property
     def architecture(self) -> str:
         """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
-        if isinstance(self.model, HuggingFaceModel):
-            return f"{HUGGING_FACE}{self.model.config.kind}"
+        if isinstance(self.model, OtherModel):
+            return self.model.architecture
         return next(name for name, (kind, _) in ARCHITECTURES.items() if isinstance(self.model, kind))
 
     @property

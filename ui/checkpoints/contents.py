@@ -9,10 +9,9 @@ from pathlib import Path
 from transformer.checkpoint.inspect.circuits import HeadCircuits
 from transformer.checkpoint.inspect.compare import Comparison, compare_contents
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
-from transformer.checkpoint.load import read
+from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
 from ui.store import cached, user_checkpoints
 from ui.store.cache import in_session, kept

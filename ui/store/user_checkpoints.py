@@ -14,10 +14,10 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
+from transformer.checkpoint.load import find_files
 from transformer.checkpoint.ours.folder import CONFIG
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, HeedmapError
 from ui.store.cache import in_session, kept

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import keep, watching
 from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import InputError
 from transformer.layers.masks import Mask, causal, padding
 from transformer.models.common import check_ids, log_probs
@@ -53,7 +54,7 @@ class HuggingFaceCache:
         self.past.reorder_cache(rows)
 
 
-class HuggingFaceModel(nn.Module):
+class HuggingFaceModel(OtherModel):
     """Ids in, the library's outputs out; its attention is recorded lazily, or as it computed it (`eager`).
 
     `sites` are the public names of its attention in the order they run. `note` is what a reader of its attention has
@@ -66,6 +67,11 @@ class HuggingFaceModel(nn.Module):
         self.net: Any = net
         self.sites = tuple(sites)
         self.note = note
+
+    @property
+    def architecture(self) -> str:
+        """Which stacks it has, after `HUGGING_FACE`."""
+        return f"{HUGGING_FACE}{self.config.kind}"
 
     @property
     def eager(self) -> bool:

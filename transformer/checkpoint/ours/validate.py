@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.foreign.layouts.base import meta_shapes
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.folder import CONFIG, WEIGHTS
 from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
