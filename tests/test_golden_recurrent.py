@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from transformer import Checkpoint, load, translate
-from transformer.checkpoint.ours.folder import WEIGHTS
+from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.models.recurrent import Recurrent
 from transformer.runs.translate import PAST_SOURCE
 

@@ -33,7 +33,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         "zh": {"noun": "源句", "count": "{what}有 {n:,} 个[{items}]", "plain": "没有"},
     }
     monkeypatch.setattr("transformer.messages.catalogue", texts.__getitem__)
-    monkeypatch.setattr("transformer.errors.catalogue", texts.__getitem__)
 
 
 def fields_of(text: str) -> set[str]:

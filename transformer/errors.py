@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from transformer.messages import Message, catalogue
+from transformer.messages import Message
 
 
 class HeedmapError(Exception):
     """Base of every deliberate error; catching it catches nothing else."""
 
     def __init__(self, code: str, /, **fields: object) -> None:
-        self.message = Message(code, **fields) if code in catalogue("en") else code
+        self.message = Message(code, **fields)
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:  # an error that crosses processes is made again from its parts
@@ -24,12 +24,12 @@ class HeedmapError(Exception):
     @property
     def code(self) -> str:
         """What happened, as a key of the catalogue."""
-        return self.message.code if isinstance(self.message, Message) else self.message
+        return self.message.code
 
     @property
     def fields(self) -> Mapping[str, object]:
         """What it happened to: the values that the sentence names."""
-        return self.message.fields if isinstance(self.message, Message) else {}
+        return self.message.fields
 
 
 class ConfigError(HeedmapError, ValueError):

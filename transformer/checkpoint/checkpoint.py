@@ -1,15 +1,17 @@
 """A model that is ready to run, with what reads and writes its tokens."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from torch import Tensor, nn
+
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.protocols import Decodable
+from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.sequences.task import SequenceTask
@@ -29,6 +31,34 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent)
 
 
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+
+
+class OtherModel(nn.Module, ABC):
+    """A model of another library, which offers what ours do; who reads such folders makes it."""
+
+    config: Any
+
+    @property
+    @abstractmethod
+    def architecture(self) -> str:
+        """What kind of model it is, after `HUGGING_FACE`."""
+
+    @property
+    @abstractmethod
+    def abilities(self) -> Abilities:
+        """What it can do."""
+
+    @abstractmethod
+    def outputs(self, source: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
+        """What the model makes of ids, by name."""
+
+    def attention_sites(self) -> dict[Any, nn.Module]:
+        """The modules that compute attention, by their public names; none where it is watched in another way."""
+        return {}
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
@@ -39,7 +69,7 @@ class Checkpoint:
     """
 
     name: str
-    model: Model | HuggingFaceModel
+    model: Model | OtherModel
     tokenizer: Tokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
@@ -55,7 +85,7 @@ class Checkpoint:
 
     @property
     def architecture(self) -> str:
-        """A key of `ARCHITECTURES`; or, after `hugging-face-`, which stacks another library's model has."""
+        """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
         return self.model.architecture
 
     @property

@@ -1,29 +1,121 @@
-"""From a path to a model that is ready to run: our own folders, and files of every layout that is recognised."""
+"""From a path to a model that is ready to run: whoever reads that kind of folder or file is asked."""
 
 from collections.abc import Mapping
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
-
-from transformer.attention.capture import watch
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
-from transformer.checkpoint.foreign.layouts import Fit
-from transformer.checkpoint.foreign.recognition import Recognition, recognise
+from transformer.checkpoint import weight_files
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
+from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.folder import is_hugging_face
+from transformer.checkpoint.huggingface import folder as hugging_face
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
-from transformer.checkpoint.ours.folder import TOKENIZER, fill, in_precision_of, is_folder, load_folder
+from transformer.checkpoint.ours.folder import TOKENIZER, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.reading import read_file, read_stream
-from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.vocabulary import id_tokenizers
+
+Answers = Mapping[str, Any]
+
+
+class Reader(Protocol):
+    """Who reads one kind of checkpoint."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether `path` is of this kind."""
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """The files of weights by the part that they hold; a lone one has no name."""
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights, all parts together."""
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """The model, ready to run and watched."""
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """What it is taken for."""
+
+
+class HuggingFaceFolders:
+    """Folders of the transformers library, which say everything of themselves."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether its config.json names a `model_type`."""
+        return is_hugging_face(path)
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """One file, or the parts that its index names."""
+        found = hugging_face.weight_files(path)
+        return {file.stem if len(found) > 1 else "": file for file in found}
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights of all parts."""
+        parts = (read_file(file, limits) for file in self.files(path).values())
+        tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
+        return Contents(path.name, tensors, format="safetensors")
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """Through the library, if it is installed."""
+        _refuse_answers(path, answers)
+        return load_hugging_face(path, limits)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """What its config says."""
+        return report_hugging_face(path, limits)
+
+
+class Files:
+    """Files of weights, and folders that hold them: recognised by names and shapes."""
+
+    def reads(self, path: Path) -> bool:
+        """Whatever nobody else reads."""
+        return True
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """See `weight_files.find_files`."""
+        return weight_files.find_files(path)
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights of one file, or of an encoder and a decoder together."""
+        return _joined({part: read_file(file, limits) for part, file in self.files(path).items()}, path.name)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """The nearest layout, if all of the file is of it."""
+        found = recognise(self.contents(path, limits), answers)
+        return build(found, name=path.name if path.is_dir() else path.stem)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """How the file compares with the nearest layout."""
+        return recognise(self.contents(path, limits), answers).report
+
+
+class OwnFolders(Files):
+    """Our own folders, whose config.json says everything."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether config.json and model.safetensors are there."""
+        return is_folder(path)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """What the config describes, with its tokenizer."""
+        _refuse_answers(path, answers)
+        return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
+
+
+READERS: tuple[Reader, ...] = (HuggingFaceFolders(), OwnFolders(), Files())
+"""In the order in which they are asked; the last one reads whatever is left."""
+
+
+def reader_of(path: Path) -> Reader:
+    """Who reads what lies at `path`."""
+    return next(reader for reader in READERS if reader.reads(path))
 
 
 def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
@@ -38,30 +130,7 @@ def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: An
         CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
     """
     path = Path(path)
-    if is_folder(path) or is_hugging_face(path):
-        if answers:
-            raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))
-        if is_hugging_face(path):
-            return load_hugging_face(path, limits)
-        return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
-    return build(_recognised(path, limits, answers), name=path.name if path.is_dir() else path.stem)
-
-
-def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
-    """The checkpoint, whose vocabulary has a token for every row of its embeddings.
-
-    Raises:
-        CheckpointError: it has fewer or more.
-    """
-    if found.tokenizer is None or found.task is not None:
-        return found
-    sizes = [getattr(found.model.config, name, None) for name in ("source_vocab", "target_vocab", "vocab")]
-    other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
-    if other is not None:
-        raise CheckpointError(
-            "vocabulary_of_other_size", name=f"{found.name}/{TOKENIZER}", tokens=len(found.tokenizer), rows=other
-        )
-    return found
+    return reader_of(path).load(path, limits, answers)
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:
@@ -70,27 +139,8 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
     Raises:
         CheckpointError: it is missing, cannot be read, or is refused.
     """
-    if is_hugging_face(Path(path)):
-        return report_hugging_face(Path(path), limits)
-    return _recognised(Path(path), limits, answers).report
-
-
-def build(recognition: Recognition, name: str) -> Checkpoint:
-    """The model that was recognised. Its text is typed and shown as ids, until a vocabulary is brought.
-
-    Raises:
-        CheckpointError: it fits no layout; the message is the report.
-    """
-    if recognition.fit is None or not recognition.report.fits:
-        raise CheckpointError("no_fit", report=recognition.report.message)
-    tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
-    return Checkpoint(
-        name=name,
-        model=model_of(recognition.fit, recognition.contents.tensors, recognition.contents.source),
-        tokenizer=tokenizer,
-        target_tokenizer=target_tokenizer,
-        assumptions=recognition.report.assumptions,
-    )
+    path = Path(path)
+    return reader_of(path).report(path, limits, answers)
 
 
 def read(path: Path, limits: ReadLimits) -> Contents:
@@ -99,11 +149,16 @@ def read(path: Path, limits: ReadLimits) -> Contents:
     Raises:
         CheckpointError: as `load`.
     """
-    files = find_files(path)
-    if is_hugging_face(path):
-        tensors = {name: t for file in files.values() for name, t in read_file(file, limits).tensors.items()}
-        return Contents(path.name, tensors, format="safetensors")
-    return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
+    return reader_of(path).contents(path, limits)
+
+
+def find_files(path: Path) -> dict[str, Path]:
+    """The files of weights at `path` by the part that they hold; a lone one has no name.
+
+    Raises:
+        CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
+    """
+    return reader_of(path).files(path)
 
 
 def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -126,16 +181,23 @@ def _joined(parts: Mapping[str, Contents], source: str) -> Contents:
     return Contents(source, tensors, format=" and ".join(sorted({contents.format for contents in parts.values()})))
 
 
-def _recognised(path: Path, limits: ReadLimits, answers: Mapping[str, Any]) -> Recognition:
-    return recognise(read(path, limits), answers)
+def _refuse_answers(path: Path, answers: Answers) -> None:
+    if answers:
+        raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))
 
 
-def model_of(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:
-    """Our model with the foreign weights, in double precision if that is how they were kept."""
-    model_type, _ = ARCHITECTURES[fit.architecture]
-    with torch.random.fork_rng(devices=[]):
-        model: Any = model_type(fit.config)
-    model = in_precision_of(model, tensors)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    fill(model, {name: place.take(tensors, shapes[name]) for name, place in fit.sources.items()}, source)
-    return watch(model.eval())
+def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
+    """The checkpoint, whose vocabulary has a token for every row of its embeddings.
+
+    Raises:
+        CheckpointError: it has fewer or more.
+    """
+    if found.tokenizer is None or found.task is not None:
+        return found
+    sizes = [getattr(found.model.config, name, None) for name in ("source_vocab", "target_vocab", "vocab")]
+    other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
+    if other is not None:
+        raise CheckpointError(
+            "vocabulary_of_other_size", name=f"{found.name}/{TOKENIZER}", tokens=len(found.tokenizer), rows=other
+        )
+    return found

@@ -1,5 +1,6 @@
-"""Which files a checkpoint folder is made of; none of them may lie outside it."""
+"""What kind of folder a checkpoint lies in, and which files it is made of; none of them may lie outside it."""
 
+import json
 from pathlib import Path
 
 from transformer.checkpoint.safe.paths import check_inside
@@ -10,22 +11,31 @@ ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
 
 
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+"""What our own folders and those of the transformers library call their two main files."""
+
+CONFIG_BYTES = 8 * 1024 * 1024
+"""The most that a config may have before it is none."""
+
+
+def is_hugging_face(path: Path) -> bool:
+    """Whether `path` is laid out as the transformers library saves a model: config.json names a `model_type`."""
+    file = path / CONFIG
+    if not file.is_file() or file.stat().st_size > CONFIG_BYTES:
+        return False
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(about, dict) and isinstance(about.get("model_type"), str) and "architecture" not in about
+
+
 def find_files(path: Path) -> dict[str, Path]:
     """The file at `path`; in a folder, `encoder` and `decoder`, or `model`, or the only file of weights.
-
-    Of a Hugging Face folder, the parts that its index names.
 
     Raises:
         CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
     """
-    from transformer.checkpoint.huggingface.folder import (  # it looks for links with `check_inside`
-        is_hugging_face,
-        weight_files,
-    )
-
-    if is_hugging_face(path):
-        files = weight_files(path)
-        return {file.stem if len(files) > 1 else "": file for file in files}
     if not path.is_dir():
         if not path.exists():
             raise CheckpointError("path_not_there", path=str(path))

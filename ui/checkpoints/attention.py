@@ -9,8 +9,8 @@ import torch
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
+from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from transformer import Checkpoint, load
-from transformer.checkpoint.load import read
-from transformer.checkpoint.ours.folder import WEIGHTS, described_architecture, is_folder, load_snapshot
+from transformer.checkpoint.load import find_files, read
+from transformer.checkpoint.ours.folder import described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot, snapshots
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import CheckpointError
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision

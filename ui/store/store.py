@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transformer import Checkpoint
+from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.ours.history import Snapshot
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
-from transformer.checkpoint.ours.folder import CONFIG
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.weight_files import ENDINGS, find_files
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message

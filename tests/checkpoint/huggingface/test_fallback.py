@@ -52,16 +52,17 @@ def originals(folder: Path, checkpoint: Checkpoint) -> tuple[torch.Tensor, ...]:
 def test_eager_weights_are_kept_with_a_note(tmp_path: Path, name: str) -> None:
     folder = saved(tmp_path / "model", name)
     checkpoint = load(folder)
-    assert checkpoint.model.eager
-    assert MODELS[name][2] in checkpoint.model.note
+    model: Any = checkpoint.model
+    assert model.eager
+    assert MODELS[name][2] in model.note
     found = run_any(checkpoint, " ".join(map(str, IDS[0].tolist())))
-    assert found.record.notes == (checkpoint.model.note,)
-    assert checkpoint.model.note in checkpoint.assumptions
+    assert found.record.notes == (model.note,)
+    assert model.note in checkpoint.assumptions
     expected = originals(folder, checkpoint)
     assert len(expected) == len(found.record.sites) == 2
     for site, weights in zip(found.record.sites, expected, strict=True):
         np.testing.assert_allclose(found.record[site].all_weights(), weights[0].numpy(), atol=1e-6)
-        assert found.record[site].picture(0).notes == (checkpoint.model.note,)
+        assert found.record[site].picture(0).notes == (model.note,)
         assert found.record[site].mask().all() == site.startswith("encoder")
     with torch.inference_mode(), recording() as seen:
         watched = checkpoint.model(IDS)

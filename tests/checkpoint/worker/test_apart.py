@@ -18,9 +18,8 @@ from tests.pages.tiny import save_tiny
 from transformer.checkpoint.foreign import vocabularies
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.inspect.tensors import inspect_contents
-from transformer.checkpoint.load import load, read
+from transformer.checkpoint.load import find_files, load, read
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart, frames
 from transformer.checkpoint.worker.frames import GarbledError
 from transformer.errors import CheckpointError

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
-from transformer.checkpoint.load import build
-from transformer.checkpoint.ours.folder import CONFIG, EXAMPLES, task_of
+from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.weight_files import ENDINGS
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message

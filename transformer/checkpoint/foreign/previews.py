@@ -10,10 +10,11 @@ from jaxtyping import Bool, Float
 
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import ARCHITECTURES
+from transformer.checkpoint.foreign.build import model_of
 from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.foreign.layouts import Fit, meta_shapes
+from transformer.checkpoint.foreign.layouts import Fit
 from transformer.checkpoint.foreign.questions import Question
-from transformer.checkpoint.load import model_of
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.errors import CheckpointError
 
 SITE = "encoder.0.self"

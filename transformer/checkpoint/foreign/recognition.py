@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout, meta_shapes
+from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message

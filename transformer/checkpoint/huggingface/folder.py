@@ -11,14 +11,12 @@ from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.refusal import refused, refused_because
+from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, WEIGHTS
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
-
-JSON_BYTES = 8 * 1024 * 1024
-"""The most that a config may have; vocabularies may have more."""
 
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "vocab.json",
@@ -78,18 +76,6 @@ class FolderContents:
         return str(self.config["model_type"])
 
 
-def is_hugging_face(path: Path) -> bool:
-    """Whether `path` is laid out as the transformers library saves a model: config.json names a `model_type`."""
-    file = path / CONFIG
-    if not file.is_file() or file.stat().st_size > JSON_BYTES:
-        return False
-    try:
-        about = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(about, dict) and isinstance(about.get("model_type"), str) and "architecture" not in about
-
-
 def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
     """What the folder holds, once its files are found to lie in it, to ask for no code, and to be what they claim.
 
@@ -100,7 +86,7 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
         check_inside(file, path)
         if file.suffix == ".safetensors" or not file.is_file():
             continue
-        most = JSON_BYTES if file.name in {CONFIG, TOKENIZER_CONFIG, GENERATION_CONFIG} else limits.vocabulary_bytes
+        most = CONFIG_BYTES if file.name in {CONFIG, TOKENIZER_CONFIG, GENERATION_CONFIG} else limits.vocabulary_bytes
         if file.suffix in {".json", ".txt", ".model", ".spm"} and file.stat().st_size > most:
             raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
     if (path / "adapter_config.json").exists():

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import is_recording, record_site
 from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import InputError
 from transformer.layers.masks import Mask, causal, padding
 from transformer.models.common import check_ids, log_probs
 from transformer.models.protocols import Abilities
 from transformer.sites import Site
-
-HUGGING_FACE = "hugging-face-"
-"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
 
 Kind = Literal["seq2seq", "encoder", "decoder"]
 """What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
@@ -58,7 +56,7 @@ class HuggingFaceCache:
         self.past.reorder_cache(rows)
 
 
-class HuggingFaceModel(nn.Module):
+class HuggingFaceModel(OtherModel):
     """Ids in, the library's outputs out; its attention is recorded lazily, or as it computed it (`eager`).
 
     `sites` are the public names of its attention in the order they run. `note` is what a reader of its attention has

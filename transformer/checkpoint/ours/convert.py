@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.folder import is_hugging_face
-from transformer.checkpoint.load import build, read
+from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.ours.folder import CARD, save_folder
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.errors import CheckpointError
 
 

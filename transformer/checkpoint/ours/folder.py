@@ -17,22 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transformer.attention.capture import watch
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
-from transformer.checkpoint.huggingface.folder import is_hugging_face
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model, OtherModel
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
+from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, is_hugging_face
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.text import TextTokenizer
 
-CONFIG, WEIGHTS, TOKENIZER, EXAMPLES, CARD = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.model",
-    "examples.json",
-    "CARD.md",
-)
+TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
 
 AGAIN = Message("remedy_copy_folder")
 MOST_NAME = 80
@@ -135,7 +128,7 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the file cannot be read, or holds another model.
     """
-    if isinstance(checkpoint.model, HuggingFaceModel):
+    if isinstance(checkpoint.model, OtherModel):
         raise CheckpointError("no_snapshots", name=checkpoint.name)
     with torch.random.fork_rng(devices=[]):
         model = _like(checkpoint.model)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.foreign.layouts.base import meta_shapes
-from transformer.checkpoint.ours.folder import CONFIG, WEIGHTS
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.refusal import refused, said
+from transformer.checkpoint.weight_files import CONFIG, WEIGHTS
 from transformer.messages import Message
 
 SMALL_FILE_BYTES = 8 * 1024 * 1024

@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
-from transformer.checkpoint.huggingface.folder import is_hugging_face
+from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
-from transformer.checkpoint.load import load
+from transformer.checkpoint.load import find_files, load
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.checkpoint.worker import frames, jobs
 from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import CARD, WEIGHTS, fill, save_folder, save_weights
+from transformer.checkpoint.ours.folder import CARD, fill, save_folder, save_weights
+from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
 from transformer.runs.corpus import bleu, translate_lines

@@ -1,7 +1,7 @@
 """The layouts that are recognised, each in a file of its own."""
 
 from transformer.checkpoint.foreign.layouts.annotated import Annotated
-from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source, meta_shapes
+from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
@@ -9,7 +9,7 @@ from transformer.checkpoint.foreign.layouts.rnn import FIRST_TUTORIAL, SECOND_TU
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 
-__all__ = ["LAYOUTS", "Fit", "Layout", "Source", "meta_shapes"]
+__all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
 LAYOUTS: tuple[Layout, ...] = (
     Annotated(),

@@ -1,17 +1,15 @@
 """What a layout is: a published way to name tensors, and how its tensors become ours."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.safe.contents import Contents, Shape
-from transformer.layers.positions import FORMULAS
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,13 @@ class Fit:
 class Layout(Protocol):
     """A published way to name tensors."""
 
-    name: str
-    title: str
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+
+    @property
+    def title(self) -> str:
+        """What it is called on a page."""
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """How `contents` would become our model, as well as can be told; None when nothing looks like this layout."""
@@ -105,26 +108,3 @@ def linear(
         f"{ours}.weight": Source(f"{theirs}.{weight}"),
         f"{ours}.bias": Source(f"{theirs}.{bias}" if has_bias else None),
     }
-
-
-class _Unfilled(TorchFunctionMode):
-    """Skips `nn.init.normal_`, as a meta tensor has nothing to fill."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        options = kwargs or {}
-        return options["tensor"] if func is nn.init.normal_ else func(*args, **options)
-
-
-def meta_shapes(model: type[nn.Module], config: Any) -> dict[str, Shape]:
-    """The shape of each parameter of our model, without taking memory for it.
-
-    Arithmetic on the meta device would make torch import its compiler (3 s). So nothing is filled, and a formula's
-    table, which is no parameter, is not computed.
-    """
-    computed = getattr(config, "positions", None) in FORMULAS
-    lean = replace(config, positions="stored", max_length=1) if computed else config
-    with torch.device("meta"), _Unfilled():
-        shapes = {name: tuple(p.shape) for name, p in model(lean).named_parameters()}
-    return {name: shape for name, shape in shapes.items() if not (computed and name.endswith("positions.table"))}

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, meta_shapes, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, size
 from transformer.checkpoint.foreign.layouts.torch_ends import head_options
 from transformer.checkpoint.foreign.questions import (
     Answers,
@@ -19,6 +19,7 @@ from transformer.checkpoint.foreign.questions import (
     special_id,
     special_id_questions,
 )
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
