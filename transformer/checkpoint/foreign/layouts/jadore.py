@@ -84,7 +84,7 @@ class Jadore:
         else:
             n_heads = answers.ask(heads_question(rows_k))
         if type(n_heads) is not int or n_heads < 1 or rows_k % n_heads or rows_v % n_heads:
-            raise CheckpointError("heads_do_not_divide", n_heads=repr(n_heads), rows_k=rows_k, rows_v=rows_v)
+            raise CheckpointError("heads_do_not_divide_rows", n_heads=repr(n_heads), rows_k=rows_k, rows_v=rows_v)
         return n_heads
 
     def _scale(self, contents: Contents, answers: Answers) -> str:
