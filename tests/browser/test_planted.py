@@ -159,13 +159,11 @@ class Walk:
 
     def bring(self, *files: Path) -> None:
         """Give files to the page's uploader, and look at what it says."""
-        before = self.seen
         with self.visit.run():
             self.page.locator("input[type=file]").set_input_files([str(file) for file in files])
         expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
         self.page.wait_for_timeout(500)
         self.look()
-        assert self.seen > before, files
 
 
 @pytest.fixture(scope="module")
@@ -261,8 +259,9 @@ def test_planted_checkpoints_on_other_pages(walk: Walk, mine: dict[str, str], pa
 def test_files_that_are_brought(walk: Walk, mine: dict[str, str], dashboard: tuple[str, Path]) -> None:
     walk.go("checkpoints", show="tensors")
     for what in ("tensors.pt", "broken.bin", "broken.safetensors", "words"):
-        path = dashboard[1] / mine[what].removeprefix("mine/")
+        before, path = walk.seen, dashboard[1] / mine[what].removeprefix("mine/")
         walk.bring(*(path.iterdir() if path.is_dir() else [path]))
+        assert walk.seen > before, what
 
 
 @pytest.mark.parametrize("read", ["file", "motifs"])
@@ -275,3 +274,4 @@ def test_sequences_that_are_brought(walk: Walk, tmp_path: Path, read: str) -> No
     for file in (fasta, broken):
         walk.go("sequences", read=read)
         walk.bring(file)
+    assert walk.seen > 0
