@@ -10,6 +10,7 @@ from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from ui.sequences import runs
 from ui.shared.address import choice
+from ui.shared.theme import is_dark
 from ui.store import arrivals, store
 from ui.texts import plain, t
 
@@ -70,7 +71,7 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
             title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
             place_title=plain("sequences.logo_places"),
             bits_title=plain("sequences.logo_bits"),
-            dark=st.context.theme.type == "dark",
+            dark=is_dark(),
         ),
         key="logo",
         config=plot_config(stem, "svg" if image == "SVG" else "png"),

@@ -20,6 +20,7 @@ from ui.components.head_view.component import head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
+from ui.shared.theme import is_dark
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
@@ -89,7 +90,7 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
         if switch(t("sequences.consensus"), False, key="consensus"):
             spans = marks
-    figure = sequence_tracks(_tracks(run, track, effects, target, spans), words=_words(), dark=_dark())
+    figure = sequence_tracks(_tracks(run, track, effects, target, spans), words=_words(), dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, effects)
@@ -103,7 +104,7 @@ def windows_panel(run: Classification, place: Place) -> None:
     relative = switch(t("sequences.relative"), True, key="relative-windows")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
-        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=_dark()),
+        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
         key="windows",
         config=plot_config(f"{place.stem}-windows"),
     )
@@ -242,7 +243,3 @@ def _words() -> TrackWords:
 
 def _open_head(picked: Picked) -> None:
     st.session_state["layer"], st.session_state["head"] = str(picked.layer), str(picked.head)
-
-
-def _dark() -> bool:
-    return st.context.theme.type == "dark"
