@@ -28,8 +28,8 @@ try:
     if what == "motifs":
         motifs_panel(name, task)
         st.stop()
-    asking, answering = st.columns([2, 3], gap="large")
-    with asking:
+    left, right = st.columns([2, 3], gap="large")
+    with left:
         typed = sequence_controls.typed_sequence(name, checkpoint)
     run = runs.classification(name, typed.sequence)
     strands = bool(task.alphabet.complement)
@@ -38,7 +38,7 @@ except HeedmapError as error:
     controls.explain(error)
     st.stop()
 
-with answering:
+with right:
     views.verdict(run, other, task, typed.description.partition(" ")[0])
 place = sequence_controls.place(run)
 overview, detail = st.columns([1, 2], gap="medium")

@@ -11,27 +11,28 @@ from ui.shared import controls, record_views
 from ui.shared.address import tabs
 from ui.store import runs, store
 from ui.texts import in_language, t
+from ui.translate import views
 
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
     st.stop()
 
-asking, answering = st.columns([2, 3], gap="large")
+left, right = st.columns([2, 3], gap="large")
 try:
     checkpoint = store.checkpoint(name)
-    with asking:
+    with left:
         request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
     best = runs.translation(name, request.text, request.options, request.forced)
-    with asking:
+    with left:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
 except HeedmapError as error:
-    with answering:
+    with right:
         controls.explain(error)
     st.stop()
 
-with answering:
+with right:
     record_views.result(shown, best, checkpoint.languages)
 first = strongest_head(shown.record)
 choice = controls.selection(shown.record, (first.layer, first.head))
@@ -41,8 +42,8 @@ with overview:
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
     "head_view": lambda: record_views.head_view_panel(shown.record, choice),
-    "steps": lambda: record_views.steps_panel(shown, choice),
-    "beams": lambda: record_views.beams_panel(shown, checkpoint),
+    "steps": lambda: views.steps_panel(shown, choice),
+    "beams": lambda: views.beams_panel(shown, checkpoint),
     "downloads": lambda: record_views.downloads_panel(shown, choice),
 }
 with detail:

@@ -1,6 +1,7 @@
 """From page to page by the menu: what was chosen on one page is not taken for a choice on the next."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,19 @@ ODD: dict[str, dict[str, Any]] = {
 """An address of each page that is full of what its controls are not at first."""
 
 
-@pytest.fixture(autouse=True)
-def _shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
-    save_tiny(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A translator and a classifier in the place of the shipped ones."""
+    made = tmp_path_factory.mktemp("checkpoints")
+    save_tiny(made)
     small = sequence_checkpoint()
-    save_folder(tmp_path / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
+    save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
 def at(page: str, **address: str) -> AppTest:
@@ -77,13 +85,37 @@ def address(session: AppTest) -> str:
     return json.dumps(found, sort_keys=True)
 
 
+@cache
+def alone(page: str, model: str | None) -> tuple[str, dict[str, Any]]:
+    """The address and the controls of a page that a session starts with; its checkpoint may be another's choice."""
+    session = at(page, **({} if model is None else {"model": model}))
+    return address(session), controls(session)
+
+
 @pytest.mark.parametrize("first", PAGES)
 def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(first: str) -> None:
     session = at(first, **ODD[first])
+    assert address(session) != "{}"
     for second in PAGES:
         if second == first:
             continue
-        alone = at(second)
-        went = go(session, second)
-        assert (second, address(went), controls(went)) == (second, address(alone), controls(alone))
+        session = go(session, second)
+        models = [list_.value for list_ in session.selectbox if list_.key == "model"]
+        assert (second, address(session), controls(session)) == (second, *alone(second, *(models or [None])))
         session = go(session, first, **ODD[first])
+
+
+def test_the_language_goes_along() -> None:
+    session = at("translate", lang="zh")
+    title = session.title[0].value
+    session = go(session, "masks")
+    assert session.title[0].value != go(at("masks"), "masks").title[0].value
+    assert go(session, "translate").title[0].value == title
+
+
+def test_what_a_page_is_left_with_comes_back_with_its_address_alone() -> None:
+    session = at("sequences", head="1", layer="0")
+    kept = controls(session)
+    go(session, "translate")
+    assert controls(go(session, "sequences")) != kept
+    assert controls(go(at("translate"), "sequences", head="1", layer="0")) == kept

@@ -19,6 +19,7 @@ from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
 from ui.shared.address import choice, line
+from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -65,7 +66,7 @@ def tensors_panel(name: str) -> None:
     st.plotly_chart(
         histogram(
             shown.counts, shown.edges, f"{shown.name} · {shape_text(shown.shape)} · {shown.dtype}",
-            plain("checkpoints.value"), plain("checkpoints.numel"), dark=_dark(),
+            plain("checkpoints.value"), plain("checkpoints.numel"), dark=is_dark(),
         ),
         key="histogram",
         config=PLOT_CONFIG,
@@ -170,7 +171,7 @@ def compare_panel(name: str, others: list[str]) -> None:
 def _spectra(values: Float[np.ndarray, "head rank"]) -> go.Figure:
     """One falling line a head."""
     lines = {plain("checkpoints.head", head=head): row for head, row in enumerate(values)}
-    return curves(lines, plain("checkpoints.rank"), plain("checkpoints.singular_value"), dark=_dark())
+    return curves(lines, plain("checkpoints.rank"), plain("checkpoints.singular_value"), dark=is_dark())
 
 
 def _table(found: Inspection) -> pd.DataFrame:
@@ -245,7 +246,3 @@ def _token(word: str, size: int, reader: Tokenizer | None) -> int | None:
 
 def _tree(node: ModuleNode) -> str:
     return "\n".join(node.lines())
-
-
-def _dark() -> bool:
-    return st.context.theme.type == "dark"

@@ -5,15 +5,15 @@ import streamlit as st
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
-from transformer.messages import speaking
 from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
 from ui.shared.address import choice
+from ui.shared.theme import is_dark
 from ui.store import arrivals, store
-from ui.texts import language, plain, t
+from ui.texts import plain, t
 
 MAX_SET_MB = 5
 
@@ -64,10 +64,17 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
     ]
     image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
     stem = f"{label}-{site}-head-{head}-width-{width}"
-    title = plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites))
-    with speaking(language()):
-        figure = logo(motif.letters, motif.heights, positions, title=title, dark=st.context.theme.type == "dark")
-    st.plotly_chart(figure, key="logo", config=plot_config(stem, "svg" if image == "SVG" else "png"))
+    st.plotly_chart(
+        logo(
+            motif.letters,
+            motif.heights,
+            positions,
+            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            dark=is_dark(),
+        ),
+        key="logo",
+        config=plot_config(stem, "svg" if image == "SVG" else "png"),
+    )
     test = motif.enrichment
     if set(test.pattern) == {"."}:
         st.markdown(t("sequences.no_pattern"))

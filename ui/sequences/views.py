@@ -10,7 +10,6 @@ import streamlit as st
 from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
-from transformer.messages import speaking
 from transformer.runs.classify import Classification
 from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.sequences import tracks
@@ -21,7 +20,8 @@ from ui.components.head_view.component import Lines, head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
-from ui.texts import language, plain, t
+from ui.shared.theme import is_dark
+from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
 MOST_LINES = 300
@@ -90,8 +90,7 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
         if switch(t("sequences.consensus"), False, key="consensus"):
             spans = marks
-    with speaking(language()):
-        figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=_dark())
+    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, effects)
@@ -105,7 +104,7 @@ def windows_panel(run: Classification, place: Place) -> None:
     relative = switch(t("sequences.relative"), True, key="relative-windows")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
-        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=_dark()),
+        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
         key="windows",
         config=plot_config(f"{place.stem}-windows"),
     )
@@ -235,7 +234,3 @@ def _groups(run: Classification) -> str:
 
 def _open_head(picked: Picked) -> None:
     st.session_state["layer"], st.session_state["head"] = str(picked.layer), str(picked.head)
-
-
-def _dark() -> bool:
-    return st.context.theme.type == "dark"

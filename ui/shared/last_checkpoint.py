@@ -18,6 +18,8 @@ def preselect(names: Sequence[str], key: str) -> None:
     chosen = st.session_state.get(CHOSEN)
     if moved and chosen in names and st.query_params.get(key, chosen) == chosen:
         st.session_state[key] = chosen
+    elif moved and st.session_state.get(key) not in names:
+        st.session_state.pop(key, None)  # another page's list had it
 
 
 def remember(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The panels of the Translate page: each shows the same record in its own way."""
+"""Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
 
 from typing import Literal
 
@@ -6,20 +6,19 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from transformer import Checkpoint, Record, Translation
-from transformer.attention.measures import has_kind, sites_of
-from transformer.figures.beams import beam_tree
-from transformer.figures.distribution import attention_of_step, next_tokens
-from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
+from transformer import Record, Translation
+from transformer.attention.measures import sites_of
+from transformer.figures.export import csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import Lines, head_view
-from ui.shared import selected_pair as selection_state
+from ui.shared import selected_pair
 from ui.shared.controls import MEAN, Selection, sentence
+from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
-from ui.texts import plain, t
+from ui.texts import in_this_language, plain, t
 
 IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
 """What a picture can be saved as."""
@@ -36,7 +35,7 @@ def result(shown: Translation, best: Translation, languages: tuple[str, str]) ->
 
 
 def record_notes(record: Record) -> None:
-    """What a reader has to know of how the attention was kept."""
+    """What has to be known of how the attention was kept."""
     for note in record.notes:
         st.info(sentence(note), icon=":material/info:")
 
@@ -92,9 +91,9 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
         help=t("translate.camera_help"),
     )
     picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
-    pair = selection_state.pair(picture)
+    pair = selected_pair.pair(picture)
     st.plotly_chart(
-        heatmap(picture, relative=is_relative, selected=pair, dark=_dark()),
+        heatmap(picture, relative=is_relative, selected=pair, dark=is_dark()),
         key="heatmap",
         width="content",
         alt=alt_text(picture),
@@ -122,7 +121,7 @@ def head_view_panel(record: Record, choice: Selection) -> None:
     attention = record[choice.site]
     pictures = [attention.picture(head, choice.words, choice.special) for head in range(attention.n_heads)]
     first = pictures[0]
-    pair = selection_state.pair(first)
+    pair = selected_pair.pair(first)
     head_view(
         Lines(
             np.stack([picture.values for picture in pictures]),
@@ -142,44 +141,17 @@ def head_view_panel(record: Record, choice: Selection) -> None:
     _pair_panel(record, choice, first, pair)
 
 
-def steps_panel(shown: Translation, choice: Selection) -> None:
-    """One output step: what could have been written, and where the decoder looked."""
-    last = len(shown.steps) - 1
-    if st.session_state.get("step", 0) > last:
-        st.session_state["step"] = 0
-    step = st.slider(t("translate.step"), 0, last, 0, key="step", bind="query-params") if last else 0
-    st.markdown(t("translate.step_writes", step=step, last=last))
-    token_strip([shown.steps[step]])
-    st.plotly_chart(next_tokens(shown.steps[step], dark=_dark()), key="next-tokens", config=PLOT_CONFIG)
-    for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
-        available = sites_of(shown.record, kind)
-        attention = shown.record[available[min(choice.layer, len(available) - 1)]]
-        picture, average = (attention.picture(head) for head in (choice.head, MEAN))
-        figure = attention_of_step(picture, average, step, dark=_dark())
-        st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
-
-
-def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
-    """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
-    tokenizer = checkpoint.writer
-    if shown.tree is None or tokenizer is None:
-        st.info(t("translate.no_beam"))
-        return
-    st.plotly_chart(
-        beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=_dark()),
-        key="tree",
-        on_select=_select_from_tree,
-        selection_mode="points",
-        config=PLOT_CONFIG,
-    )
-    st.caption(t("translate.beams_look"))
-
-
 def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
     """The numbers and pictures, to take away."""
     picture = _picture(shown.record, choice)
     stem = _stem(choice, picture)
-    st.download_button(t("translate.download_csv"), lambda: csv(picture), f"{stem}.csv", "text/csv", on_click="ignore")
+    st.download_button(
+        t("translate.download_csv"),
+        in_this_language(lambda: csv(picture)),
+        f"{stem}.csv",
+        "text/csv",
+        on_click="ignore",
+    )
     st.download_button(
         t("translate.download_npz"),
         shown.record.npz,
@@ -189,7 +161,7 @@ def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
     )
     st.download_button(
         t("translate.download_html"),
-        lambda: html(heatmap(picture)),
+        in_this_language(lambda: html(heatmap(picture))),
         f"{stem}.html",
         "text/html",
         on_click="ignore",
@@ -216,7 +188,7 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
             name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
         },
     )
-    st.button(t("translate.unmark"), on_click=selection_state.forget_pair, key="unmark")
+    st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
 
 
 def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
@@ -229,22 +201,13 @@ def _open_head(picked: Picked) -> None:
 
 def _select_from_heatmap() -> None:
     for point in st.session_state["heatmap"].selection.points[:1]:
-        selection_state.select_pair(*point["customdata"][:2])
+        selected_pair.select_pair(*point["customdata"][:2])
 
 
 def _select_from_head_view(pair: tuple[int, int]) -> None:
-    selection_state.select_pair(*pair)
-
-
-def _select_from_tree() -> None:
-    for point in st.session_state["tree"].selection.points[:1]:
-        st.session_state["node"] = str(int(point["customdata"]))
+    selected_pair.select_pair(*pair)
 
 
 def _stem(choice: Selection, picture: Picture) -> str:
     """The file name of a picture, without its ending."""
     return f"{choice.site}-{picture.head}".replace(" ", "-")
-
-
-def _dark() -> bool:
-    return st.context.theme.type == "dark"
