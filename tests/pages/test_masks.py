@@ -14,7 +14,7 @@ from transformer.lessons.conventions import CONVENTIONS, conversion
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.shared.blob import unpack
-from ui.lessons.masks.panels import TRY
+from ui.lessons.masks.controls import TRY
 from ui.store import cached, user_folder
 
 PAGE = Path(__file__).parents[2] / "pages" / "masks.py"

@@ -14,7 +14,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from ui.components.shared.blob import unpack
-from ui.lessons.positions.panels import SCREENS, TRY
+from ui.lessons.positions.controls import SCREENS, TRY
 from ui.store import cached
 
 PAGE = Path(__file__).parents[2] / "pages" / "positions.py"

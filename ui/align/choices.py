@@ -19,7 +19,7 @@ from ui.store.cache import kept
 from ui.texts import plain, t
 
 AUTO = "auto"
-"""The head that is chosen by what it does: the surest one, or the one that agrees best with the other model."""
+"""The head that is chosen by what it does: the largest weights, or the best agreement with the other model."""
 
 Words = Literal["first", "second", "own"]
 WORDS: tuple[Words, ...] = ("first", "second", "own")
@@ -59,19 +59,19 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """The head that stands for each model and why, and the two alignments of the target that both read."""
+    """The head that stands for each model, in words and why it was chosen, and the alignments of the common target."""
 
     heads: tuple[Head, Head]
-    reasons: tuple[str, str]
+    notes: tuple[str, str]
     comparison: Comparison
 
 
 def models() -> list[str]:
-    """Everything that can be aligned: checkpoints that translate, and the moments of their training after each."""
+    """Everything that can be aligned: checkpoints that translate, and the snapshots of their training after each."""
     found: list[str] = []
     for name in cached.checkpoint_names(*cached.TRANSLATORS):
         if vocabulary(name) is not None:
-            found += [name, *(f"{name}{cached.MOMENT}{moment.name}" for moment in cached.snapshots(name))]
+            found += [name, *(f"{name}{cached.MOMENT}{snapshot.name}" for snapshot in cached.snapshots(name))]
     return found
 
 
@@ -102,19 +102,19 @@ def _vocabulary(name: str, revision: int) -> int | None:  # noqa: ARG001  (part 
 
 def label(name: str) -> str:
     """What a model is called on the page."""
-    base, _, moment = name.partition(cached.MOMENT)
-    found = [snapshot for snapshot in cached.snapshots(base) if snapshot.name == moment]
+    base, _, wanted = name.partition(cached.MOMENT)
+    found = [snapshot for snapshot in cached.snapshots(base) if snapshot.name == wanted]
     return plain("align.snapshot", name=base, update=found[0].update, bleu=found[0].bleu) if found else name
 
 
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
-    """Two models that share a tokenizer; at first a Transformer beside an RNN, or a moment of its training."""
+    """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
     with st.container(horizontal=True, gap="medium"):
         first = choice(t("align.first"), names, key="first", text=label, form="list", width=330)
         fitting = [name for name in names if name != first and vocabulary(_base(name)) == vocabulary(_base(first))]
         recurrent = [name for name in cached.checkpoint_names("recurrent") if name in fitting]
-        early = [name for name in fitting if cached.MOMENT in name]
-        usual = next(iter([*recurrent, *early[len(early) // 2 :], *fitting]), first)
+        snapshots = [name for name in fitting if cached.MOMENT in name]
+        usual = next(iter([*recurrent, *snapshots[len(snapshots) // 2 :], *fitting]), first)
         second = choice(
             t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width=330
         )
@@ -167,17 +167,28 @@ def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
 
 def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | None, Head | None]) -> Aligned:
     """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
-    heads, reasons = list(chosen), ["", ""]
+    heads = list(chosen)
+    notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
     if heads[0] is None and heads[1] is None:
-        heads[0], reasons[0] = strongest(records[0]), plain("align.why_strongest")
+        heads[0] = strongest(records[0])
+        notes[0] = plain("align.note_strongest", head=head_text(heads[0]))
     for mine, other in ((0, 1), (1, 0)):
         standard = heads[other]
         if heads[mine] is None and standard is not None:
-            heads[mine], mean = best_agreeing(records[mine], alignment(records[other], standard))
-            reasons[mine] = plain("align.why_best", model=shown.sides[other].label, mean=mean)
+            found, mean = best_agreeing(records[mine], alignment(records[other], standard))
+            heads[mine] = found
+            model = shown.sides[other].label
+            notes[mine] = plain("align.note_best", head=head_text(found), model=model, mean=mean)
     first, second = cast(Head, heads[0]), cast(Head, heads[1])
     comparison = compared(alignment(records[0], first), alignment(records[1], second))
-    return Aligned((first, second), (reasons[0], reasons[1]), comparison)
+    return Aligned((first, second), (notes[0], notes[1]), comparison)
+
+
+def _note(record: Record, chosen: Head | None) -> str:
+    """What is said of a head that the user chose, or of the only one."""
+    if chosen is None:
+        return ""
+    return head_text(chosen) if len(record.sites) > 1 else plain("align.only_attention")
 
 
 def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words) -> tuple[str, str]:
@@ -185,10 +196,10 @@ def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, st
     if forced is not None:
         return forced, plain("align.origin_typed")
     order = (1, 0) if words == "second" else (0, 1)
-    for place in order:
-        if own[place].text.strip():
-            return own[place].text, plain("align.origin_model", model=label(names[place]))
-    raise InputError(plain("align.nothing_written"))
+    for side in order:
+        if own[side].text.strip():
+            return own[side].text, plain("align.origin_model", model=label(names[side]))
+    raise InputError("align_nothing_written")
 
 
 def _base(name: str) -> str:
@@ -215,7 +226,7 @@ def head_text(head: Head) -> str:
 
 
 def greedy(request: controls.Request) -> DecodingOptions:
-    """The reader's limits with a beam of one."""
+    """The limits that were chosen, with a beam of one."""
     return replace(request.options, beam=1)
 
 
