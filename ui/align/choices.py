@@ -170,8 +170,8 @@ def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | N
     heads = list(chosen)
     notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
     if heads[0] is None and heads[1] is None:
-        heads[0] = strongest(records[0])
-        notes[0] = plain("align.note_strongest", head=head_text(heads[0]))
+        largest = strongest(records[0])
+        heads[0], notes[0] = largest, plain("align.note_strongest", head=head_text(largest))
     for mine, other in ((0, 1), (1, 0)):
         standard = heads[other]
         if heads[mine] is None and standard is not None:

@@ -17,7 +17,7 @@ from ui.components.matrices.component import Cell, Words
 from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.store import cached
 from ui.store.cache import kept
-from ui.texts import t
+from ui.texts import plain, t
 
 CELL = "cell"
 """The query parameter of the picked cell: matrix, row and column, from 1."""
@@ -110,8 +110,14 @@ def pick_cell(cell: Cell | None) -> None:
     set_parameter(CELL, NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}")
 
 
+def in_formula(key: str, **symbols: str) -> str:
+    """A text of the catalogue as a part of a formula; its fields are symbols, written as in formulas."""
+    upright = {name: rf"}}{symbol}\text{{" for name, symbol in symbols.items()}
+    return rf"\text{{{plain(key, **upright)}}}"
+
+
 def words(titles: Mapping[str, str], hint: str | None = None) -> Words:
-    """The matrices component in the reader's language; `hint` replaces the one on clicking."""
+    """The matrices component in the language of the page; `hint` replaces the one on clicking."""
     names = ("picked", "sources", "targets", "further", "hint", "undefined", "save")
     texts = {name: t(f"lessons.{name}") for name in names}
     return Words(**{**texts, "hint": hint or texts["hint"]}, titles=titles)

@@ -10,6 +10,7 @@ from ui.lessons.masks import controls
 from ui.lessons.masks.drawing import draw, matrix
 from ui.lessons.masks.example import Example, ToyModel, tested
 from ui.lessons.masks.leaks import verdict
+from ui.lessons.shared import in_formula
 from ui.texts import t
 
 
@@ -28,10 +29,10 @@ def build_panel(shown: Example) -> None:
     parts.append(matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
     st.latex(
         {
-            "padding": r"M_{ij} = r_j, \qquad r_j = 1 \text{ unless key } j \text{ is padding}",
-            "causal": r"M_{ij} = 1 \text{ if } j \le i",
+            "padding": r"M_{ij} = r_j, \qquad r_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
+            "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
             "both": r"M_{ij} = C_{ij} \wedge r_j",
-            "cross": r"M_{ij} = r_j \text{ of the source, the same for every target position } i",
+            "cross": r"M_{ij} = r_j \enspace " + in_formula("masks.formula_cross", i="i"),
         }[kind]
     )
     draw(Board.of(parts), view)

@@ -44,11 +44,15 @@ def formula(variant: Variant) -> None:
         {
             "paper": r"\begin{aligned} t_{p,2i} &= \sin\frac{p}{\mathrm{base}^{2i/d}} \\ "
             r"t_{p,2i+1} &= \cos\frac{p}{\mathrm{base}^{2i/d}} \end{aligned}",
-            "doubled": r"\begin{aligned} t_{p,j} &= \sin\frac{p}{\mathrm{base}^{2j/d}} \quad (j \text{ even}) \\ "
-            r"t_{p,j} &= \cos\frac{p}{\mathrm{base}^{2j/d}} \quad (j \text{ odd}) \end{aligned}",
+            "doubled": r"\begin{aligned} t_{p,j} &= \sin\frac{p}{\mathrm{base}^{2j/d}} \quad "
+            + in_formula("positions.formula_even", j="j")
+            + r" \\ "
+            r"t_{p,j} &= \cos\frac{p}{\mathrm{base}^{2j/d}} \quad "
+            + in_formula("positions.formula_odd", j="j")
+            + r"\end{aligned}",
             "halves": r"t_p = [\,\sin p\,\omega_0, \sin p\,\omega_1, \ldots, "
             r"\cos p\,\omega_0, \cos p\,\omega_1, \ldots\,]",
-            "learned": r"t_p \in \mathbb{R}^d \text{ free}",
+            "learned": r"t_p \in \mathbb{R}^d \enspace " + in_formula("positions.formula_free"),
             "none": r"t_p = 0",
         }[variant]
     )

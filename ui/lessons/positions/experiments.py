@@ -84,14 +84,14 @@ def end_panel() -> None:
     st.markdown(f"**{t('positions.fixed_table')}**")
     table_plot(fixed, "fixed")
     if asked > ready:
-        st.success(t("positions.goes_on", row=asked), icon=":material/check:")
+        st.success(t("positions.goes_on", position=asked - 1), icon=":material/check:")
     st.markdown(f"**{t('positions.learned_table')}**")
     try:
-        learned = past_the_end("learned", ready, 32, asked)
+        past_the_end("learned", ready, 32, asked)
     except InputError as error:
         st.error(controls.sentence(str(error)), icon=":material/block:")
     else:
-        st.success(t("positions.reaches", rows=len(learned)), icon=":material/check:")
+        st.success(t("positions.reaches"), icon=":material/check:")
     table_downloads(fixed=fixed)
 
 

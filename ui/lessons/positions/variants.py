@@ -23,7 +23,9 @@ def variants_panel(d_model: int, length: int, base: float) -> None:
         d_model = learned.table.shape[1]
         st.caption(t("positions.own_sizes", rows=len(learned.table), d_model=d_model))
     tables = _tables(d_model, length, base, learned)
-    differences = {name: table - tables["paper"] for name, table in tables.items() if name != "paper"}
+    differences: dict[Variant, np.ndarray] = {
+        name: table - tables["paper"] for name, table in tables.items() if name != "paper"
+    }
     names = {name: t(f"positions.variant_{name}") for name in tables}
     figure = table_grid(
         {names[name]: table for name, table in tables.items()},
