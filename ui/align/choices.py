@@ -139,7 +139,7 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
         InputError: nothing to read, too much, or no model wrote anything.
     """
     own = [cached.translation(name, request.text, request.options, None) for name in (first, second)]
-    target, origin = _target(request.forced, own, (first, second), words)
+    target, origin = common_target(request.forced, own, (first, second), words)
     read = [cached.translation(name, request.text, request.options, target) for name in (first, second)]
     sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
     return Pair(sides[0], sides[1], target, origin)
@@ -191,8 +191,14 @@ def _note(record: Record, chosen: Head | None) -> str:
     return head_text(chosen) if len(record.sites) > 1 else plain("align.only_attention")
 
 
-def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words) -> tuple[str, str]:
-    """The target that both models read, and whose it is."""
+def common_target(
+    forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words
+) -> tuple[str, str]:
+    """The target that both models read, and whose it is.
+
+    Raises:
+        InputError: neither model wrote a word.
+    """
     if forced is not None:
         return forced, plain("align.origin_typed")
     order = (1, 0) if words == "second" else (0, 1)
