@@ -10,6 +10,7 @@ from transformer.lessons.matrices import Board, Matrix, numbered
 from transformer.lessons.operations import Given
 from transformer.lessons.positions import Variant
 from ui.lessons import shared
+from ui.lessons.shared import in_formula
 from ui.texts import t
 
 
