@@ -129,7 +129,7 @@ def test_any_checkpoint_can_be_tested(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("shipped")
-def test_the_readers_own_checkpoints_can_be_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_checkpoints_of_ones_own_can_be_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_tiny(tmp_path / "own")
     monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "own")
     at = fine(page(screen="test", tested="mine/tiny"))

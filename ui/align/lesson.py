@@ -94,9 +94,9 @@ def _counted(batch: TrainingBatch, companion: tuple[str, str]) -> None:
     total, padded = float(batch.losses[batch.counted].sum()), float(batch.losses.sum())
     right, wrong = st.columns(2)
     right.metric(t("align.loss_right"), f"{batch.loss:.3f}")
-    right.caption(f"{total:.2f} / {count}")
+    right.caption(t("align.sum_and_count", total=total, count=count))
     wrong.metric(t("align.loss_wrong"), f"{batch.loss_with_padding:.3f}")
-    wrong.caption(f"{padded:.2f} / {positions}")
+    wrong.caption(t("align.sum_and_count", total=padded, count=positions))
     st.caption(t("align.why_padding", padding=positions - count))
 
 
