@@ -89,7 +89,7 @@ def end_panel() -> None:
     try:
         past_the_end("learned", ready, 32, asked)
     except InputError as error:
-        st.error(controls.sentence(str(error)), icon=":material/block:")
+        st.error(controls.sentence(error.message), icon=":material/block:")
     else:
         st.success(t("positions.reaches"), icon=":material/check:")
     table_downloads(fixed=fixed)

@@ -52,7 +52,7 @@ def _tables(d_model: int, length: int, base: float, learned: TablePositions | No
         try:
             tables["learned"] = first_rows(learned, length)
         except InputError as error:
-            st.error(controls.sentence(str(error)), icon=":material/block:")
+            st.error(controls.sentence(error.message), icon=":material/block:")
             del tables["learned"]
     return tables
 
