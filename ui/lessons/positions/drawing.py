@@ -43,11 +43,11 @@ def formula(variant: Variant) -> None:
     """A variant's table as an equation."""
     st.latex(
         {
-            "paper": r"\begin{aligned} t_{p,2i} &= \sin\frac{p}{\mathrm{base}^{2i/d}} \\ "
+            "paper": r"\begin{aligned} t_{p,2i} &= \sin\frac{p}{\mathrm{base}^{2i/d}} \\[0.6em] "
             r"t_{p,2i+1} &= \cos\frac{p}{\mathrm{base}^{2i/d}} \end{aligned}",
             "doubled": r"\begin{aligned} t_{p,j} &= \sin\frac{p}{\mathrm{base}^{2j/d}} \quad "
             + in_formula("positions.formula_even", j="j")
-            + r" \\ "
+            + r" \\[0.6em] "
             r"t_{p,j} &= \cos\frac{p}{\mathrm{base}^{2j/d}} \quad "
             + in_formula("positions.formula_odd", j="j")
             + r"\end{aligned}",
