@@ -47,8 +47,8 @@ def install(folder: Path) -> None:
 
 def drawn(browser: Browser, folder: Path) -> tuple[int, float]:
     """Bytes of the page, and the browser's CPU seconds from opening it until it is calm again."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "model_view.html"
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model_view.html"
         path.write_text(page_of(folder, attention_of_heads()), encoding="utf-8")
         size = path.stat().st_size
         page = browser.new_page(viewport={"width": 1400, "height": 1000})

@@ -5,19 +5,20 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.lessons import shared
-from ui.lessons.positions import panels
+from ui.lessons.positions import controls as positions
+from ui.lessons.positions.screens import SIZED, UNSIZED
 from ui.shared import controls
 from ui.texts import t
 
 shell.heading(t("positions.title"), t("positions.intro"))
-screen = panels.screen()
+screen = positions.screen()
 try:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        shared.try_this("positions", panels.TRY, panels.DEFAULTS)
-        sizes = panels.sizes() if screen in panels.SIZED else None
+        shared.try_this("positions", positions.TRY, positions.DEFAULTS)
+        sizes = positions.sizes() if screen in SIZED else None
     if sizes is not None:
-        panels.SIZED[screen](*sizes)
+        SIZED[screen](*sizes)
     else:
-        panels.UNSIZED[screen]()
+        UNSIZED[screen]()
 except HeedmapError as error:
     controls.explain(error)

@@ -21,7 +21,7 @@ TIMES = "align.times"
 
 
 def changes_panel(shown: Pair) -> None:
-    """Counted from the configs for the reader's sentence, drawn for all lengths, and measured on request."""
+    """Counted from the configs for the sentence that was typed, drawn for all lengths, and measured on request."""
     tokens = len(shown.first.own.source_ids)
     costs = [costs_of(store.checkpoint(side.name).model.config, side.label) for side in shown.sides]
     st.caption(t("align.look_changes", tokens=tokens))
@@ -60,7 +60,7 @@ def _table(shown: Pair, costs: list[EncoderCosts], tokens: int) -> pd.DataFrame:
 
 
 def _over_tokens(lines: list[Line], value: str, tokens: int, dark: bool, dots: bool = False) -> go.Figure:
-    """How something grows with the length, the reader's sentence marked."""
+    """How something grows with the length, that of the typed sentence marked."""
     marked = t("align.your_sentence", tokens=tokens)
     return growth(lines, value, length=tokens, length_name=marked, axis=t("align.tokens"), dots=dots, dark=dark)
 
@@ -75,21 +75,21 @@ def _waiting(cost: EncoderCosts) -> str:
 def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
     key = tuple(store.revision(side.name) for side in shown.sides)
     measured = session_store(TIMES)
-    place = st.empty()
+    above = st.empty()
     if st.button(
         t("align.measure"), key="measure", icon=":material/timer:", help=t("align.measure_help", repeats=REPEATS)
     ):
         measured.put(key, _measured(shown))
     found: list[EncoderTime] | None = measured.find(key)
     if found is None:
-        place.info(t("align.not_measured", shortest=LENGTHS[0], longest=LENGTHS[-1]))
+        above.info(t("align.not_measured", shortest=LENGTHS[0], longest=LENGTHS[-1]))
         return
     lines = []
     for number, side in enumerate(shown.sides):
         mine = [time for time in found if time.model == number]
         lines.append(Line(side.label, [time.tokens for time in mine], [time.seconds for time in mine]))
     figure = _over_tokens(lines, t("align.seconds"), tokens, dark, dots=True)
-    place.plotly_chart(figure, key="measured", config=plot_config("encoder-times"))
+    above.plotly_chart(figure, key="measured", config=plot_config("encoder-times"))
     table = pd.DataFrame(
         [[found_time.tokens, shown.sides[found_time.model].label, found_time.seconds] for found_time in found],
         columns=["tokens", "model", "seconds"],

@@ -20,7 +20,7 @@ from ui.store.refs import Revision
 from ui.texts import plain, t
 
 AUTO = "auto"
-"""The head that is chosen by what it does: the surest one, or the one that agrees best with the other model."""
+"""The head that is chosen by what it does: the largest weights, or the best agreement with the other model."""
 
 Words = Literal["first", "second", "own"]
 WORDS: tuple[Words, ...] = ("first", "second", "own")
@@ -60,10 +60,10 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """The head that stands for each model and why, and the two alignments of the target that both read."""
+    """The head that stands for each model, in words and why it was chosen, and the alignments of the common target."""
 
     heads: tuple[Head, Head]
-    reasons: tuple[str, str]
+    notes: tuple[str, str]
     comparison: Comparison
 
 
@@ -115,8 +115,8 @@ def model_choice(names: Sequence[str]) -> tuple[str, str]:
         same = vocabulary(store.base(first))
         fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
         recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]
-        early = [name for name in fitting if store.is_snapshot(name)]
-        usual = next(iter([*recurrent, *early[len(early) // 2 :], *fitting]), first)
+        snapshots = [name for name in fitting if store.is_snapshot(name)]
+        usual = next(iter([*recurrent, *snapshots[len(snapshots) // 2 :], *fitting]), first)
         second = choice(
             t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width=330
         )
@@ -141,7 +141,7 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
         InputError: nothing to read, too much, or no model wrote anything.
     """
     own = [runs.translation(name, request.text, request.options, None) for name in (first, second)]
-    target, origin = _target(request.forced, own, (first, second), words)
+    target, origin = common_target(request.forced, own, (first, second), words)
     read = [runs.translation(name, request.text, request.options, target) for name in (first, second)]
     sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
     return Pair(sides[0], sides[1], target, origin)
@@ -169,28 +169,45 @@ def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
 
 def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | None, Head | None]) -> Aligned:
     """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
-    heads, reasons = list(chosen), ["", ""]
+    heads = list(chosen)
+    notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
     if heads[0] is None and heads[1] is None:
-        heads[0], reasons[0] = strongest(records[0]), plain("align.why_strongest")
+        largest = strongest(records[0])
+        heads[0], notes[0] = largest, plain("align.note_strongest", head=head_text(largest))
     for mine, other in ((0, 1), (1, 0)):
         standard = heads[other]
         if heads[mine] is None and standard is not None:
-            heads[mine], mean = best_agreeing(records[mine], alignment(records[other], standard))
-            reasons[mine] = plain("align.why_best", model=shown.sides[other].label, mean=mean)
+            found, mean = best_agreeing(records[mine], alignment(records[other], standard))
+            heads[mine] = found
+            model = shown.sides[other].label
+            notes[mine] = plain("align.note_best", head=head_text(found), model=model, mean=mean)
     first, second = cast(Head, heads[0]), cast(Head, heads[1])
     comparison = compared(alignment(records[0], first), alignment(records[1], second))
-    return Aligned((first, second), (reasons[0], reasons[1]), comparison)
+    return Aligned((first, second), (notes[0], notes[1]), comparison)
 
 
-def _target(forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words) -> tuple[str, str]:
-    """The target that both models read, and whose it is."""
+def _note(record: Record, chosen: Head | None) -> str:
+    """What is said of a head that the user chose, or of the only one."""
+    if chosen is None:
+        return ""
+    return head_text(chosen) if len(record.sites) > 1 else plain("align.only_attention")
+
+
+def common_target(
+    forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words
+) -> tuple[str, str]:
+    """The target that both models read, and whose it is.
+
+    Raises:
+        InputError: neither model wrote a word.
+    """
     if forced is not None:
         return forced, plain("align.origin_typed")
     order = (1, 0) if words == "second" else (0, 1)
-    for place in order:
-        if own[place].text.strip():
-            return own[place].text, plain("align.origin_model", model=label(names[place]))
-    raise InputError(plain("align.nothing_written"))
+    for side in order:
+        if own[side].text.strip():
+            return own[side].text, plain("align.origin_model", model=label(names[side]))
+    raise InputError("align_nothing_written")
 
 
 def head_options(record: Record) -> list[str]:
@@ -213,7 +230,7 @@ def head_text(head: Head) -> str:
 
 
 def greedy(request: controls.Request) -> DecodingOptions:
-    """The reader's limits with a beam of one."""
+    """The limits that were chosen, with a beam of one."""
     return replace(request.options, beam=1)
 
 

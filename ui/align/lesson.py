@@ -1,5 +1,7 @@
 """How a training pair is cut, why padding is not counted, and teacher forcing beside free running."""
 
+from itertools import zip_longest
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -42,12 +44,12 @@ def _reference(shown: Pair, request: controls.Request) -> tuple[str, str]:
 
 def _companion(checkpoint: Checkpoint, text: str) -> tuple[str, str]:
     """Another pair for the batch, of another length than the sentence."""
-    reader = checkpoint.tokenizer
+    tokenizer = checkpoint.tokenizer
     known = [pair for pair in REFERENCES.items() if pair[0] != text.strip()]
-    if reader is None:
+    if tokenizer is None:
         return known[0]
-    length = len(reader.encode(text))
-    return max(known, key=lambda pair: abs(len(reader.encode(pair[0])) - length))
+    length = len(tokenizer.encode(text))
+    return max(known, key=lambda pair: abs(len(tokenizer.encode(pair[0])) - length))
 
 
 @cached(max_entries=64)
@@ -56,7 +58,7 @@ def _batch(name: str, revision: Revision, pairs: tuple[tuple[str, str], ...]) ->
 
 
 def _cut(batch: TrainingBatch) -> None:
-    """The reader's own pair, without padding."""
+    """The pair that was typed, without padding."""
     st.markdown(f"**{t('align.cut')}**")
     n = int(batch.counted[0].sum())
     rows = {
@@ -65,13 +67,13 @@ def _cut(batch: TrainingBatch) -> None:
         t("align.loss_column"): [f"{value:.2f}" for value in batch.losses[0][:n]],
     }
     source = [text for text in batch.source[0] if text != batch.pad]
-    st.text(f"{plain('align.encoder_reads')}: {' '.join(source)}")
-    st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_places(n)), key="cut")
+    st.text(plain("align.encoder_reads", tokens=" ".join(source)))
+    st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_positions(n)), key="cut")
     st.caption(t("align.look_cut"))
 
 
 def _counted(batch: TrainingBatch, companion: tuple[str, str]) -> None:
-    """A batch of two: the loss of every place, and what counting padding would do to the mean."""
+    """A batch of two: the loss at every position, and what counting padding would do to the mean."""
     st.markdown(f"**{t('align.batch_of_two')}**")
     st.caption(t("align.look_batch", source=companion[0]))
     n = batch.losses.shape[1]
@@ -85,18 +87,18 @@ def _counted(batch: TrainingBatch, companion: tuple[str, str]) -> None:
         ):
             rows.append(cells)
             index.append(f"{i + 1}. {t(f'align.{what}')}")
-    table = pd.DataFrame(rows, index=index, columns=_places(n))
+    table = pd.DataFrame(rows, index=index, columns=_positions(n))
     hidden = np.repeat(~batch.counted, 4, axis=0)
     faded = np.where(hidden, "opacity: 0.45; background-color: rgba(128, 128, 128, 0.18)", "")
     st.dataframe(table.style.apply(lambda _: faded, axis=None), key="batch", height="content")
-    count, places = int(batch.counted.sum()), batch.counted.size
+    count, positions = int(batch.counted.sum()), batch.counted.size
     total, padded = float(batch.losses[batch.counted].sum()), float(batch.losses.sum())
     right, wrong = st.columns(2)
     right.metric(t("align.loss_right"), f"{batch.loss:.3f}")
-    right.caption(f"{total:.2f} / {count}")
+    right.caption(t("align.sum_and_count", total=total, count=count))
     wrong.metric(t("align.loss_wrong"), f"{batch.loss_with_padding:.3f}")
-    wrong.caption(f"{padded:.2f} / {places}")
-    st.caption(t("align.why_padding", padding=places - count))
+    wrong.caption(t("align.sum_and_count", total=padded, count=positions))
+    st.caption(t("align.why_padding", padding=positions - count))
 
 
 def _forced_and_free(name: str, request: controls.Request, target: str) -> None:
@@ -120,25 +122,17 @@ def _forced_and_free(name: str, request: controls.Request, target: str) -> None:
     table = pd.DataFrame(rows, index=list(range(1, length + 1)), columns=names)
     logarithm = st.column_config.NumberColumn(format="%.3f")
     st.dataframe(table, key="forced", column_config={names[1]: logarithm, names[5]: logarithm})
-    st.caption(
-        t(
-            "align.sums", forced=forced.log_prob, free=free.log_prob, text=free.text or plain("align.empty"),
-            parts=_parting(forced.target_ids, free.target_ids),
-        )
-    )  # fmt: skip
+    apart = _first_difference(forced.target_ids, free.target_ids)
+    name = "align.sums_same" if apart is None else "align.sums_apart"
+    text = free.text or plain("align.empty")
+    st.caption(t(name, forced=forced.log_prob, free=free.log_prob, text=text, step=apart))
 
 
-def _parting(forced: tuple[int, ...], free: tuple[int, ...]) -> str:
-    """Where the two part, in words."""
-    for place, (one, other) in enumerate(zip(forced, free, strict=False), 1):
-        if one != other:
-            return plain("align.parting", place=place)
-    return (
-        plain("align.no_parting")
-        if len(forced) == len(free)
-        else plain("align.parting", place=1 + min(len(forced), len(free)))
-    )
+def _first_difference(forced: tuple[int, ...], free: tuple[int, ...]) -> int | None:
+    """The first step, from 1, at which the two are not the same; None where there is none."""
+    steps = enumerate(zip_longest(forced, free), 1)
+    return next((step for step, (one, other) in steps if one != other), None)
 
 
-def _places(n: int) -> list[str]:
+def _positions(n: int) -> list[str]:
     return [str(i + 1) for i in range(n)]

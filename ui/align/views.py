@@ -4,8 +4,9 @@ import streamlit as st
 
 from transformer.attention.alignment import on_one_axis
 from transformer.pictures.picture import Picture
-from ui.align.choices import MARK, Aligned, Pair, Words, head_text, own_alignments
+from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
+from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -40,7 +41,7 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
     else:
         pictures = (aligned.comparison.first, aligned.comparison.second)
         st.caption(t("align.look_same", origin=shown.origin))
-    moment = Moment("", tuple(_panel(shown, aligned, place, picture) for place, picture in enumerate(pictures)))
+    moment = Moment("", tuple(_panel(shown, aligned, side, picture) for side, picture in enumerate(pictures)))
     alignments(
         [moment],
         pictures[0].keys.labels,
@@ -54,25 +55,20 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
 
 def marked() -> Marked | None:
     """The word in the address; the component ignores one that is not there."""
-    panel, _, row = st.query_params.get(MARK, "").partition("-")
-    return Marked(int(panel), int(row)) if all(n.isdecimal() and len(n) < 5 for n in (panel, row)) else None
+    found = whole_numbers(parameter(MARK) or "", "-")
+    return Marked(*found) if found is not None and len(found) == 2 else None
 
 
 def mark(word: Marked | None) -> None:
     """Put a word into the address, or take it out."""
-    if word is not None:
-        st.query_params[MARK] = f"{word.panel}-{word.row}"
-    elif MARK in st.query_params:
-        del st.query_params[MARK]
+    set_parameter(MARK, None if word is None else f"{word.panel}-{word.row}")
 
 
-def _panel(shown: Pair, aligned: Aligned, place: int, picture: Picture) -> Panel:
-    side, head, reason = shown.sides[place], aligned.heads[place], aligned.reasons[place]
-    what = head_text(head) if len(side.read.record.sites) > 1 else plain("align.only_attention")
+def _panel(shown: Pair, aligned: Aligned, number: int, picture: Picture) -> Panel:
     return Panel(
-        title=side.label,
+        title=shown.sides[number].label,
         rows=picture.queries.labels,
         weights=picture.values,
         visible=picture.visible,
-        note=f"{what}{reason}",
+        note=aligned.notes[number],
     )

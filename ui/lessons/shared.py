@@ -16,16 +16,17 @@ from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transforme
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import Cell
+from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
-from ui.texts import t
+from ui.texts import plain, t
 
 CELL = "cell"
 """The query parameter of the picked cell: matrix, row and column, from 1."""
 
 NOTHING = "none"
-"""What the parameter holds once the mark was taken away."""
+"""What the parameter holds once no cell is picked."""
 
 
 @cached(max_entries=64)
@@ -95,20 +96,27 @@ def n_steps(name: str, target: str) -> int:
 
 def picked_cell(board: Board, example: Cell) -> Cell | None:
     """The cell in the address, if this board has it; `example` as long as the address names none."""
-    if CELL not in st.query_params:
+    found = parameter(CELL)
+    if found is None:
         return example
-    name, _, place = st.query_params[CELL].partition(":")
-    numbers = place.split(",")
-    if name not in board.matrices or len(numbers) != 2 or not all(n.isdecimal() and len(n) < 5 for n in numbers):
+    name, _, numbers = found.partition(":")
+    position = whole_numbers(numbers, ",")
+    if name not in board.matrices or position is None or len(position) != 2:
         return None
-    row, column = (int(n) - 1 for n in numbers)
+    row, column = (number - 1 for number in position)
     n_rows, n_columns = board[name].values.shape
     return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
 
 
 def pick_cell(cell: Cell | None) -> None:
     """Put a cell, or that there is none, into the address."""
-    st.query_params[CELL] = NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}"
+    set_parameter(CELL, NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}")
+
+
+def in_formula(key: str, **symbols: str) -> str:
+    """A text of the catalogue as a part of a formula; its fields are symbols, written as in formulas."""
+    upright = {name: rf"}}{symbol}\text{{" for name, symbol in symbols.items()}
+    return rf"\text{{{plain(key, **upright)}}}"
 
 
 def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:
@@ -126,11 +134,10 @@ def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mappin
 
 def _set(settings: Mapping[str, Any]) -> None:
     for key in (CELL, *settings):
-        if key in st.query_params:
-            del st.query_params[key]
+        set_parameter(key, None)
     for key, value in settings.items():
         if key == CELL:
-            st.query_params[CELL] = value
+            set_parameter(CELL, value)
         else:
             st.session_state[key] = value
 

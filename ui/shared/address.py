@@ -128,6 +128,26 @@ def lines(label: str, default: str, *, key: str) -> str:
     return _written(key, st.text_area(label, key=key, height=120), default)
 
 
+def parameter(key: str) -> str | None:
+    """What the address holds under a key that no control owns: a picked cell, a marked word, a snapshot."""
+    found: str | None = st.query_params.get(key)
+    return found
+
+
+def set_parameter(key: str, value: str | None) -> None:
+    """Put a value under a key that no control owns; None takes the key away."""
+    if value is not None:
+        st.query_params[key] = value
+    elif key in st.query_params:
+        del st.query_params[key]
+
+
+def whole_numbers(text: str, separator: str) -> tuple[int, ...] | None:
+    """Whole numbers of up to eight digits, apart by `separator`; None where the text is anything else."""
+    found = tuple(number for part in text.split(separator) if (number := _whole(part)) is not None)
+    return found if len(found) == text.count(separator) + 1 else None
+
+
 def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
     """Before the control is drawn: its value of this visit, else the one in the address, else the default."""
     _drawn(key)
@@ -145,10 +165,7 @@ def _drawn(key: str) -> None:
 
 def _written(key: str, value: Any, default: Any) -> Any:
     """After the control is drawn: its value in the address, unless it is the default."""
-    if value != default:
-        st.query_params[key] = str(value)
-    elif key in st.query_params:
-        del st.query_params[key]
+    set_parameter(key, str(value) if value != default else None)
     return value
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ui.shared.address import whole_numbers
+
 
 def script() -> None:
     import streamlit as st
@@ -83,3 +85,15 @@ def test_the_default_in_an_address_is_taken_out_and_another_value_is_taken(key: 
     page = visited(**{key: str(other), "stays": "1"})
     assert shown(page)[key] == other
     assert address(moved(page, key, default)) == {"stays": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "found"),
+    [
+        ("3,14", ",", (3, 14)), ("7", "-", (7,)), ("0-0-12", "-", (0, 0, 12)), ("", "-", None), ("-", "-", None),
+        ("3,", ",", None), ("3,,4", ",", None), ("3,-4", ",", None), ("3,²", ",", None), ("3,٣", ",", None),
+        ("1e3", ",", None), ("3-4", ",", None), ("123456789", ",", None), (" 3,4", ",", None),
+    ],
+)  # fmt: skip
+def test_numbers_of_an_address_are_whole_or_none_at_all(text: str, separator: str, found: tuple[int, ...] | None):
+    assert whole_numbers(text, separator) == found

@@ -1,6 +1,6 @@
 """The controls of the lesson "Attention, step by step"."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -141,31 +141,40 @@ def recipe(chosen: Example) -> Recipe:
     if not chosen.can_change:
         return STANDARD
     board = chosen.board(STANDARD)
-    queries = board["S0"].rows
     width = sum(board[f"Q{head}"].values.shape[1] for head in range(shared.n_heads(board)))
-    splits = [OWN, *(str(n) for n in (1, 2, 4, 8) if width % n == 0)]
-    places = [NOBODY, *(str(i + 1) for i in range(len(queries)))]
-    own, nobody = t("attention_steps.split_own"), t("attention_steps.blind_none")
     with st.popover(t("attention_steps.change"), icon=":material/tune:"):
         scaled = switch(t("attention_steps.scaled"), True, key="scaled")
         temperature = tenths(t("attention_steps.temperature"), COLDEST, HOTTEST, 1.0, key="temperature")
         mask_first = switch(t("attention_steps.order"), False, key="mask_first")
-        split = choice(
-            t("attention_steps.split"), splits, key="split", form="list",
-            text=lambda n: own if n == OWN else n,
-        )  # fmt: skip
+        n_heads = _split(width)
         hiding = choice(
             t("attention_steps.hiding"), list(FILLS), key="hiding", form="list",
             text=lambda hiding: t(f"attention_steps.hiding_{hiding}"),
         )  # fmt: skip
-        blind = choice(
-            t("attention_steps.blind"), places, key="blind", form="list",
-            text=lambda place: nobody if place == NOBODY else queries[int(place) - 1],
-        )  # fmt: skip
+        blind = _blind(board["S0"].rows)
         dropout = tenths(t("attention_steps.dropout"), 0.0, 0.9, 0.0, key="dropout")
         draw = whole(t("attention_steps.seed"), 0, 9_999, 0, key="draw") if dropout else 0
-    query = None if blind == NOBODY else int(blind) - 1
-    return Recipe(scaled, temperature, int(split), cast(Hiding, hiding), not mask_first, query, dropout, draw)
+    return Recipe(scaled, temperature, n_heads, cast(Hiding, hiding), not mask_first, blind, dropout, draw)
+
+
+def _split(width: int) -> int:
+    """Into how many heads `width` dimensions are split; 0 for as many as the layer has."""
+    options = [OWN, *(str(n) for n in (1, 2, 4, 8) if width % n == 0)]
+    own = t("attention_steps.split_own")
+    return int(
+        choice(t("attention_steps.split"), options, key="split", form="list", text=lambda n: own if n == OWN else n)
+    )
+
+
+def _blind(queries: Sequence[str]) -> int | None:
+    """The query from which every key is hidden; None for none."""
+    options = [NOBODY, *(str(i + 1) for i in range(len(queries)))]
+    nobody = t("attention_steps.blind_none")
+    found = choice(
+        t("attention_steps.blind"), options, key="blind", form="list",
+        text=lambda number: nobody if number == NOBODY else queries[int(number) - 1],
+    )  # fmt: skip
+    return None if found == NOBODY else int(found) - 1
 
 
 def notes(chosen: Example, changed: Recipe) -> None:

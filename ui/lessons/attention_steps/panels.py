@@ -15,6 +15,7 @@ from transformer.lessons.expressions.rowwise import Softmax
 from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
 from ui.components.matrices.component import Cell, matrices
 from ui.lessons import shared
+from ui.lessons.attention_steps.controls import RECURRENT
 from ui.shared.address import choice
 from ui.texts import t
 
@@ -33,14 +34,22 @@ def steps_panel(board: Board, kind: str) -> None:
     made = [matrix.name for matrix in board.values() if matrix.stage == stage and matrix.head in {None, head}]
     needed = {operand for name in made for operand in board[name].operation.operands}
     names = [name for name in board if name in needed or name in made]
-    given = stage == "input" and all(isinstance(board[name].operation, Given) for name in made)
-    st.caption(t(f"attention_steps.look_{stage}{'_given' if given else ''}"))
+    st.caption(t(_what_to_look_at(stage, kind, board)))
     for latex in _formula(stage, kind, board, head):
         st.latex(latex)
     cell = shared.picked_cell(board, _example(board, made[-1]))
     _draw(board, names, cell)
     st.markdown(f"**{t('attention_steps.equation')}**")
     _equation(board, cell)
+
+
+def _what_to_look_at(stage: str, kind: str, board: Board) -> str:
+    """The key of the text for a step of the attention that is shown."""
+    if kind in RECURRENT:
+        variant = {"project": f"_{kind}", "scores": f"_{kind}", "input": "_recurrent", "mix": "_recurrent"}
+    else:
+        variant = {"input": "" if "E" in board else "_given", "residual": "" if "Y" in board else "_norm_first"}
+    return f"attention_steps.look_{stage}{variant.get(stage, '')}"
 
 
 def board_panel(board: Board) -> None:
@@ -197,18 +206,18 @@ def _formula(stage: str, kind: str, board: Board, head: int) -> list[str]:
             "softmax": [r"A_j = e^{S_j} \big/ \textstyle\sum_k e^{S_k}"],
             "mix": [r"c = \textstyle\sum_j A_j H_j"],
         }.get(stage, [])
-    ask = "\\hat X" if "N" in board else "X"
-    answer = "H" if "H" in board else ask
+    queries = "\\hat X" if "N" in board else "X"
+    keys = "H" if "H" in board else queries
     d_k = board[f"Q{head}"].values.shape[1]
     return {
         "input": [r"X = \sqrt{d}\,E + P"] if "sE" in board else [],
-        "project": [rf"Q = {ask}\,W^Q, \qquad K = {answer}\,W^K, \qquad V = {answer}\,W^V"],
+        "project": [rf"Q = {queries}\,W^Q, \qquad K = {keys}\,W^K, \qquad V = {keys}\,W^V"],
         "scores": [r"S = Q\,K^\top"],
         "scale": [rf"S \big/ \sqrt{{d_k}}, \qquad d_k = {d_k}"],
-        "mask": [r"M_{ij} = -\infty \text{ where query } i \text{ may not see key } j"],
+        "mask": [r"M_{ij} = -\infty \enspace " + shared.in_formula("attention_steps.formula_mask", i="i", j="j")],
         "softmax": [r"A_{ij} = e^{M_{ij}} \big/ \textstyle\sum_k e^{M_{ik}}"],
         "mix": [r"Z_h = A_h\,V_h"],
-        "concatenate": [r"Z = [Z_0; Z_1; \ldots]"],
+        "concatenate": [r"Z = [Z_0, Z_1, \ldots]"],
         "output": [r"O = Z\,W^O"],
         "residual": [r"R = X + O" + (r", \qquad Y = \mathrm{LayerNorm}(R)" if "Y" in board else "")],
     }[stage]
