@@ -15,7 +15,7 @@ from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef, Origin
-from ui.texts import plain, t
+from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
 
 ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
@@ -85,27 +85,34 @@ def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     if report.fits:
-        st.success(f"**{as_text(report.title)}** · {as_text(report.format)} · {sure}", icon=":material/check_circle:")
+        st.success(
+            f"**{as_text(said(report.title))}** · {as_text(said(report.format))} · {sure}",
+            icon=":material/check_circle:",
+        )
     elif report.layout:
         st.error(f"{t('checkpoints.nearest', title=report.title)} · {sure}", icon=":material/rule:")
     else:
         st.error(t("checkpoints.unknown", title=report.title), icon=":material/help:")
     with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         for reason in (*report.reasons, *report.assumptions):
-            st.text(f"· {reason}")
+            st.text(f"· {said(reason)}")
         _names(t("checkpoints.missing"), [(n, shape_text(s), "") for n, s in report.missing.items()])
         _names(t("checkpoints.wrong"), [(n, shape_text(a), shape_text(b)) for n, (a, b) in report.wrong_shape.items()])
         _names(t("checkpoints.unexpected"), [(n, "", shape_text(s)) for n, s in report.unexpected.items()])
         for doubt in dict.fromkeys(report.doubts.values()):
-            st.text(f"· {doubt}")
+            st.text(f"· {said(doubt)}")
         if report.ignored:
             st.markdown(f"**{t('checkpoints.ignored')}**")
             columns = [t("checkpoints.tensor"), t("checkpoints.reason")]
-            st.dataframe(pd.DataFrame(report.ignored.items(), columns=columns), hide_index=True, key="ignored")
+            st.dataframe(
+                pd.DataFrame([(n, said(why)) for n, why in report.ignored.items()], columns=columns),
+                hide_index=True,
+                key="ignored",
+            )
         if not report.fits:
             st.markdown(f"**{t('checkpoints.changes')}**")
             for change in report.changes:
-                st.text(f"· {change}")
+                st.text(f"· {said(change)}")
         st.download_button(
             t("checkpoints.report_file"), report.text + "\n", "report.txt", "text/plain", on_click="ignore"
         )

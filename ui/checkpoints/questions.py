@@ -15,7 +15,7 @@ from transformer.checkpoint.foreign.samples import sample_ids
 from ui.components.all_heads.component import Picked, all_heads
 from ui.store import store
 from ui.store.cache import in_session
-from ui.texts import catalogue, plain, t
+from ui.texts import catalogue, plain, said, t
 from ui.texts.markdown import as_text
 
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
@@ -140,7 +140,7 @@ def _shown(question: Question, value: Any) -> Any:
 def _label(question: Question) -> str:
     """The question in the reader's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
-    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(question.text)
+    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(said(question.text))
 
 
 def _help(question: Question) -> str:

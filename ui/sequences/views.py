@@ -21,7 +21,7 @@ from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.address import choice, switch
 from ui.shared.theme import is_dark
-from ui.texts import plain, t
+from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
 
 MOST_LINES = 300
@@ -49,7 +49,7 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
     facts += [plain("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
     st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
     for note in run.letters.notes:
-        st.caption(as_text(note))
+        st.caption(as_text(said(note)))
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:

@@ -42,8 +42,9 @@ def t(key: str, /, **values: object) -> str:
     Raises:
         KeyError: there is no such text; a mistake in the code, which a test finds.
     """
-    text = _template(key, language())
-    return _with_text(text, values) if values else text
+    code = language()
+    text = _template(key, code)
+    return _with_text(text, _in_language(code, values)) if values else text
 
 
 def plain(key: str, /, **values: object) -> str:
@@ -62,7 +63,7 @@ def in_language(code: str, key: str, /, **values: object) -> str:
         KeyError: there is no such text or language.
     """
     text = _template(key, code)
-    return text.format(**values) if values else text
+    return text.format(**_in_language(code, values)) if values else text
 
 
 def said(text: str) -> str:
@@ -98,6 +99,11 @@ def language() -> str:
 def _template(key: str, code: str) -> str:
     page, name = key.split(".", 1)
     return catalogue()[page][name][code]
+
+
+def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Values for blanks, of which those that the library says are in the text's language."""
+    return {name: value.in_language(code) if isinstance(value, Message) else value for name, value in values.items()}
 
 
 def _with_text(template: str, values: Mapping[str, object]) -> str:

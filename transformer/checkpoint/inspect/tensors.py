@@ -12,6 +12,7 @@ from transformer.checkpoint.inspect.ties import tied_groups
 from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.messages import say
 
 __all__ = [
     "Inspection",
@@ -42,7 +43,7 @@ class ModuleNode:
             yield f"{'  ' * depth}{node.name or '(checkpoint)'}  {node.n_parameters:,}"
             for tensor in node.tensors:
                 shape = shape_text(tensor.shape)
-                flags = "".join(f"  [{flag}]" for flag in tensor.flags)
+                flags = "".join(f"  [{say(flag)}]" for flag in tensor.flags)
                 last = tensor.name.rpartition(".")[2]
                 yield f"{'  ' * (depth + 1)}{last}  {shape}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
             waiting.extend((module, depth + 1) for module in reversed(node.modules))
