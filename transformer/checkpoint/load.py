@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -24,6 +24,7 @@ from transformer.messages import Message
 Answers = Mapping[str, Any]
 
 
+@runtime_checkable
 class Reader(Protocol):
     """Who reads one kind of checkpoint."""
 

@@ -15,8 +15,8 @@ from safetensors.torch import save
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import EncoderOnly
 from tests.checkpoint.safe import hostile
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
-from transformer.checkpoint.load import build
 from transformer.checkpoint.safe.reading import read_stream
 from transformer.errors import CheckpointError
 
