@@ -39,6 +39,8 @@ class OtherModel(nn.Module, ABC):
     """A model of another library, which offers what ours do; who reads such folders makes it."""
 
     config: Any
+    sites: tuple[Any, ...]
+    note: str
 
     @property
     @abstractmethod
@@ -57,6 +59,10 @@ class OtherModel(nn.Module, ABC):
     def attention_sites(self) -> dict[Any, nn.Module]:
         """The modules that compute attention, by their public names; none where it is watched in another way."""
         return {}
+
+    @abstractmethod
+    def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
+        """What the model ends with, by name, for a batch of ids."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
         CheckpointError: it fits no layout; the message is the report.
     """
     if recognition.fit is None or not recognition.report.fits:
-        raise CheckpointError("no_fit", report=recognition.report.message)
+        raise CheckpointError("no_fit", report=recognition.report.text)
     tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
     return Checkpoint(
         name=name,

@@ -57,7 +57,7 @@ def head_previews(
 def _preview(bundle: Bundle, answers: Mapping[str, Any], count: int, ids: Sequence[int]) -> Preview:
     recognition = bundle.recognised(answers)
     if recognition.fit is None or not recognition.report.fits:
-        raise CheckpointError("no_fit", report=recognition.report.message)
+        raise CheckpointError("no_fit", report=recognition.report.text)
     model: Any = model_of(_first_layer(recognition.fit), recognition.contents.tensors, bundle.name)
     tokens = torch.tensor([list(ids)])
     with torch.inference_mode(), recording() as seen:

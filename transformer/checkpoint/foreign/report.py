@@ -1,8 +1,7 @@
 """A report instead of a stack trace: what a file is taken for, what does not fit, and what would have to change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from transformer.checkpoint.foreign.questions import Question
@@ -65,12 +64,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The report in English, a fact a line."""
-        return self.message
-
-    @property
-    def message(self) -> Message:
-        """The report, a fact a line."""
+        """The report as a message, a fact a line."""
         said = {"source": self.source, "title": self.title, "share": self.confidence}
         if self.fits:
             lines = [Message("report_fits", **said)]
@@ -92,14 +86,22 @@ class Report:
         lines += _listed(ignored, Message("report_kind_ignored"))
         lines += [Message("report_assumption", assumption=assumption) for assumption in self.assumptions]
         if not self.fits:
-            steps = reduce(lambda first, then: Message("steps", first=first, then=then), self.changes)
+            steps = _together(self.changes, lambda first, then: Message("steps", first=first, then=then))
             lines.append(Message("report_to_load", steps=steps))
-        return reduce(lambda above, line: Message("lines", above=above, line=line), lines)
+        return _together(lines, lambda above, line: Message("lines", above=above, line=line))
 
     def _unexpected(self, name: str, shape: str) -> Message:
         if name in self.doubts:
             return Message("report_doubted", name=name, shape=shape, reason=self.doubts[name])
         return Message("report_unexpected", name=name, shape=shape)
+
+
+def _together(parts: Sequence[Any], join: Callable[[Any, Any], Message]) -> Any:
+    """The parts in one, joined half to half: sentences inside one another stay few deep."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_together(parts[:middle], join), _together(parts[middle:], join))
 
 
 def _listed(entries: Sequence[Message], kind: Message) -> list[Message]:

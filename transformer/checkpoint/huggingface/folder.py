@@ -115,8 +115,8 @@ def weight_files(path: Path) -> list[Path]:
         pickles = sorted(
             file.name for file in path.iterdir() if file.suffix in {".bin", ".pt", ".pth", ".h5", ".msgpack"}
         )
-        listed = ", ".join(pickles[:3]) or Message("no_file_at_all")
-        raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=listed)
+        there = ", ".join(pickles[:3]) or Message("no_file_at_all")
+        raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=there)
     names = _settings(path / INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
         raise refused("index_without_table", f"{path.name}/{INDEX}")

@@ -1,7 +1,7 @@
 """Two checkpoints of one architecture: which tensors moved, and by how much."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """The comparison for a reader."""
+        """The comparison in words."""
         lines = [f"{self.first} -> {self.second}: {len(self.moved)} moved, {len(self.unchanged)} are the same"]
         lines += [f"  {m.share:9.2%}  cosine {m.cosine:+.4f}  {m.name}" for m in self.moved[:SHOWN]]
         if len(self.moved) > SHOWN:
@@ -65,7 +65,12 @@ def compare(first: str | Path, second: str | Path, limits: ReadLimits = DEFAULT_
     Raises:
         CheckpointError: one of them is missing, cannot be read, or is refused.
     """
-    return compare_contents(read(Path(first), limits), read(Path(second), limits))
+    paths = Path(first), Path(second)
+    names = [path.name for path in paths]
+    if names[0] == names[1]:
+        names = [str(path) for path in paths]
+    before, after = (replace(read(path, limits), source=name) for path, name in zip(paths, names, strict=True))
+    return compare_contents(before, after)
 
 
 def compare_contents(first: Contents, second: Contents) -> Comparison:

@@ -72,7 +72,7 @@ class Inspection:
 
     @property
     def text(self) -> str:
-        """The inspection for a reader."""
+        """The inspection in words."""
         size = f"{self.file_bytes:,} bytes, {len(self.tensors):,} tensors, {self.n_parameters:,} numbers"
         tied = [f"tied: {' = '.join(group)}" for group in self.tied]
         return "\n".join([f"{self.source} ({self.format}): {size}", *tied, *self.tree.lines()])

@@ -1,5 +1,6 @@
 """From any layout to one of our own folders: safetensors, a config that says everything, and a card."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def convert(
 
     Raises:
         CheckpointError: it cannot be loaded, or `out` holds something already.
+        OSError: the folder cannot be written; what was written of it is taken away.
     """
     path, out = Path(path), Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -33,8 +35,15 @@ def convert(
     recognition = recognise(read(path, limits), answers)
     checkpoint = build(recognition, out.name)
     model: Any = checkpoint.model
-    save_folder(out, checkpoint.architecture, model, half=half)
-    (out / CARD).write_text(_card(path, out, recognition.report, half), encoding="utf-8")
+    was_there = out.exists()
+    try:
+        save_folder(out, checkpoint.architecture, model, half=half)
+        (out / CARD).write_text(_card(path, out, recognition.report, half), encoding="utf-8")
+    except BaseException:  # half a folder would be in the way of the next try, and look like a whole one
+        shutil.rmtree(out, ignore_errors=True)
+        if was_there:
+            out.mkdir(exist_ok=True)
+        raise
     return checkpoint
 
 

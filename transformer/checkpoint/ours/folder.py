@@ -17,14 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transformer.attention.capture import watch
+from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model, OtherModel
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
-from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, is_hugging_face
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.text import TextTokenizer
 
+CONFIG, WEIGHTS = weight_files.CONFIG, weight_files.WEIGHTS
 TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
 
 AGAIN = Message("remedy_copy_folder")
@@ -37,7 +38,7 @@ M = TypeVar("M", bound=nn.Module)
 
 def is_folder(path: Path) -> bool:
     """Whether `path` is laid out as one of our folders."""
-    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not is_hugging_face(path)
+    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not weight_files.is_hugging_face(path)
 
 
 def load_folder(path: Path) -> Checkpoint:

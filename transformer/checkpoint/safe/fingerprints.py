@@ -1,7 +1,7 @@
 """A file's fingerprint: what was answered about a file is remembered under it, wherever the file moves."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -19,10 +19,11 @@ def fingerprint(streams: Iterable[BufferedIOBase]) -> str:
 
 
 def fingerprint_of(paths: Iterable[Path]) -> str:
-    """As `fingerprint`, for files on disk."""
-    digest = hashlib.sha256()
+    """As `fingerprint`, for files on disk; one is open at a time."""
+    return fingerprint(_opened(paths))
+
+
+def _opened(paths: Iterable[Path]) -> Iterator[BufferedIOBase]:
     for path in paths:
         with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
-    return digest.hexdigest()
+            yield file

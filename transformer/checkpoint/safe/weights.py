@@ -9,7 +9,10 @@ from transformer.checkpoint.safe.names import check_names, is_text
 from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused
 from transformer.messages import Message
 
-WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
+WRAPPERS = (
+    "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
+    "transformer", "checkpoint", "ema",
+)  # fmt: skip
 """Names under which trainers keep weights, in the order they are looked for; Lightning's is the first."""
 
 HALVES = ("encoder", "decoder")
@@ -79,9 +82,9 @@ def find_settings(root: Any) -> dict[str, Any]:
 
 
 def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
-    """The first dictionary of tensors under the known names, depth first.
+    """The first dictionary of tensors under the known names, depth first, that holds no larger one.
 
-    Each dictionary is looked at once: one that holds another under all nine names, that one a third, and so on, is
+    Each dictionary is looked at once: one that holds another under all of these names, that one a third, and so on, is
     small to write and has more paths through it than can be walked.
     """
     seen: set[int] = set()
@@ -92,13 +95,12 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
         if not isinstance(node, Mapping) or id(node) in seen:
             continue
         seen.add(id(node))
-        tensors = _named(node, known)
-        if tensors:
-            return tensors, place
         halves = {half: _named(node.get(half), known) for half in HALVES}
-        if all(halves.values()):
-            joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
-            return joined, place
+        joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+        tensors = max(_named(node, known), joined if all(halves.values()) else {}, key=len)
+        below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
+        if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
+            return tensors, place
         waiting.extend((node.get(name), f"{place}.{name}" if place else name) for name in reversed(WRAPPERS))
     return {}, ""
 

@@ -18,7 +18,7 @@ class Annotated:
     """An `EncoderDecoder` of The Annotated Transformer."""
 
     name = "annotated"
-    title = Message("title_annotated")
+    title: str = Message("title_annotated")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Everything but the number of heads and the special ids stands in names and shapes."""

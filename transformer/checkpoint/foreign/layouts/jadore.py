@@ -19,7 +19,7 @@ class Jadore:
     """A `Transformer` of jadore801120/attention-is-all-you-need-pytorch."""
 
     name = "jadore"
-    title = Message("title_jadore")
+    title: str = Message("title_jadore")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes from shapes; heads, padding and scaling from the settings if they came along."""

@@ -14,7 +14,7 @@ class Kmer:
     """An `Encoder` with `kmer_aggregation`."""
 
     name = "kmer"
-    title = Message("title_kmer")
+    title: str = Message("title_kmer")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Widths of the windows stand in the shapes; heads are asked."""

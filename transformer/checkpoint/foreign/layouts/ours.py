@@ -44,7 +44,7 @@ class Ours:
     """A `model.safetensors` of this project."""
 
     name = "ours"
-    title = Message("title_ours")
+    title: str = Message("title_ours")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Everything from the config if it came along; else sizes from shapes, and questions."""

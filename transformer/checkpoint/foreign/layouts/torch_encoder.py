@@ -38,7 +38,7 @@ class TorchEncoder:
     """Any module around nn.TransformerEncoder."""
 
     name = "torch-encoder"
-    title = Message("title_torch_encoder")
+    title: str = Message("title_torch_encoder")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes and depth from shapes; heads, activation, order of the norms and scaling are asked."""
@@ -58,7 +58,7 @@ class PublishedEncoder:
     """The published encoder-only net: `embeding` (spelt so), `pos_encoder.pe`, layers in a plain list."""
 
     name = "encoder-only"
-    title = Message("title_encoder_only")
+    title: str = Message("title_encoder_only")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """As published: embeddings are not scaled, and positions lie along the batch."""

@@ -29,7 +29,7 @@ class TorchModule:
     """An encoder-decoder of torch's layers."""
 
     name = "torch"
-    title = Message("title_torch")
+    title: str = Message("title_torch")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
