@@ -3,6 +3,7 @@
 import ast
 import copy
 import pickle
+import re
 import threading
 from collections.abc import Iterator
 from string import Formatter
@@ -138,7 +139,13 @@ def test_every_message_has_a_code_of_the_catalogue_and_its_fields() -> None:
 
 
 def test_no_message_is_made_of_free_text() -> None:
-    passed_on = ("transformer/messages/", "transformer/checkpoint/safe/refusal.py")
+    passed_on = (
+        "transformer/messages/",
+        "transformer/errors.py",
+        "transformer/checkpoint/safe/refusal.py",
+        "transformer/checkpoint/worker/told.py:",  # makes again what a worker was told
+        "transformer/training/translation/options.py:",  # codes of one check each, given as texts
+    )
     wrong = [
         place
         for place, call in calls("Message", *ERRORS)
@@ -151,7 +158,9 @@ def test_every_text_is_used() -> None:
     whole = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     families = {code for _, _, code, begins in asked() if begins} | set(FROM_SCRIPTS)
     unused = [
-        code for code in catalogue(LANGUAGES[0]) if f'"{code}"' not in whole and not code.startswith(tuple(families))
+        code
+        for code in catalogue(LANGUAGES[0])
+        if not re.search(rf"""["']{code}["']""", whole) and not code.startswith(tuple(families))
     ]
     assert not unused
 

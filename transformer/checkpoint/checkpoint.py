@@ -52,10 +52,6 @@ class OtherModel(nn.Module, ABC):
     def abilities(self) -> Abilities:
         """What it can do."""
 
-    @abstractmethod
-    def outputs(self, source: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
-        """What the model makes of ids, by name."""
-
     def attention_sites(self) -> dict[Any, nn.Module]:
         """The modules that compute attention, by their public names; none where it is watched in another way."""
         return {}

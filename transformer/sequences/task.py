@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from transformer.errors import ConfigError
+from transformer.messages import Message
 from transformer.sequences.alphabet import Alphabet
 
 MOST_LETTERS = 10_000_000
@@ -62,7 +63,7 @@ class SequenceTask:
         _known(rest, "task", {one.name for one in fields(cls)}, {"alphabet", "classes", "length"})
         temperature = rest.get("temperature", 1.0)
         if type(temperature) not in {int, float} or not 0 < temperature < HOTTEST:
-            raise _wrong("task.temperature", temperature, f"a number above 0 and below {HOTTEST}")
+            raise _wrong("task.temperature", temperature, Message("need_temperature", most=HOTTEST))
         return cls(
             alphabet=_alphabet(rest["alphabet"]),
             classes=tuple(_text(name, "task.classes") for name in _list(rest["classes"], "task.classes")),
@@ -90,11 +91,11 @@ def _alphabet(described: Any) -> Alphabet:
     for key, table in tables.items():
         for code, meant in table.items():
             if len(code) != 1 or not meant or (key != "ambiguous" and len(meant) != 1):
-                raise _wrong(f"{where}.{key}", {code: meant}, "one character for each code, and what it stands for")
+                raise _wrong(f"{where}.{key}", {code: meant}, Message("need_code"))
     readable = set(texts["letters"]) | tables["ambiguous"].keys()
     for key in ("aliases", "complement"):
         if not readable.issuperset(tables[key].values()):
-            raise _wrong(f"{where}.{key}", tables[key], "letters or codes of the alphabet")
+            raise _wrong(f"{where}.{key}", tables[key], Message("need_letters"))
     return Alphabet(
         texts["name"], texts["letters"], texts["unknown"],
         tables["ambiguous"], tables["aliases"], tables["complement"],
@@ -110,42 +111,42 @@ def _landmark(described: Any) -> Landmark:
     return Landmark(start=_whole(rest["start"], f"{where}.start", least=0), **texts)
 
 
-def _wrong(where: str, value: Any, needed: str) -> ConfigError:
+def _wrong(where: str, value: Any, needed: Message) -> ConfigError:
     """The error that a field is of the wrong kind; a long value is cut."""
-    return ConfigError(f"{where}={_shown(value)} is wrong: it needs {needed}")
+    return ConfigError("task_field_wrong", where=where, value=_shown(value), needed=needed)
 
 
 def _shown(value: Any) -> str:
     """A value for a message: numbers and texts are cut, of anything nested only the kind is said."""
     if isinstance(value, list | dict):
-        return f"a {'list' if isinstance(value, list) else 'table'} of {len(value)}"
+        return Message("shown_list" if isinstance(value, list) else "shown_table", count=len(value))
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
-        return "a number of over 30 digits"
+        return Message("shown_long_number")
     return f"{value!r:.80}"
 
 
 def _known(found: Mapping[str, Any], where: str, names: set[str], needed: set[str]) -> None:
     if unknown := sorted(found.keys() - names):
-        raise ConfigError(f"{where} holds {unknown[0]!r:.80}: it takes {', '.join(sorted(names))}")
+        raise ConfigError("task_field_unknown", where=where, found=f"{unknown[0]!r:.80}", known=tuple(sorted(names)))
     if missing := sorted(needed - found.keys()):
-        raise ConfigError(f"{where} is not complete: it needs `{'`, `'.join(missing)}`")
+        raise ConfigError("task_field_missing", where=where, missing=tuple(f"`{name}`" for name in missing))
 
 
 def _table(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, Mapping) or len(found) > MOST_ENTRIES:
-        raise _wrong(where, found, f"a table of names, at most {MOST_ENTRIES}")
+        raise _wrong(where, found, Message("need_table", most=MOST_ENTRIES))
     return dict(found)
 
 
 def _list(found: Any, where: str) -> list[Any]:
     if not isinstance(found, list | tuple) or len(found) > MOST_ENTRIES:
-        raise _wrong(where, found, f"a list of at most {MOST_ENTRIES}")
+        raise _wrong(where, found, Message("need_list", most=MOST_ENTRIES))
     return list(found)
 
 
 def _text(found: Any, where: str) -> str:
     if not isinstance(found, str) or not 0 < len(found) <= LONGEST_TEXT:
-        raise _wrong(where, found, f"a text of 1 to {LONGEST_TEXT} characters")
+        raise _wrong(where, found, Message("need_text", most=LONGEST_TEXT))
     return found
 
 
@@ -155,5 +156,5 @@ def _texts(found: Any, where: str) -> dict[str, str]:
 
 def _whole(found: Any, where: str, least: int) -> int:
     if type(found) is not int or not least <= found <= MOST_LETTERS:
-        raise _wrong(where, found, f"a whole number from {least} to {MOST_LETTERS}")
+        raise _wrong(where, found, Message("need_whole", least=least, most=MOST_LETTERS))
     return found

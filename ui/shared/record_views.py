@@ -101,7 +101,7 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
         selection_mode="points",
         config=plot_config(_stem(choice, picture), image),
     )
-    said = " ".join(map(sentence, picture.notes)) or t("translate.sums")
+    said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
     axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
     st.caption(f"{axes} {said} {t('translate.click_cell')}")
     _pair_panel(record, choice, picture, pair)
