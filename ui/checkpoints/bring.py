@@ -11,6 +11,7 @@ from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import HeedmapError
+from transformer.messages import say
 from ui.shared import address, controls
 from ui.store import arrivals, cached, uploads, user_checkpoints, user_folder
 from ui.store.ledger import UploadLimits
@@ -82,30 +83,32 @@ def recognition(name: str) -> Recognition | None:
 def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
+    title = say(report.title)
     if report.fits:
-        st.success(f"**{as_text(report.title)}** · {as_text(report.format)} · {sure}", icon=":material/check_circle:")
+        st.success(f"**{as_text(title)}** · {as_text(report.format)} · {sure}", icon=":material/check_circle:")
     elif report.layout:
-        st.error(f"{t('checkpoints.nearest', title=report.title)} · {sure}", icon=":material/rule:")
+        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
     else:
-        st.error(t("checkpoints.unknown", title=report.title), icon=":material/help:")
+        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
     with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         for reason in (*report.reasons, *report.assumptions):
-            st.text(f"· {reason}")
-        _names(t("checkpoints.missing"), [(n, shape_text(s), "") for n, s in report.missing.items()])
+            st.text(f"· {say(reason)}")
+        _names(t("checkpoints.missing"), [(n, say(shape_text(s)), "") for n, s in report.missing.items()])
         _names(t("checkpoints.wrong"), [(n, shape_text(a), shape_text(b)) for n, (a, b) in report.wrong_shape.items()])
         _names(t("checkpoints.unexpected"), [(n, "", shape_text(s)) for n, s in report.unexpected.items()])
         for doubt in dict.fromkeys(report.doubts.values()):
-            st.text(f"· {doubt}")
+            st.text(f"· {say(doubt)}")
         if report.ignored:
             st.markdown(f"**{t('checkpoints.ignored')}**")
+            ignored = [(name, say(reason)) for name, reason in report.ignored.items()]
             columns = [t("checkpoints.tensor"), t("checkpoints.reason")]
-            st.dataframe(pd.DataFrame(report.ignored.items(), columns=columns), hide_index=True, key="ignored")
+            st.dataframe(pd.DataFrame(ignored, columns=columns), hide_index=True, key="ignored")
         if not report.fits:
             st.markdown(f"**{t('checkpoints.changes')}**")
             for change in report.changes:
-                st.text(f"· {change}")
+                st.text(f"· {say(change)}")
         st.download_button(
-            t("checkpoints.report_file"), report.text + "\n", "report.txt", "text/plain", on_click="ignore"
+            t("checkpoints.report_file"), say(report.text) + "\n", "report.txt", "text/plain", on_click="ignore"
         )
 
 

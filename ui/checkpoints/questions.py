@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.previews import MAX_TOKENS, Preview, head_pr
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.messages import say
 from ui.components.all_heads.component import Picked, all_heads
 from ui.store import user_checkpoints
 from ui.store.cache import in_session
@@ -140,11 +141,11 @@ def _shown(question: Question, value: Any) -> Any:
 def _label(question: Question) -> str:
     """The question in the reader's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
-    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(question.text)
+    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(say(question.text))
 
 
 def _help(question: Question) -> str:
-    return t("checkpoints.ask_help", name=question.name, default=question.default, why=question.why or "—")
+    return t("checkpoints.ask_help", name=question.name, default=question.default, why=say(question.why) or "—")
 
 
 def _option(value: Any) -> str:

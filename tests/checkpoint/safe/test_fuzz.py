@@ -104,7 +104,7 @@ def test_programs_of_random_steps(steps):
 
 @pytest.mark.parametrize("first", [0, 100, 200])
 def test_mutants_are_refused_or_read_as_other_readers_read_them(first):
-    """Each in a process with 4 GB and 20 s; `python -m tests.checkpoint.safe.fuzz --files 20000` does more of the same."""
+    """Each in a process with 4 GB and 20 s; `python -m tests.checkpoint.safe.fuzz --files 20000` does more of it."""
     command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "100", "--first", str(first)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
