@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from transformer.checkpoint.safe.contents import shape_text
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import apart, pool
 from transformer.errors import CheckpointError
 from ui.store import user_folder
@@ -404,37 +402,3 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
     assert any("neither safetensors nor" in warning.value for warning in page.warning)
     page.switch_page("pages/translate.py").run()
     assert fine(page).selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]
-
-
-def test_limits_come_from_the_environment():
-    limits = UploadLimits.of({"HEEDMAP_UPLOAD_MB": "7", "HEEDMAP_SERVER_MB": "9"})
-    assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
-    with pytest.raises(CheckpointError, match="no number of megabytes"):
-        UploadLimits.of({"HEEDMAP_SESSION_MB": "much"})
-
-
-@pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
-def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.chdir(tmp_path)
-    user_folder.own_folder.cache_clear()
-    monkeypatch.setattr("sys.argv", ["app.py", *argv])
-    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
-    assert user_folder.own_folder() == tmp_path / "there"
-    user_folder.own_folder.cache_clear()
-    monkeypatch.setattr("sys.argv", ["app.py"])
-    assert user_folder.own_folder() == tmp_path / "other"
-    user_folder.own_folder.cache_clear()
-    monkeypatch.delenv(user_folder.VARIABLE)
-    assert user_folder.own_folder() is None
-
-
-@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
-def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
-    page = opened()
-    assert not page.warning
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
-    page = AppTest.from_file(APP, default_timeout=120)
-    page.query_params["lang"] = lang
-    page.run()
-    page.switch_page("pages/checkpoints.py").run()
-    assert said in fine(page).warning[0].value

@@ -33,7 +33,6 @@ GIVEN = {
     ("ui/shared/address.py", "label"): "its callers' labels are looked at",
     ("ui/shared/address.py", "help"): "its callers' tooltips are looked at",
     ("ui/shared/address.py", "list(labels)"): "tabs have names of the catalogue alone",
-    ("ui/store/cache.py", "message"): "what is kept says it, and is looked at",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",
@@ -44,6 +43,7 @@ GIVEN = {
     ("ui/sequences/runs.py", "label"): "made by t, in its callers",
     ("ui/sequences/views.py", "_groups(run)"): "made by t",
     ("ui/shared/record_views.py", "str.upper"): "png or svg",
+    ("ui/shared/record_views.py", "' '.join([sentence(note) for note in picture.notes])"): "each note is a sentence",
 }
 """What is passed on unseen, in which file, and why that is safe."""
 

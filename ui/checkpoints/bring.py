@@ -84,21 +84,25 @@ def recognition(name: str) -> Recognition | None:
 def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
+    title = said(report.title)
     if report.fits:
         st.success(
-            f"**{as_text(said(report.title))}** · {as_text(said(report.format))} · {sure}",
+            f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
             icon=":material/check_circle:",
         )
     elif report.layout:
-        st.error(f"{t('checkpoints.nearest', title=report.title)} · {sure}", icon=":material/rule:")
+        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
     else:
-        st.error(t("checkpoints.unknown", title=report.title), icon=":material/help:")
+        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
     with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         for reason in (*report.reasons, *report.assumptions):
             st.text(f"· {said(reason)}")
-        _names(t("checkpoints.missing"), [(n, shape_text(s), "") for n, s in report.missing.items()])
-        _names(t("checkpoints.wrong"), [(n, shape_text(a), shape_text(b)) for n, (a, b) in report.wrong_shape.items()])
-        _names(t("checkpoints.unexpected"), [(n, "", shape_text(s)) for n, s in report.unexpected.items()])
+        _names(t("checkpoints.missing"), [(n, said(shape_text(s)), "") for n, s in report.missing.items()])
+        _names(
+            t("checkpoints.wrong"),
+            [(n, said(shape_text(a)), said(shape_text(b))) for n, (a, b) in report.wrong_shape.items()],
+        )
+        _names(t("checkpoints.unexpected"), [(n, "", said(shape_text(s))) for n, s in report.unexpected.items()])
         for doubt in dict.fromkeys(report.doubts.values()):
             st.text(f"· {said(doubt)}")
         if report.ignored:
@@ -114,7 +118,7 @@ def report_panel(report: Report) -> None:
             for change in report.changes:
                 st.text(f"· {said(change)}")
         st.download_button(
-            t("checkpoints.report_file"), report.text + "\n", "report.txt", "text/plain", on_click="ignore"
+            t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain", on_click="ignore"
         )
 
 

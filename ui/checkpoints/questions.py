@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.previews import MAX_TOKENS, Preview, head_pr
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.messages import say
 from ui.components.all_heads.component import Picked, all_heads
 from ui.store import store
 from ui.store.cache import in_session
@@ -144,7 +145,7 @@ def _label(question: Question) -> str:
 
 
 def _help(question: Question) -> str:
-    return t("checkpoints.ask_help", name=question.name, default=question.default, why=question.why or "—")
+    return t("checkpoints.ask_help", name=question.name, default=question.default, why=say(question.why) or "—")
 
 
 def _option(value: Any) -> str:

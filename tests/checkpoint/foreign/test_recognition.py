@@ -1,6 +1,8 @@
 """Recognising layouts from names and shapes, through wrappers and formats; and reports where something does not fit."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, ONE_FILE, REFERENCE, model, reference_file, weights
 from transformer import attention_maps, load
 from transformer.checkpoint import report
+from transformer.checkpoint.foreign.layouts.roles import UNTOLD
 from transformer.errors import CheckpointError
+from transformer.messages import say, speaking
 
 IDS = [[3, 4, 1, 2, 4, 1, 3]]
 
@@ -204,3 +208,16 @@ def test_a_norm_missing_at_the_end_of_one_stack_is_reported(tmp_path):
     del tensors["transformer.decoder.norm.weight"]
     torch.save(tensors, tmp_path / "model.pt")
     assert report(tmp_path / "model.pt").missing == {"transformer.decoder.norm.weight": (24,)}
+
+
+def test_a_report_is_said_in_chinese_and_no_word_of_it_stays_english():
+    found = report(REFERENCE / "torch-prenorm", ignore="nothing.*")
+    nothing_fits = replace(found, unexpected={"norm.weight": (3,)}, doubts={"norm.weight": UNTOLD}, wrong_shape={})
+    with speaking("zh"):
+        for shown in (found, nothing_fits):
+            lines = [*shown.reasons, *shown.assumptions, *shown.changes, *shown.ignored.values(), shown.text]
+            lines += [question.text for question in shown.questions] + [question.why for question in shown.questions]
+            for line in lines:
+                said = say(line)
+                assert re.search("[\u4e00-\u9fff]", said), line
+                assert not re.search(r"\b(is|are|of|the|which|does|and)\b", said), said

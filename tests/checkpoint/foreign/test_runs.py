@@ -1,4 +1,4 @@
-"""Strangers' checkpoints run like our own: text is ids until a vocabulary is brought."""
+"""Other people's checkpoints run like our own: text is ids until a vocabulary is brought."""
 
 from dataclasses import replace
 

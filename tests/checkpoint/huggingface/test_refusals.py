@@ -1,4 +1,4 @@
-"""A folder is a stranger's: nothing in it is run, nothing is fetched, and what is not read is refused by name."""
+"""A folder is untrusted: nothing in it is run, nothing is fetched, and what is not read is refused by name."""
 
 import json
 import os

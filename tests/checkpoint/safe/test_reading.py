@@ -1,4 +1,4 @@
-"""Reading strangers' files: nothing is run, nothing is believed, every refusal says why and what to do."""
+"""Reading untrusted files: nothing is run, nothing is believed, every refusal says why and what to do."""
 
 import io
 import os

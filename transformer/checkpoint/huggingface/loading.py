@@ -162,19 +162,19 @@ def _config(
 ) -> HuggingFaceConfig:
     """The sizes and special ids that are needed here; generation settings go before the config's own."""
 
-    def mark(name: str) -> int:
+    def special_id(name: str) -> int:
         told = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
         value = next((value for value in told if value is not None), None)
         if isinstance(value, list):
             value = next(iter(value), None)
         return value if isinstance(value, int) else -1
 
-    pad, bos, eos = (mark(f"{name}_token_id") for name in ("pad", "bos", "eos"))
+    pad, bos, eos = (special_id(f"{name}_token_id") for name in ("pad", "bos", "eos"))
     if kind == "seq2seq":
-        start = mark("decoder_start_token_id")
+        start = special_id("decoder_start_token_id")
         bos = start if start >= 0 else bos
     elif pad in {bos, eos}:
-        pad = -1  # a mark that stands in texts is no padding
+        pad = -1  # an id that stands in texts is no padding
     longest = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions")]
     longest.append(tokenizer.max_length if tokenizer else None)
     return HuggingFaceConfig(
@@ -186,7 +186,7 @@ def _config(
         pad_id=pad,
         bos_id=bos,
         eos_id=eos,
-        forced_first_id=mark("forced_bos_token_id") if kind == "seq2seq" else -1,
+        forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
     )
 
 

@@ -1,4 +1,4 @@
-"""A model of the `transformers` library as the rest of the house sees a model: its sizes, its outputs, its decoding."""
+"""A model of the `transformers` library as this library sees models: its sizes, its outputs, its decoding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Kind = Literal["seq2seq", "encoder", "decoder"]
 
 @dataclass(frozen=True)
 class HuggingFaceConfig:
-    """What the house has to know of another library's model.
+    """What has to be known of another library's model.
 
     `family` is the library's name for the architecture. `bos_id` is what a decoder reads first; `forced_first_id`, if
     not -1, is what it then has to write (BART's start mark). Ids of -1 stand for no such mark. `max_length` is the

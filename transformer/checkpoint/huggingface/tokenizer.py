@@ -1,4 +1,4 @@
-"""A tokenizer of the `transformers` library as the house knows tokenizers: ids, and the label that a person reads.
+"""A tokenizer of the `transformers` library as this library knows tokenizers: ids, and the label that a person reads.
 
 Labels follow one convention, SentencePiece's: a leading ▁ starts a word. Byte-level pieces (GPT-2, BART) are written in
 the letters that they stand for, WordPieces (BERT) without their ##.

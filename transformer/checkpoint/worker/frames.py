@@ -1,6 +1,6 @@
 """What a worker process and the server say to each other: a JSON table, then blocks of bytes whose sizes it names.
 
-Nothing is ever unpickled, and no size is believed before it is checked: a worker that a stranger's file has taken over
+Nothing is ever unpickled, and no size is believed before it is checked: a worker that an untrusted file has taken over
 can send wrong numbers and nothing more.
 """
 
