@@ -129,6 +129,7 @@ def test_what_a_download_makes_is_in_the_language_of_the_run_that_offered_it(mon
     monkeypatch.setattr(texts, "language", lambda: "zh")
     made = in_this_language(lambda: say(message))
     monkeypatch.setattr(texts, "language", lambda: "en")
+    assert isinstance(message, Message)
     assert made() == message.in_language("zh")
     assert say(message) == message
 
