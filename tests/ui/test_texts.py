@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -14,7 +14,7 @@ from transformer.messages import Message, say
 from ui import texts
 from ui.shared.controls import sentence
 from ui.store import store
-from ui.texts import LANGUAGES, begins_with_a_word, catalogue, in_this_language, said
+from ui.texts import LANGUAGES, begins_with_a_word, catalogue, in_this_language, plain, said, t
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {"t": 0, "plain": 0, "in_language": 1}
@@ -129,6 +129,7 @@ def test_what_a_download_makes_is_in_the_language_of_the_run_that_offered_it(mon
     monkeypatch.setattr(texts, "language", lambda: "zh")
     made = in_this_language(lambda: say(message))
     monkeypatch.setattr(texts, "language", lambda: "en")
+    assert isinstance(message, Message)
     assert made() == message.in_language("zh")
     assert say(message) == message
 
@@ -136,3 +137,13 @@ def test_what_a_download_makes_is_in_the_language_of_the_run_that_offered_it(mon
 def test_only_words_of_ours_get_a_capital() -> None:
     assert begins_with_a_word(InputError("no_sequence").message)
     assert not begins_with_a_word(InputError("upload_not_here", name="words.txt").message)
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("text", [t, plain])
+def test_what_the_library_says_inside_a_text_is_in_the_language_of_the_text(text: Callable[..., str]) -> None:
+    message = InputError("no_sequence").message
+    assert isinstance(message, Message)
+    told = text("sequences.file_broken", reason=message)
+    assert message.in_language("zh") in told
+    assert message not in told
