@@ -380,25 +380,3 @@ def test_shipped_checkpoints_are_inspected_too():
     assert len(page.get("plotly_chart")) == 1
     page = open_panel(page, "compare")
     assert "nothing to compare" in page.info[0].value
-
-
-def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = tmp_path / "mine"
-    (folder / "paper").mkdir(parents=True)
-    (folder / "paper" / "model.pt").write_bytes(ANNOTATED)
-    (folder / "broken.pt").write_bytes(b"nothing")
-    save_tiny(folder)
-    outside = tmp_path / "outside.pt"
-    outside.write_bytes(ANNOTATED)
-    (folder / "link.pt").symlink_to(outside)
-    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
-    page = opened(model="mine/paper")
-    assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
-    assert page.selectbox(key="model").value == "mine/paper"
-    assert "link that leads out" in page.warning[0].value
-    assert "The Annotated Transformer" in page.success[0].value
-    page.selectbox(key="model").set_value("mine/broken.pt")
-    fine(page.run())
-    assert any("neither safetensors nor" in warning.value for warning in page.warning)
-    page.switch_page("pages/translate.py").run()
-    assert fine(page).selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]

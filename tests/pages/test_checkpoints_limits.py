@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
@@ -13,6 +14,14 @@ from ui.store import user_folder
 from ui.store.ledger import UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
+ANNOTATED = reference_file("annotated").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny checkpoint stands in for the shipped ones."""
+    save_tiny(tmp_path / "checkpoints")
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
 
 
 def opened(**address: str) -> AppTest:
@@ -48,10 +57,30 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pyt
 
 @pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
 def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str, said: str
+    monkeypatch: pytest.MonkeyPatch, lang: str, said: str
 ):
-    save_tiny(tmp_path)
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     assert not opened().warning
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
     assert said in opened(lang=lang).warning[0].value
+
+
+def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "mine"
+    (folder / "paper").mkdir(parents=True)
+    (folder / "paper" / "model.pt").write_bytes(ANNOTATED)
+    (folder / "broken.pt").write_bytes(b"nothing")
+    save_tiny(folder)
+    outside = tmp_path / "outside.pt"
+    outside.write_bytes(ANNOTATED)
+    (folder / "link.pt").symlink_to(outside)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
+    page = opened(model="mine/paper")
+    assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
+    assert page.selectbox(key="model").value == "mine/paper"
+    assert "link that leads out" in page.warning[0].value
+    assert "The Annotated Transformer" in page.success[0].value
+    page.selectbox(key="model").set_value("mine/broken.pt")
+    page.run()
+    assert any("neither safetensors nor" in warning.value for warning in page.warning)
+    page.switch_page("pages/translate.py").run()
+    assert page.selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from transformer.errors import RecordError
-from transformer.messages import Message, say
+from transformer.messages import Message
 from transformer.pictures.axes import Axis
 from transformer.pictures.quantity import Quantity
 
@@ -33,9 +33,9 @@ class Picture:
         return self.quantity.unit
 
     @property
-    def title(self) -> str:
-        """Site and head in one line, in the language of the context."""
-        return f"{say(self.site)} · {say(self.head)}"
+    def title(self) -> Message:
+        """Site and head in one line."""
+        return Message("title_of_map", site=self.site, head=self.head)
 
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""

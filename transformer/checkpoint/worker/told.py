@@ -19,9 +19,7 @@ DEEPEST = 40
 
 def packed(error: HeedmapError) -> Any:
     """The error as JSON can hold it."""
-    return _packed(
-        error.message if isinstance(error.message, Message) else Message("worker_told", sentence=error.message)
-    )
+    return _packed(error.message)
 
 
 def unpacked(told: Any) -> CheckpointError:
