@@ -11,7 +11,7 @@ from ui.lessons.masks import controls
 from ui.lessons.masks.drawing import draw, matrix
 from ui.lessons.masks.example import Example
 from ui.shared.address import choice
-from ui.texts import t
+from ui.texts import said, t
 
 FACTS = ("api", "visible", "hidden", "dtype", "shape")
 """What is told of a convention."""
@@ -31,7 +31,7 @@ def conventions_panel(shown: Example) -> None:
 
 def _facts() -> None:
     """What each convention calls visible and hidden, its type and its shape."""
-    table = [[getattr(convention, fact) for fact in FACTS] for convention in CONVENTIONS.values()]
+    table = [[said(getattr(convention, fact)) for fact in FACTS] for convention in CONVENTIONS.values()]
     names = [t(f"masks.convention_{fact}") for fact in FACTS]
     st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content")
 
@@ -46,7 +46,7 @@ def _side_by_side(views: list[MaskView], sentence: int) -> None:
         matrix(name, "M", values, rows, columns, values == 1 if name == "key_padding" else ~view.visible)
         for name, values in shown.items()
     )
-    draw(board, view, {name: f"{CONVENTIONS[name].api} · {made[name].dtype} {made[name].shape}" for name in made})
+    draw(board, view, {name: f"{said(CONVENTIONS[name].api)} · {made[name].dtype} {made[name].shape}" for name in made})
 
 
 def _converter() -> None:
@@ -55,11 +55,11 @@ def _converter() -> None:
     with st.container(horizontal=True, gap="small"):
         given = choice(
             t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
-            text=lambda name: t("masks.table") if name == VISIBLE else CONVENTIONS[name].api,
+            text=lambda name: t("masks.table") if name == VISIBLE else said(CONVENTIONS[name].api),
         )  # fmt: skip
         wanted = choice(
             t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
-            text=lambda name: CONVENTIONS[name].api,
+            text=lambda name: said(CONVENTIONS[name].api),
         )  # fmt: skip
     st.caption(t("masks.convention_code"))
     st.code(conversion(given, wanted), language="python")
