@@ -9,11 +9,10 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from transformer.messages import speaking
 from ui.guard import Guard
 from ui.shared import address
 from ui.shared.language import language_choice
-from ui.texts import KEY, language, t
+from ui.texts import KEY, t
 
 
 def main() -> None:
@@ -38,8 +37,7 @@ def main() -> None:
         }
     )
     address.enter(page.url_path, keep=(KEY,))
-    with speaking(language()):
-        page.run()
+    page.run()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
+from transformer.messages import speak
 from ui.store import arrivals
+from ui.texts import language
 
 _STYLE = """
 <style>
@@ -14,8 +16,9 @@ _STYLE = """
 
 
 def heading(title: str, line: str) -> None:
-    """The page's title, and one line that says what it shows."""
+    """The page's title, and one line that says what it shows; the library speaks the user's language from here on."""
     _around_every_page()
+    speak(language())
     arrivals.page_begins()
     st.html(_STYLE)
     st.title(title, anchor=False)

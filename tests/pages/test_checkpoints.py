@@ -16,8 +16,8 @@ from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from transformer.checkpoint.safe.contents import shape_text
+from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.worker import apart, pool
-from transformer.errors import CheckpointError
 from ui.store import user_folder
 from ui.store.ledger import LEDGER, UploadLimits
 
@@ -296,7 +296,7 @@ def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed
     def refuse(contents: Any, file_bytes: int, on_progress: Any) -> None:
         asked.append(contents.source)
         on_progress(0.5)
-        raise CheckpointError("one.pt is refused: reading it took more than 30 s of work. Remedy: none.")
+        raise refused("worker_time", "one.pt", seconds=30)
 
     with monkeypatch.context() as patch:
         patch.setattr(apart, "inspect", refuse)

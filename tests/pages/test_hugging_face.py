@@ -85,7 +85,7 @@ def test_translate_lists_those_that_translate_and_runs_one() -> None:
 def test_a_model_of_one_stack_is_looked_at() -> None:
     page = opened("checkpoints", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
-    page = asked(page, next(box for box in page.text_input if box.key.startswith("look.mine/bert")))
+    page = asked(page, page.text_input(key="input"))
     assert [warning.value for warning in page.warning] == []
     record = run_any(store.checkpoint("mine/bert"), TEXT).record
     np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)

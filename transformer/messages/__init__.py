@@ -71,6 +71,11 @@ def language() -> str:
     return _language.get()
 
 
+def speak(language: str) -> None:
+    """Say everything in `language` from now on, in this context alone (English, where there is no such language)."""
+    _language.set(language if language in LANGUAGES else LANGUAGES[0])
+
+
 @contextmanager
 def speaking(language: str) -> Iterator[None]:
     """Say everything in `language` inside; it belongs to the caller's context, so threads do not mix."""

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from transformer.messages import Message
 from ui import texts
 from ui.shared.controls import sentence
 from ui.texts import catalogue, plain, t
@@ -53,7 +54,7 @@ def test_values_of_a_text_are_escaped_by_their_place(hostile: str, monkeypatch: 
         ("the source is empty: type at least one word", "The source is empty: type at least one word."),
         ("model.pt is refused: odd. Remedy: save it anew.", "model.pt is refused: odd. Remedy: save it anew."),
         ("model.pt is refused: odd", "model.pt is refused: odd."),
-        ("file has no tokenizer: bring the one that it was trained with",
+        (Message("no_tokenizer", name="file"),
          "file has no tokenizer: bring the one that it was trained with."),
         ("heads/model.pt: nothing in it", "heads/model.pt: nothing in it."),
         ("d_model=3 leaves a sine without its cosine: choose an even number",
