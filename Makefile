@@ -31,7 +31,7 @@ check-scripts: node_modules/installed
 
 test: check
 	$(IN_VENV) -m tests.chromium
-	$(IN_VENV) -m pytest
+	$(IN_VENV) -m pytest --numprocesses 2 --dist loadfile  # pytest-xdist: two files at a time
 
 docs: setup-dev
 	$(IN_VENV) -m pdoc transformer --output-directory docs/api
