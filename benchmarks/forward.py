@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measuring import Result, interleaved, ratio
-from transformer.capture import Recording, recording, watch
+from transformer.attention.capture import Recording, recording, watch
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.masks import Mask
 from transformer.models.encoder import Encoder, EncoderConfig

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from benchmarks.measuring import Result, interleaved, ratio
-from transformer.decoding import DecodingOptions, decode
+from transformer.decoding.search import DecodingOptions, decode
 from transformer.models.seq2seq import Seq2Seq, preset
 
 GOALS = {30: 2.5, 100: 4.0}

@@ -2,10 +2,11 @@
 
 import torch
 
-from transformer.axes import Axis
+from transformer.attention.record import AttentionMap
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.layers.masks import Mask
-from transformer.record import AttentionMap
-from transformer.sources import QueriesKeys
+from transformer.pictures.axes import Axis
+from transformer.sites import Site
 
 N_LAYERS, N_HEADS, N_TOKENS, D_HEAD = 12, 12, 128, 64
 TOKENS = [f"token{i}" for i in range(N_TOKENS)]
@@ -18,6 +19,6 @@ def attention_of_heads(n_tokens: int = N_TOKENS) -> list[AttentionMap]:
     shape = (2, 1, N_HEADS, n_tokens, D_HEAD)
     layers = [2 * torch.randn(shape, generator=generator) for _ in range(N_LAYERS)]
     return [
-        AttentionMap(f"encoder.{i}.self", axis, axis, QueriesKeys(q, k, Mask(), D_HEAD**-0.5))
+        AttentionMap(Site.of("encoder", i, "self"), axis, axis, QueriesKeys(q, k, Mask(), D_HEAD**-0.5))
         for i, (q, k) in enumerate(layers)
     ]

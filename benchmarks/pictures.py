@@ -22,7 +22,7 @@ GRID = f"{N_LAYERS} x {N_HEADS} heads at {N_TOKENS} tokens"
 SENTENCE = "A man and a woman in red coats walk with two small brown dogs through a park. " * 3 + (
     "A man and a woman in red coats."
 )
-"""64 tokens with the end mark, to the shipped tokenizer."""
+"""64 tokens with the end token, to the shipped tokenizer."""
 
 TITLE = ".st-key-heatmap .js-plotly-plot .gtitle"
 CHANGE_HEAD = """([head, selector]) => new Promise((done) => {
@@ -31,7 +31,7 @@ CHANGE_HEAD = """([head, selector]) => new Promise((done) => {
   const wanted = buttons.find((button) => button.textContent.trim() === head);
   const started = performance.now();
   const look = () => {
-    if (!title().endsWith(`head ${head}`)) return requestAnimationFrame(look);
+    if (!new RegExp(`\\D${head}$`).test(title())) return requestAnimationFrame(look);
     requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - started)));
   };
   wanted.click();

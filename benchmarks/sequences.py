@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.measuring import Result, median_seconds, peak_growth
+from transformer.attention.record import AttentionMap
 from transformer.checkpoint import load
-from transformer.classify import MAX_LETTERS, Classification, classify
-from transformer.figures.windows import window_picture
-from transformer.folding import received
-from transformer.record import AttentionMap
+from transformer.runs.classify import MAX_LETTERS, Classification, classify
+from transformer.sequences.folding import received
+from transformer.sequences.window_pictures import window_picture
 
 SECTION = f"A sequence of {MAX_LETTERS:,} letters (the shipped splice-junction classifier)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"

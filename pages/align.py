@@ -4,38 +4,41 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from transformer.errors import AttentionAtlasError
-from ui import align, align_agreement, align_changes, align_lesson, align_training, align_views, cached, controls, frame
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.align import agreement, changes, choices, lesson, training, views
+from ui.shared import controls
+from ui.store import store
 from ui.texts import t
 
-frame.heading(t("align.title"), t("align.intro"))
-names = align.models()
+shell.heading(t("align.title"), t("align.intro"))
+names = choices.models()
 if not names:
     st.error(t("align.none"))
     st.stop()
 try:
-    first, second = align.model_choice(names)
-    checkpoints = [cached.checkpoint(name) for name in (first, second)]
+    first, second = choices.model_choice(names)
+    checkpoints = [store.checkpoint(name) for name in (first, second)]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     request = controls.request(checkpoints[0].examples, longest)
-    words = align.words_choice()
-    shown = align.pair(first, second, request, words)
-except AttentionAtlasError as error:
+    words = choices.words_choice()
+    shown = choices.pair(first, second, request, words)
+except HeedmapError as error:
     controls.explain(error)
     st.stop()
 
-align_views.translations(shown)
+views.translations(shown)
 with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-    aligned = align.head_choice(shown)
+    aligned = choices.head_choice(shown)
 panels: dict[str, Callable[[], None]] = {
-    "side": lambda: align_views.side_by_side(shown, aligned, words),
-    "agreement": lambda: align_agreement.agreement_panel(shown, aligned),
-    "changes": lambda: align_changes.changes_panel(shown),
-    "training": lambda: align_training.training_panel(shown, aligned, request),
-    "lesson": lambda: align_lesson.lesson_panel(shown, request),
-    "downloads": lambda: align_agreement.downloads_panel(shown, aligned),
+    "side": lambda: views.side_by_side(shown, aligned, words),
+    "agreement": lambda: agreement.agreement_panel(shown, aligned),
+    "changes": lambda: changes.changes_panel(shown),
+    "training": lambda: training.training_panel(shown, aligned, request),
+    "lesson": lambda: lesson.lesson_panel(shown, request),
+    "downloads": lambda: agreement.downloads_panel(shown, aligned),
 }
 try:
-    panels[align.screen()]()
-except AttentionAtlasError as error:
+    panels[choices.screen()]()
+except HeedmapError as error:
     controls.explain(error)

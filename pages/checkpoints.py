@@ -4,43 +4,46 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from transformer.errors import AttentionAtlasError
-from ui import cached, checkpoint_attention, checkpoint_inspection, checkpoints, controls, frame, shelves
-from ui.checkpoint_questions import questions_panel
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.checkpoints import attention, bring, inspection
+from ui.checkpoints.questions import questions_panel
+from ui.shared import controls
+from ui.store import store
 from ui.texts import t
 
-frame.heading(t("checkpoints.title"), t("checkpoints.intro"))
+shell.heading(t("checkpoints.title"), t("checkpoints.intro"))
 try:
-    checkpoints.bring_panel()
-except AttentionAtlasError as error:
+    bring.bring_panel()
+except HeedmapError as error:
     controls.explain(error)
     st.stop()
-chosen = checkpoints.choice()
+chosen = bring.choice()
 if chosen is None:
     st.stop()
 name: str = chosen
 try:
-    found = checkpoints.recognition(name)
+    found = bring.recognition(name)
     if found is not None:
-        checkpoints.report_panel(found.report)
-        bundle = shelves.bundle_of(name)
+        bring.report_panel(found.report)
+        bundle = store.bundle(name)
         if bundle is not None:
             questions_panel(name, bundle, found)
-except AttentionAtlasError as error:
+except HeedmapError as error:
     controls.explain(error)
-    checkpoints.forget_answers(name)
+    bring.forget_answers(name)
     st.stop()
 
 panels: dict[str, Callable[[], None]] = {
-    "attention": lambda: checkpoint_attention.attention_panel(name, cached.checkpoint(name)),
-    "tensors": lambda: checkpoint_inspection.tensors_panel(name),
-    "circuits": lambda: checkpoint_inspection.circuits_panel(name, cached.checkpoint(name)),
-    "compare": lambda: checkpoint_inspection.compare_panel(name, checkpoints.others(name)),
+    "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
+    "tensors": lambda: inspection.tensors_panel(name),
+    "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
+    "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
 if found is not None and not found.report.fits:
     panels = {panel: panels[panel] for panel in ("tensors", "compare")}
-panel = checkpoints.screen(list(panels))
+panel = bring.screen(list(panels))
 try:
     panels[panel]()
-except AttentionAtlasError as error:
+except HeedmapError as error:
     controls.explain(error)

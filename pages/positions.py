@@ -2,19 +2,23 @@
 
 import streamlit as st
 
-from transformer.errors import AttentionAtlasError
-from ui import controls, frame, lessons, positions
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.lessons import shared
+from ui.lessons.positions import controls as positions
+from ui.lessons.positions.screens import SIZED, UNSIZED
+from ui.shared import controls
 from ui.texts import t
 
-frame.heading(t("positions.title"), t("positions.intro"))
+shell.heading(t("positions.title"), t("positions.intro"))
 screen = positions.screen()
 try:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        lessons.try_this("positions", positions.TRY, positions.DEFAULTS)
-        sizes = positions.sizes() if screen in positions.SIZED else None
+        shared.try_this("positions", positions.TRY, positions.DEFAULTS)
+        sizes = positions.sizes() if screen in SIZED else None
     if sizes is not None:
-        positions.SIZED[screen](*sizes)
+        SIZED[screen](*sizes)
     else:
-        positions.UNSIZED[screen]()
-except AttentionAtlasError as error:
+        UNSIZED[screen]()
+except HeedmapError as error:
     controls.explain(error)

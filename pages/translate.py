@@ -4,44 +4,47 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from transformer.errors import AttentionAtlasError
-from transformer.measures import strongest_head
-from ui import cached, controls, frame, translate_views
-from ui.address import tabs
+from transformer.attention.measures import strongest_head
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.shared import controls, record_views
+from ui.shared.address import tabs
+from ui.store import runs, store
 from ui.texts import in_language, t
+from ui.translate import views
 
-frame.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice(*cached.TRANSLATORS)
+shell.heading(t("translate.title"), t("translate.intro"))
+name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
     st.stop()
 
-asking, answering = st.columns([2, 3], gap="large")
+left, right = st.columns([2, 3], gap="large")
 try:
-    checkpoint = cached.checkpoint(name)
-    with asking:
+    checkpoint = store.checkpoint(name)
+    with left:
         request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
-    best = cached.translation(name, request.text, request.options, request.forced)
-    with asking:
+    best = runs.translation(name, request.text, request.options, request.forced)
+    with left:
         node = controls.hypothesis(best, request.options)
-    shown = cached.hypothesis(name, request.text, request.options, best, node)
-except AttentionAtlasError as error:
-    with answering:
+    shown = runs.hypothesis(name, request.text, request.options, best, node)
+except HeedmapError as error:
+    with right:
         controls.explain(error)
     st.stop()
 
-with answering:
-    translate_views.result(shown, best, checkpoint.languages)
+with right:
+    record_views.result(shown, best, checkpoint.languages)
 first = strongest_head(shown.record)
 choice = controls.selection(shown.record, (first.layer, first.head))
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
-    translate_views.all_heads_panel(shown.record, choice)
+    record_views.all_heads_panel(shown.record, choice)
 panels: dict[str, Callable[[], None]] = {
-    "heatmap": lambda: translate_views.heatmap_panel(shown.record, choice),
-    "head_view": lambda: translate_views.head_view_panel(shown.record, choice),
-    "steps": lambda: translate_views.steps_panel(shown, choice),
-    "beams": lambda: translate_views.beams_panel(shown, checkpoint),
-    "downloads": lambda: translate_views.downloads_panel(shown, choice),
+    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
+    "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+    "steps": lambda: views.steps_panel(shown, choice),
+    "beams": lambda: views.beams_panel(shown, checkpoint),
+    "downloads": lambda: record_views.downloads_panel(shown, choice),
 }
 with detail:
     opened, place = tabs(

@@ -13,8 +13,8 @@ import torch  # noqa: E402
 
 from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
-hypothesis.settings.register_profile("atlas", deadline=None, derandomize=True, max_examples=50)
-hypothesis.settings.load_profile("atlas")
+hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.load_profile("heedmap")
 
 torch.set_num_threads(1)
 """The tests' tensors are tiny: a second thread costs more than it brings."""

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from transformer import Checkpoint, load, translate
-from transformer.checkpoint.folder import WEIGHTS
+from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.models.recurrent import Recurrent
-from transformer.run import PAST_SOURCE
+from transformer.runs.translate import PAST_SOURCE
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"

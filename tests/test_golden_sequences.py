@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from transformer import load
-from transformer.classify import verdicts
-from transformer.motifs import FLANK
-from transformer.sequence_sets import SequenceSet, read_set
-from transformer.tokens.fasta import fasta_of
+from transformer.runs.classify import verdicts
+from transformer.runs.sequence_sets import SequenceSet, read_set
+from transformer.sequences.fasta import fasta_of
+from transformer.sequences.motifs import FLANK
 
 HERE = Path(__file__).parent
 CHECKPOINTS = HERE.parent / "checkpoints"

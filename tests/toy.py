@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint.folder import save_folder
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.tokens.text import TextTokenizer, train_tokenizer
-from transformer.training.architectures import new_model
-from transformer.training.options import TrainingOptions
+from transformer.training.translation.architectures import new_model
+from transformer.training.translation.options import TrainingOptions
 
 NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
 VERBS = {"runs": "läuft", "sleeps": "schläft", "eats": "isst"}

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from transformer.commands import classify, convert, evaluate, inspect, train, translate
 from transformer.commands.streams import forget_output, replace_closed_streams
-from transformer.errors import AttentionAtlasError
+from transformer.errors import HeedmapError
 
 COMMANDS = (translate, classify, evaluate, train, inspect, convert)
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their arguments."""
-    whole = argparse.ArgumentParser(prog="python -m transformer", description="Attention Atlas on the command line.")
+    whole = argparse.ArgumentParser(prog="python -m transformer", description="Heedmap on the command line.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.register(commands)
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(arguments)
         status: int = options.run(options)
         sys.stdout.flush()  # a full disk is met here, and not after the last line of this program
-    except AttentionAtlasError as error:
+    except HeedmapError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -1,28 +1,52 @@
 """One error tree: everything that a user of the library or the dashboard can meet on purpose.
 
-Each message names the argument, the value and the remedy, so a page can show it as it is.
+An error is a code and its fields; the sentence, in each language, is made from them by the catalogue of `messages`. It
+names the argument, the value and the remedy, so a page can show it as it is.
 """
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-class AttentionAtlasError(Exception):
+from transformer.messages import Message
+
+
+class HeedmapError(Exception):
     """Base of every deliberate error; catching it catches nothing else."""
 
+    def __init__(self, code: str, /, **fields: object) -> None:
+        self.message = Message(code, **fields)
+        super().__init__(self.message)
 
-class ConfigError(AttentionAtlasError, ValueError):
+    def __reduce__(self) -> tuple[Any, ...]:  # an error that crosses processes is made again from its parts
+        return partial(type(self), **self.fields), (self.code,)
+
+    @property
+    def code(self) -> str:
+        """What happened, as a key of the catalogue."""
+        return self.message.code
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """What it happened to: the values that the sentence names."""
+        return self.message.fields
+
+
+class ConfigError(HeedmapError, ValueError):
     """A model cannot be built with these sizes or options."""
 
 
-class InputError(AttentionAtlasError, ValueError):
+class InputError(HeedmapError, ValueError):
     """What was typed, or passed as input, cannot be run."""
 
 
-class CheckpointError(AttentionAtlasError):
+class CheckpointError(HeedmapError):
     """A checkpoint cannot be read, does not fit, or is refused."""
 
 
-class RecordError(AttentionAtlasError, LookupError):
+class RecordError(HeedmapError, LookupError):
     """A record has no such site, head, position or form."""
 
 
-class TrainingError(AttentionAtlasError):
+class TrainingError(HeedmapError):
     """Training cannot start, or cannot go on from what it found."""

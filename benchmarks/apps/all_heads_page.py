@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from benchmarks.heads import N_HEADS, N_LAYERS, attention_of_heads
-from ui.components.all_heads import LARGEST_SIDE, all_heads
+from ui.components.all_heads.component import LARGEST_SIDE, all_heads
 
 st.set_page_config(layout="wide")
 if st.button("Draw"):

@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import Browser
@@ -63,13 +64,17 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture
 def demo(serve: Callable[[Path], str], visit: Callable[..., Visit]) -> Callable[..., Visit]:
-    """`demo("shape=...", dark=True ...)` visits the page that shows the canvas components, once they are drawn."""
+    """`demo("shape=...&show=lines", dark=True ...)` visits the page that shows the components, once they are drawn.
+
+    It shows the grid of all heads and the lines of a head view, unless `show` names others (maps, board).
+    """
+    classes = {"grid": "all-heads", "lines": "head-view", "maps": "alignments", "board": "matrices"}
 
     def go(query: str = "", **window: float) -> Visit:
         opened = visit(f"{serve(Path(__file__).parent / 'pages' / 'components.py')}/?{query}", **window)
-        for name, left_out in [("all-heads", "without=grid"), ("head-view", "without=lines")]:
-            if left_out not in query:
-                opened.drawn(opened.page.locator(f".{name}"))
+        (shown,) = parse_qs(query).get("show", ["grid,lines"])
+        for name in shown.split(","):
+            opened.drawn(opened.page.locator(f".{classes[name]}"))
         return opened
 
     return go

@@ -23,8 +23,8 @@ def align(serve, visit):
     return go
 
 
-def panel(page, place: int) -> Locator:
-    return page.locator(f'.alignments canvas[data-panel="{place}"]')
+def panel(page, number: int) -> Locator:
+    return page.locator(f'.alignments canvas[data-panel="{number}"]')
 
 
 def point(canvas: Locator, row: int) -> dict[str, float]:
@@ -110,6 +110,6 @@ def test_the_maps_leave_as_a_picture(align):
 def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
     opened = align(width=400, dark=dark)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
-    first, second = (panel(opened.page, place).bounding_box() for place in range(2))
+    first, second = (panel(opened.page, number).bounding_box() for number in range(2))
     assert second["y"] > first["y"] + first["height"]
     assert first["x"] == second["x"]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
-from tests.checkpoint.hostile import corpus
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 
 pytestmark = pytest.mark.browser

@@ -1,10 +1,10 @@
-"""A component's life without a server: late goodbyes, echoes of older choices, and what remains at the end."""
+"""A component's life without a server: late goodbyes, choices from both sides, widths, and what remains at the end."""
 
 import numpy as np
 import pytest
 
-from ui.components import bundle
-from ui.components.head_view import head_view_message
+from ui.components.head_view.component import Lines, component
+from ui.components.shared import bundle
 
 pytestmark = pytest.mark.browser
 
@@ -17,8 +17,8 @@ START = """async ([script, style, bytes]) => {
   const send = (name, value) => window.sent.push([name, value]);
   window.start = () => run({ data: Uint8Array.from(bytes), parentElement: window.parent_, setTriggerValue: send });
   window.post = options => {
-    window.attentionAtlasOptions = new Map([["one", options]]);
-    window.dispatchEvent(new CustomEvent("attention-atlas-options", { detail: "one" }));
+    window.heedmapOptions = new Map([["one", options]]);
+    window.dispatchEvent(new CustomEvent("heedmap-options", { detail: "one" }));
   };
   const frame = () => new Promise(requestAnimationFrame);
   window.twoFrames = () => frame().then(frame);
@@ -28,25 +28,18 @@ START = """async ([script, style, bytes]) => {
 @pytest.fixture
 def stage(browser):
     """A blank page on which a head view of 3 heads, 5 queries and 2 keys may be started, posted to and ended."""
-    message = head_view_message(
-        np.full((3, 5, 2), 0.5),
-        None,
-        instance="one",
-        query_labels=list("abcde"),
-        key_labels=list("xy"),
-        heads=["h0", "h1", "h2"],
-        query_title="queries",
-        key_title="keys",
-        file_name="file",
-    )
+    lines = Lines(np.full((3, 5, 2), 0.5), None, ["h0", "h1", "h2"], list("abcde"), list("xy"))
+    header, arrays = lines.message()
+    message = component.message("one", {**header, "file_name": "file"}, arrays)
     page = browser.new_page()
-    page.evaluate(START, [bundle.script("head_view.js"), bundle.stylesheet(), list(message)])
+    page.evaluate(START, [bundle.script("head_view/head_view.js"), bundle.stylesheet(), list(message)])
     yield page
     page.close()
 
 
 def post(page, **options):
-    page.evaluate("post", {"active": None, "locked": None, "selected_pair": None, "threshold": 0} | options)
+    said = {"active": None, "selected_pair": None, "threshold": 0, "events": ["pair"]}
+    page.evaluate("post", said | options)
     page.evaluate("twoFrames()")
 
 
@@ -71,24 +64,6 @@ def test_a_component_that_ended_can_start_again_in_the_same_place(stage):
     assert lit(stage) == [False, True, False]
 
 
-def test_an_echo_of_an_older_choice_does_not_undo_a_newer_one(stage):
-    stage.evaluate("void start()")
-    post(stage)
-    stage.locator(".token[data-side=query][data-index='1']").click()
-    stage.locator(".token[data-side=query][data-index='3']").click()
-    assert stage.evaluate("sent") == [
-        ["token", {"side": "query", "index": 1}],
-        ["token", {"side": "query", "index": 3}],
-    ]
-    selected = stage.locator(".token[aria-selected=true]")
-    post(stage, locked={"side": "query", "index": 1})
-    assert selected.get_attribute("data-index") == "3"
-    post(stage, locked={"side": "query", "index": 3})
-    assert selected.get_attribute("data-index") == "3"
-    post(stage, locked={"side": "key", "index": 0})
-    assert selected.get_attribute("data-side") == "key"
-
-
 def test_a_caller_that_ignores_events_leaves_the_reader_in_charge(stage):
     stage.evaluate("void start()")
     post(stage, active=[0, 1])
@@ -97,3 +72,40 @@ def test_a_caller_that_ignores_events_leaves_the_reader_in_charge(stage):
     assert lit(stage) == [True, True, True]
     post(stage, active=[2])
     assert lit(stage) == [False, False, True]
+
+
+def test_only_what_python_listens_for_is_sent(stage):
+    stage.evaluate("void start()")
+    for events in ([], ["pair"]):
+        post(stage, events=events)
+        stage.locator(".token[data-side=query][data-index='1']").click()
+        stage.locator(".token[data-side=key][data-index='0']").click()
+        stage.keyboard.press("Escape")
+        stage.locator(".chip").first.click()
+    assert stage.evaluate("sent") == [["pair", {"query": 1, "key": 0}]]
+
+
+def test_a_new_width_is_drawn_and_an_ended_component_watches_nothing(stage):
+    stage.evaluate("""() => {
+      window.watched = new Set();
+      const { observe, disconnect } = ResizeObserver.prototype;
+      ResizeObserver.prototype.observe = function (one) { watched.add(this); observe.call(this, one); };
+      ResizeObserver.prototype.disconnect = function () { watched.delete(this); disconnect.call(this); };
+    }""")
+    stage.evaluate("void (window.end = start())")
+    post(stage)
+    assert stage.evaluate("watched.size") == 1
+    view = stage.locator(".head-view")
+    for width in (500, 900):
+        draws = int(view.get_attribute("data-draws"))
+        stage.set_viewport_size({"width": width, "height": 700})
+        stage.wait_for_function("draws => Number(parent_.querySelector('.head-view').dataset.draws) > draws", arg=draws)
+        ratio = stage.evaluate("devicePixelRatio")
+        drawn = view.locator(".sheet canvas")
+        assert drawn.evaluate("c => c.width") == round(drawn.bounding_box()["width"] * ratio)
+    draws = int(view.get_attribute("data-draws"))
+    stage.set_viewport_size({"width": 900, "height": 500})
+    stage.evaluate("twoFrames()")
+    assert int(view.get_attribute("data-draws")) == draws, "a new height alone changes nothing"
+    stage.evaluate("end()")
+    assert stage.evaluate("watched.size") == 0

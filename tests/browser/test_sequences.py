@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from transformer import load
-from transformer.classify import Classification, classify
-from transformer.tokens.fasta import parse_fasta
+from transformer.runs.classify import Classification, classify
+from transformer.sequences.fasta import parse_fasta
 
 pytestmark = pytest.mark.browser
 

@@ -1,5 +1,7 @@
 """`inspect` and `convert` on the command line."""
 
+import errno
+
 import pytest
 import torch
 
@@ -61,3 +63,44 @@ def test_an_answer_needs_a_name_and_a_value(answer, capsys):
     with pytest.raises(SystemExit):
         _run("inspect", reference_file("annotated"), "--answer", answer)
     assert "is no NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "eps"), [("1e-6", 1e-6), ("0.25", 0.25), (".5E-3", 0.0005), ("3e-05", 3e-05)])
+def test_an_answer_may_be_a_real_number(text, eps, tmp_path):
+    options = ("--answer", "n_heads=3", "--answer", f"norm_eps={text}")
+    assert _run("convert", reference_file("annotated"), tmp_path / "out", *options) == 0
+    assert model(tmp_path / "out").config.norm_eps == eps
+
+
+@pytest.mark.parametrize("text", ["1e", "e5", "nan", "inf", "1_0.5", "0x1p3", "1.5.2", "\u0663.\u0665", "1e9999"])
+def test_what_only_looks_like_a_number_stays_a_word(text, capsys):
+    assert _run("inspect", reference_file("annotated"), "--answer", f"norm_eps={text}") == 2
+    assert f"norm_eps={text!r} does not fit" in capsys.readouterr().err
+
+
+def test_two_folders_are_told_apart_by_name(tmp_path, capsys):
+    for name in ("one", "two", "deeper/two"):
+        assert _run("convert", reference_file("kmer"), tmp_path / name) == 0
+    capsys.readouterr()
+    assert _run("inspect", tmp_path / "one", "--against", tmp_path / "two") == 0
+    assert capsys.readouterr().out.startswith("one -> two: 0 moved")
+    assert _run("inspect", tmp_path / "two", "--against", tmp_path / "deeper" / "two") == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'two'} -> {tmp_path / 'deeper' / 'two'}: 0 moved")
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_folder_that_cannot_be_written_whole_is_not_left_half(was_there, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    if was_there:
+        out.mkdir()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(out))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("transformer.checkpoint.ours.folder.save_file", full)
+        assert _run("convert", reference_file("kmer"), out) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert out.exists() == was_there
+    assert not was_there or not list(out.iterdir())
+    assert _run("convert", reference_file("kmer"), out) == 0

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.sequences import sequence_checkpoint
+from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
-from transformer.checkpoint.folder import save_folder
-from transformer.classify import classify
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.runs.classify import classify
 
 FASTA = b">one EI\nACGTTGCANG\nTACC\n>two\nacguacgua\n>bad\nAC-GTAC\n>short\nACG\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.huggingface.families import write_folder
+from tests.checkpoint.huggingface.families import write_folder
 from transformer import DecodingOptions, load, translate
 from transformer import __main__ as command_line
 

@@ -14,18 +14,18 @@ ANNOTATED = reference_file("annotated")
 
 
 def shell(line: str, **values: object) -> subprocess.CompletedProcess[str]:
-    """A line of shell, in which `atlas` is the command line."""
-    command = line.replace("atlas", f"{sys.executable} -m transformer").format(file=ANNOTATED, **values)
+    """A line of shell, in which `heedmap` is the command line."""
+    command = line.replace("heedmap", f"{sys.executable} -m transformer").format(file=ANNOTATED, **values)
     return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("atlas translate {file} --quiet <&-", "error: standard input: it is closed"),
-        ("atlas inspect {file} >&-", "error: standard output: it is closed"),
-        ("atlas inspect {file} > /dev/full", "error: the output: No space left on device"),
-        ("(ulimit -f 1; atlas convert {file} {out}/there)", "error: "),
+        ("heedmap translate {file} --quiet <&-", "error: standard input: it is closed"),
+        ("heedmap inspect {file} >&-", "error: standard output: it is closed"),
+        ("heedmap inspect {file} > /dev/full", "error: the output: No space left on device"),
+        ("(ulimit -f 1; heedmap convert {file} {out}/there)", "error: "),
     ],
 )
 def test_what_cannot_be_read_or_written_is_a_sentence(line: str, said: str, tmp_path: Path):
@@ -37,7 +37,7 @@ def test_what_cannot_be_read_or_written_is_a_sentence(line: str, said: str, tmp_
 
 
 def test_a_closed_stderr_changes_no_status(tmp_path: Path):
-    assert shell("atlas convert {file} {out}/there 2>&-", out=tmp_path).returncode == 0
+    assert shell("heedmap convert {file} {out}/there 2>&-", out=tmp_path).returncode == 0
     assert (tmp_path / "there" / "model.safetensors").stat().st_size > 0
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from transformer.axes import Axis
-from transformer.record import Picture
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 HOSTILE = (
     "<b>bold</b>",
@@ -27,21 +28,18 @@ def picture(
     causal: bool = False,
     texts: tuple[str, ...] = (),
     dtype: type = np.float32,
-    unit: str = Picture.unit,
+    quantity: Quantity = Quantity.WEIGHT,
     notes: tuple[str, ...] = (),
 ) -> Picture:
-    """A random map of weights (or of scores, with their unit); `texts` are the tokens of both axes."""
+    """A random map of weights (or of another quantity); `texts` are the tokens of both axes."""
     n_queries, n_keys = (len(texts), len(texts)) if texts else (n_queries, n_keys)
     random = np.random.default_rng(0)
     visible = np.tri(n_queries, n_keys, dtype=bool) if causal else np.ones((n_queries, n_keys), dtype=bool)
-    if unit == Picture.unit:
+    if quantity is Quantity.WEIGHT:
         values = random.random((n_queries, n_keys)) ** 3 * visible
         values /= values.sum(axis=1, keepdims=True)
     else:
         values = random.normal(size=(n_queries, n_keys))
     queries = Axis.of_tokens("target (German)", texts or [f"▁q{i}" for i in range(n_queries)])
     keys = Axis.of_tokens("source (English)", texts or [f"▁k{i}" for i in range(n_keys)])
-    return Picture("decoder.1.cross", "head 2", values.astype(dtype), visible, queries, keys, unit, notes)
-
-
-SCORES = "score (scaled dot product, before the mask)"
+    return Picture("decoder.1.cross", "head 2", values.astype(dtype), visible, queries, keys, quantity, notes)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE
-from transformer.beams import BeamTree, Fate, Node
+from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
-from transformer.figures.beams import NAMES, STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout
+from transformer.figures.beams import STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout, status_text
 
 
 def grow(beam: int, steps: int, seed: int) -> BeamTree:
@@ -23,15 +23,15 @@ def grow(beam: int, steps: int, seed: int) -> BeamTree:
         children = []
         for rank in range(2 * beam):
             parent = alive[int(random.integers(len(alive)))]
-            fate: Fate = "pruned" if rank >= beam else "finished" if rank and random.random() < 0.1 else "kept"
-            if fate == "kept" and step == steps:
-                fate = "cut"
+            status: Status = "pruned" if rank >= beam else "finished" if rank and random.random() < 0.1 else "kept"
+            if status == "kept" and step == steps:
+                status = "cut"
             total = parent.total - float(random.random())
             token = int(random.integers(1, len(HOSTILE)))
-            node = Node(len(nodes), parent.id, token, step, total - parent.total, total, total / step, rank, fate)
+            node = Node(len(nodes), parent.id, token, step, total - parent.total, total, total / step, rank, status)
             nodes.append(node)
             children.append(node)
-        alive = [node for node in children if node.fate == "kept"]
+        alive = [node for node in children if node.status == "kept"]
     return BeamTree(tuple(nodes))
 
 
@@ -44,7 +44,7 @@ TREE = grow(beam=3, steps=11, seed=5)
 
 
 def points(figure: go.Figure) -> dict[int, tuple[float, float, str]]:
-    """Where each node is drawn, and in the trace of which fate."""
+    """Where each node is drawn, and in the trace of which status."""
     named = [one for one in figure.data if one.name]
     return {int(i): (x, y, one.name) for one in named for i, x, y in zip(one.customdata, one.x, one.y, strict=True)}
 
@@ -78,15 +78,15 @@ def test_the_answer_runs_straight_along_the_top(beam: int, steps: int, seed: int
     assert max(rows) <= max(sum(node.step == step for node in tree.nodes) for step in range(14))
 
 
-def test_each_node_is_drawn_once_under_its_fate_and_can_be_clicked() -> None:
+def test_each_node_is_drawn_once_under_its_status_and_can_be_clicked() -> None:
     drawn = points(beam_tree(TREE, label))
     assert sorted(drawn) == list(range(len(TREE.nodes)))
     rows = layout(TREE)
     for node in TREE.nodes:
-        assert drawn[node.id] == (node.step, rows[node.id], NAMES[node.fate])
+        assert drawn[node.id] == (node.step, rows[node.id], status_text(node.status))
 
 
-def test_fates_differ_by_symbol_and_not_by_colour_alone() -> None:
+def test_statuses_differ_by_symbol_and_not_by_colour_alone() -> None:
     symbols = {one.name: one.marker.symbol for one in beam_tree(TREE, label).data if one.name}
     assert len(set(symbols.values())) == len(symbols) >= 3
 
@@ -123,7 +123,7 @@ def test_the_line_of_the_selected_hypothesis_is_bold(selected: int | None) -> No
     assert bold == {0, *(node.id for node in line)}
 
 
-def test_hover_tells_the_text_so_far_its_numbers_and_its_fate() -> None:
+def test_hover_tells_the_text_so_far_its_numbers_and_its_status() -> None:
     tree = BeamTree((
         Node(0, None, 0, 0, 0.0, 0.0, 0.0, 0, "kept"),
         Node(1, 0, 1, 1, -0.25, -0.25, -0.25, 0, "kept"),
@@ -138,7 +138,7 @@ def test_hover_tells_the_text_so_far_its_numbers_and_its_fate() -> None:
     assert texts[0] == "(nothing written yet)"
     assert texts[2] == (
         "\u2068token1 token2\u2069<br>token: log-probability -0.5<br>"
-        "hypothesis: log-probability -0.75, score -0.375<br>finished; place 2 of step 2"
+        "hypothesis: log-probability -0.75, score -0.375<br>finished; rank 2 of step 2"
     )
 
 

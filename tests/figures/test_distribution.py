@@ -1,30 +1,16 @@
 """One output step in bars: probabilities that sum to 1, and the weights of one query."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.figures.examples import HOSTILE, SCORES, picture
+from tests.figures.examples import HOSTILE, picture
+from transformer.decoding.steps import Candidate, Step
 from transformer.errors import RecordError
 from transformer.figures.distribution import attention_of_step, next_tokens
-from transformer.figures.marks import NOT_FINITE
-from transformer.record import Picture
-
-
-@dataclass(frozen=True)
-class Candidate:
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True)
-class Step:
-    text: str
-    probability: float
-    rank: int
-    likeliest: tuple[Candidate, ...]
-
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 LIKELIEST = (Candidate("▁Hund", 0.5), Candidate("▁Mann", 0.25), Candidate("▁a", 0.125))
 
@@ -47,17 +33,17 @@ def test_the_written_token_is_marked_by_more_than_its_colour() -> None:
     assert figure.layout.yaxis.ticktext == ("·Hund", "<b>·Mann</b>", "·a", "all others")
     assert [("written" in text) for text in figure.data[0].text] == [False, True, False, False]
     assert figure.data[0].marker.color[1] not in (figure.data[0].marker.color[0], figure.data[0].marker.color[3])
-    assert "place 2 of all tokens" in figure.data[0].hovertext[1]
+    assert "rank 2 of all tokens" in figure.data[0].hovertext[1]
 
 
 def test_an_unlikely_written_token_has_a_bar_of_its_own() -> None:
     figure = next_tokens(Step("▁Katze", 0.01, 40, LIKELIEST))
     assert figure.layout.yaxis.ticktext == ("·Hund", "·Mann", "·a", "<b>·Katze</b>", "all others")
     assert tuple(figure.data[0].x) == pytest.approx((0.5, 0.25, 0.125, 0.01, 0.115))
-    assert "place 41 of all tokens" in figure.data[0].hovertext[3]
+    assert "rank 41 of all tokens" in figure.data[0].hovertext[3]
 
 
-def test_a_written_token_that_is_shown_as_typed_is_found_by_its_place() -> None:
+def test_a_written_token_that_is_shown_as_typed_is_found_by_its_rank() -> None:
     figure = next_tokens(Step("☃", 0.25, 1, LIKELIEST))
     assert [("written" in text) for text in figure.data[0].text] == [False, True, False, False]
 
@@ -107,7 +93,7 @@ def test_a_weight_that_is_no_number_is_crossed() -> None:
     head, mean = pictures()
     head.values[1, 4] = np.nan
     crosses = attention_of_step(head, mean, 1).data[-1]
-    assert (crosses.name, list(crosses.x)) == (NOT_FINITE, [4])
+    assert (crosses.name, list(crosses.x)) == ("not a finite number", [4])
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -117,4 +103,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(RecordError, match=r"shape \(4, 7\), the picture \(5, 7\): take both from one site"):
         attention_of_step(head, picture(4, 7), 0)
     with pytest.raises(RecordError, match="ask for a picture without scores=True"):
-        attention_of_step(picture(5, 7, unit=SCORES), mean, 0)
+        attention_of_step(picture(5, 7, quantity=Quantity.SCORE), mean, 0)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, picture
-from transformer.axes import Axis
 from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
 from transformer.figures.heatmap import heatmap
-from transformer.record import Picture
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
 
 FORMULAS = ("=1+1", "+1", "-1", "@x", "\t=1", "\uff1d1", "'quoted", "''")
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from transformer.axes import Axis
 from transformer.figures.agreement import agreement_bars
 from transformer.figures.growth import Line, growth
+from transformer.pictures.axes import Axis
 
 WORDS = Axis("target", ("Zwei", "Hunde", "</s>"), (0, 1, 2), (False, False, True))
 

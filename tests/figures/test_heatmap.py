@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.figures.examples import HOSTILE, SCORES, picture
-from transformer.axes import Axis
+from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
-from transformer.figures import marks
+from transformer.figures import overlays
 from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
-from transformer.record import Picture
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
+
+MASKED = "masked: this query may not see this key"
 
 
 def trace(figure: go.Figure, name: str) -> go.Figure:
@@ -95,7 +98,7 @@ def test_a_relative_scale_of_nothing_says_so() -> None:
 
 
 def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
-    drawn = picture(unit=SCORES)
+    drawn = picture(quantity=Quantity.SCORE)
     cells = heatmap(drawn).data[0]
     assert cells.zmin == -cells.zmax
     assert cells.zmax == pytest.approx(float(np.abs(drawn.values).max()))
@@ -104,7 +107,7 @@ def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
 
 
 def test_scores_of_zero_have_a_scale() -> None:
-    cells = heatmap(replace(picture(2, 2, unit=SCORES), values=np.zeros((2, 2)))).data[0]
+    cells = heatmap(replace(picture(2, 2, quantity=Quantity.SCORE), values=np.zeros((2, 2)))).data[0]
     assert (cells.zmin, cells.zmax) == (-1, 1)
 
 
@@ -121,26 +124,26 @@ def test_masked_cells_are_covered_exactly(n_queries: int, n_keys: int, seed: int
 
 def test_runs_join_what_is_hidden_in_a_column() -> None:
     hidden = np.array([[1, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
-    assert [part.tolist() for part in marks.runs(hidden)] == [[0, 0, 1], [0, 3, 2], [2, 1, 2]]
+    assert [part.tolist() for part in overlays.runs(hidden)] == [[0, 0, 1], [0, 3, 2], [2, 1, 2]]
 
 
 def test_masked_is_named_and_hatched_and_is_not_zero() -> None:
     figure = heatmap(picture(5, 5, causal=True))
-    bars = trace(figure, marks.MASKED)
+    bars = trace(figure, MASKED)
     assert bars.showlegend
     assert bars.marker.pattern.shape == "/"
     assert bars.marker.color not in {color for _, color in figure.data[0].colorscale}
-    assert marks.MASKED not in names(heatmap(picture()))
+    assert MASKED not in names(heatmap(picture()))
 
 
 def test_what_is_not_finite_is_crossed_and_named() -> None:
     drawn = picture(3, 5, causal=True)
     drawn.values[1, 1], drawn.values[2, 0], drawn.values[0, 4] = np.nan, np.inf, np.nan
-    crosses = trace(heatmap(drawn), marks.NOT_FINITE)
+    crosses = trace(heatmap(drawn), "not a finite number")
     assert sorted(zip(crosses.y, crosses.x, strict=True)) == [(1, 1), (2, 0)]
     assert crosses.showlegend
     assert hover_texts(drawn)[1, 1] == "not a finite number (nan)"
-    assert hover_texts(drawn)[0, 4] == marks.MASKED
+    assert hover_texts(drawn)[0, 4] == MASKED
 
 
 def test_hover_gives_the_exact_weight_of_both_tokens() -> None:
@@ -158,7 +161,7 @@ def test_hover_gives_the_exact_weight_of_both_tokens() -> None:
 
 
 def test_hover_on_a_masked_score_says_both() -> None:
-    drawn = picture(3, 3, causal=True, unit=SCORES)
+    drawn = picture(3, 3, causal=True, quantity=Quantity.SCORE)
     text = hover_texts(drawn)[0, 2]
     assert text == f"masked: this query may not see this key<br>score {drawn.values[0, 2]:.6g}"
 
@@ -177,7 +180,7 @@ def test_a_large_map_has_no_click_targets_but_all_hover_texts() -> None:
     assert "cells" not in names(figure)
     assert "%{z:.6~g}" in figure.data[0].hovertemplate
     masked = trace(figure, "masked")
-    assert marks.MASKED in masked.hovertemplate
+    assert MASKED in masked.hovertemplate
     np.testing.assert_array_equal(np.isnan(masked.z), np.tri(101, dtype=bool))
     assert len(figure.layout.xaxis.ticktext) == 101
     assert len(figure.layout.xaxis2.ticktext) < 60
@@ -231,17 +234,17 @@ def test_no_token_becomes_markup() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("unit", [Picture.unit, SCORES])
-def test_no_colour_is_one_that_the_pages_theme_replaces(dark: bool, unit: str) -> None:
+@pytest.mark.parametrize("quantity", Quantity)
+def test_no_colour_is_one_that_the_pages_theme_replaces(dark: bool, quantity: Quantity) -> None:
     """Streamlit replaces the colours #000001 to #000040 wherever they stand in a figure."""
-    text = heatmap(picture(5, 5, causal=True, unit=unit), selected=(1, 1), dark=dark).to_json()
+    text = heatmap(picture(5, 5, causal=True, quantity=quantity), selected=(1, 1), dark=dark).to_json()
     assert not re.search(r"#0000[0-4][0-9]", text)
 
 
 def test_light_and_dark_differ_in_paper_and_masked_but_not_in_weights() -> None:
     light, dark = (heatmap(picture(5, 5, causal=True), dark=dark) for dark in (False, True))
     assert light.layout.template.layout.paper_bgcolor != dark.layout.template.layout.paper_bgcolor
-    assert trace(light, marks.MASKED).marker.color != trace(dark, marks.MASKED).marker.color
+    assert trace(light, MASKED).marker.color != trace(dark, MASKED).marker.color
     assert light.data[0].colorscale == dark.data[0].colorscale
 
 

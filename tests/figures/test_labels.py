@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE
-from transformer.axes import Axis
 from transformer.figures import labels
+from transformer.pictures.axes import Axis
 
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 

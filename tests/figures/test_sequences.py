@@ -7,14 +7,17 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from transformer.axes import Axis, questions
+from transformer.attention.record import AttentionMap
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
-from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, TrackWords, sequence_tracks
-from transformer.figures.windows import LARGEST, window_heatmap, window_picture
+from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, sequence_tracks
+from transformer.figures.windows import window_heatmap
 from transformer.layers.masks import Mask
-from transformer.record import AttentionMap
-from transformer.sources import QueriesKeys
+from transformer.messages import speaking
+from transformer.pictures.axes import Axis, pooling_queries
+from transformer.sequences.window_pictures import LARGEST, window_picture
+from transformer.sites import Site
 
 TEXT = "ACGTN"
 
@@ -67,23 +70,23 @@ def test_names_of_spans_that_touch_stand_apart():
     assert (notes["acceptor"].xanchor, notes["acceptor"].x) == ("right", 1.5)
 
 
-def test_tracks_speak_the_words_that_they_are_given():
-    words = TrackWords("Aufmerksamkeit", "Mutationen {name}", "Gradienten {name}", "Fenster {width}", "Buchstabe")
-    figure = sequence_tracks(_tracks(), words=words)
-    assert {"Aufmerksamkeit", "Mutationen EI", "Gradienten EI"} <= {note.text for note in figure.layout.annotations}
-    assert figure.data[0].name == "Fenster 3"
-    assert figure.layout.xaxis.title.text == "Buchstabe"
+def test_tracks_speak_the_language_of_their_context():
+    with speaking("zh"):
+        figure = sequence_tracks(_tracks())
+    assert "突变\uff1aEI 对数几率的变化\uff0cnat" in {note.text for note in figure.layout.annotations}
+    assert figure.data[0].name == "宽 3 的窗口"
+    assert figure.layout.xaxis.title.text == "字母"
 
 
 def test_a_track_of_another_length_is_refused():
-    with pytest.raises(RecordError, match="4 places for 5 letters"):
+    with pytest.raises(RecordError, match="4 positions for 5 letters"):
         sequence_tracks(_tracks(attention=np.ones((2, 4)), change=None, contribution=None))
 
 
-def _extent(figure: go.Figure, place: int) -> float:
-    """How high the outlines at a place reach."""
+def _extent(figure: go.Figure, position: int) -> float:
+    """How high the outlines at a position reach."""
     numbers = [re.findall(r"[ML]([-\d.]+),([-\d.]+)", shape.path) for shape in figure.layout.shapes]
-    return max(float(y) for path in numbers for x, y in path if abs(float(x) - place) < 0.5)
+    return max(float(y) for path in numbers for x, y in path if abs(float(x) - position) < 0.5)
 
 
 def test_letters_of_a_logo_are_as_tall_as_their_information():
@@ -102,14 +105,14 @@ def test_letters_without_an_outline_bear_their_name():
 
 
 def test_heights_must_fit():
-    with pytest.raises(RecordError, match="4 letters at 3 places"):
+    with pytest.raises(RecordError, match="4 letters at 3 positions"):
         logo("ACGT", np.zeros((4, 2)), ["1", "2", "3"])
 
 
 def _attention(n: int) -> AttentionMap:
     source = QueriesKeys(torch.randn(1, 3, n, 4), torch.randn(1, 3, n, 4), Mask(), 1.0)
     axis = Axis.of_tokens("window", [f"w{i}" for i in range(n)])
-    return AttentionMap("encoder.0.self", axis, axis, source)
+    return AttentionMap(Site("encoder.0.self"), axis, axis, source)
 
 
 def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
@@ -124,7 +127,7 @@ def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
 def test_questions_of_a_pooling_have_no_widths_to_divide():
     keys = Axis.of_tokens("window", [f"w{i}" for i in range(13)])
     source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 13, 4), Mask(), 1.0)
-    picture = window_picture(AttentionMap("pooling", questions(5), keys, source), 0)
+    picture = window_picture(AttentionMap(Site("pooling"), pooling_queries(5), keys, source), 0)
     shapes = window_heatmap(picture, [3] * 7 + [5] * 6, 13).layout.shapes
     assert {shape.x0 for shape in shapes} == {6.5}
     assert picture.queries.texts == ("question 1", "question 2", "question 3", "question 4", "question 5")

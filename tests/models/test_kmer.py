@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.capture import recording, watch
+from transformer.attention.capture import recording, watch
 from transformer.errors import ConfigError, InputError
 from transformer.layers.kmers import Window, whole_windows, windows
 from transformer.layers.masks import Mask

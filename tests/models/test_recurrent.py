@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.capture import recording, watch
+from transformer.attention.capture import recording, watch
 from transformer.errors import ConfigError, InputError
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 

@@ -1,24 +1,26 @@
 """The Align page: first paint, every choice, bad input; looking never runs a model."""
 
-import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages.opening import PATIENCE, ROOT, figure, sent
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import DecodingOptions
+from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import PAST_SOURCE
-from ui import align, cache, cached
-from ui.components.blob import unpack
+from transformer.runs.translate import PAST_SOURCE
+from ui.align import choices
+from ui.store import runs, store
 
-APP = str(Path(__file__).parents[2] / "app.py")
-PAGE = f"import runpy\nrunpy.run_path({str(Path(APP).parent / 'pages' / 'align.py')!r})"
+PAGE = f"import runpy\nrunpy.run_path({str(ROOT / 'pages' / 'align.py')!r})"
 """The page alone: beside a folder `pages/`, AppTest lets each run start twice, and the second knows of no click."""
 NAME = "multi30k-en-de"
 EARLY = f"{NAME}@000800"
@@ -32,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
 @pytest.fixture
@@ -49,23 +51,18 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Seq2Seq, "encode", counted("encode", Seq2Seq.encode))
     monkeypatch.setattr(Recurrent, "start", counted("start", Recurrent.start))
-    cache.clear()
     return seen
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_string(PAGE, default_timeout=120)
-    for name, value in ({"text": SENTENCE, "longest": "15", "beam": "2"} | address).items():
-        page.query_params[name] = value
+    page = AppTest.from_string(PAGE, default_timeout=PATIENCE)
+    page.query_params.update({"text": SENTENCE, "longest": "15", "beam": "2"} | address)
     page.run()
     assert not page.exception
     return page
 
 
-def shown(page: AppTest, key: str = "alignments") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the component was sent."""
-    sent = next(part.proto for part in page.get("bidi_component") if part.key == key)
-    return unpack(sent.bytes)
+shown = partial(sent, key="alignments")
 
 
 def options() -> DecodingOptions:
@@ -73,17 +70,17 @@ def options() -> DecodingOptions:
 
 
 def test_first_paint_is_a_transformer_beside_a_recurrent_net_on_an_example() -> None:
-    page = AppTest.from_file(APP, default_timeout=120)
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE)
     page.switch_page("pages/align.py").run()
     assert not page.exception
     assert not page.warning
     assert [page.selectbox(key=key).value for key in ("first", "second")] == [NAME, ADDITIVE]
-    assert page.text_area(key="text").value == cached.checkpoint(NAME).examples[0]
+    assert page.text_area(key="text").value == store.checkpoint(NAME).examples[0]
     header, _ = shown(page)
     assert [panel["title"] for panel in header["moments"][0]["panels"]] == [NAME, ADDITIVE]
 
 
-def test_every_moment_of_the_training_can_be_chosen_and_only_models_that_share_the_tokenizer() -> None:
+def test_every_snapshot_of_the_training_can_be_chosen_and_only_models_that_share_the_tokenizer() -> None:
     page = opened()
     labels = page.selectbox(key="first").options
     assert len(labels) == 1 + 8 + 2
@@ -93,13 +90,13 @@ def test_every_moment_of_the_training_can_be_chosen_and_only_models_that_share_t
 
 def test_both_maps_are_slices_of_the_records_over_one_target() -> None:
     header, arrays = shown(opened(head1="2.3"))
-    own = cached.translation(NAME, SENTENCE, options(), None)
-    for place, (name, site, head) in enumerate([(NAME, "decoder.2.cross", 3), (ADDITIVE, "decoder.cross", 0)]):
-        read = cached.translation(name, SENTENCE, options(), own.text)
+    own = runs.translation(NAME, SENTENCE, options(), None)
+    for side, (name, site, head) in enumerate([(NAME, "decoder.2.cross", 3), (ADDITIVE, "decoder.cross", 0)]):
+        read = runs.translation(name, SENTENCE, options(), own.text)
         picture = read.record[site].picture(head, words=True)
-        assert header["moments"][0]["panels"][place]["rows"] == list(picture.queries.labels)
+        assert header["moments"][0]["panels"][side]["rows"] == list(picture.queries.labels)
         assert header["columns"] == list(picture.keys.labels)
-        np.testing.assert_allclose(arrays[f"0.{place}"].reshape(picture.values.shape), picture.values, atol=1e-6)
+        np.testing.assert_allclose(arrays[f"0.{side}"].reshape(picture.values.shape), picture.values, atol=1e-6)
     assert header["same_rows"]
 
 
@@ -121,13 +118,13 @@ def test_mass_past_the_source_is_shown() -> None:
     header, arrays = shown(opened(second=LOCATION))
     n = len(header["columns"])
     assert header["columns"][-1] == PAST_SOURCE
-    first, second = (arrays[f"0.{place}"].reshape(-1, n) for place in range(2))
+    first, second = (arrays[f"0.{side}"].reshape(-1, n) for side in range(2))
     assert (first[:, -1] == -1).all()
     assert (second[:, -1] > 0.1).all()
     np.testing.assert_allclose(second.sum(axis=1), 1, atol=1e-4)
 
 
-@pytest.mark.parametrize("screen", align.SCREENS)
+@pytest.mark.parametrize("screen", choices.SCREENS)
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_screen_in_every_language(screen: str, lang: str) -> None:
     page = opened(screen=screen, lang=lang, second=EARLY)
@@ -137,15 +134,17 @@ def test_every_screen_in_every_language(screen: str, lang: str) -> None:
 
 
 def test_looking_never_runs_a_model(passes: list[str]) -> None:
-    for screen in align.SCREENS:
-        opened(screen=screen)
+    unread = "A cat sleeps on a chair."  # no other test reads it, so its first runs are here
+    for screen in choices.SCREENS:
+        opened(text=unread, screen=screen)
     assert passes
     passes.clear()
-    for screen in align.SCREENS:
-        for head in ("auto", "0.mean", "3.1"):
-            opened(screen=screen, head1=head, mark="0-1", moment="2", emerging="1.2")
-    page = opened()
-    for name in align.SCREENS:
+    heads = ("auto", "0.mean", "3.1")
+    looks = [*zip(choices.SCREENS, heads * 2, strict=True), ("training", "3.1"), ("agreement", "auto")]
+    for screen, head in looks:
+        opened(text=unread, screen=screen, head1=head, mark="0-1", moment="2", emerging="1.2")
+    page = opened(text=unread)
+    for name in choices.SCREENS:
         page.button_group(key="screen").set_value(name).run()
         assert not page.exception
     page.selectbox(key="head1").set_value("1.1").run()
@@ -153,35 +152,35 @@ def test_looking_never_runs_a_model(passes: list[str]) -> None:
     assert passes == []
 
 
-def test_the_training_is_one_message_of_all_moments() -> None:
+def test_the_training_is_one_message_of_all_snapshots() -> None:
     page = opened(screen="training", head1="3.0")
-    header, arrays = shown(page, "training")
+    header, arrays = sent(page, "training")
     assert len(header["moments"]) == 8 + 1
     assert "update 800 (epoch 3): BLEU 8.4" in header["moments"][4]["name"]
-    own = cached.translation(NAME, SENTENCE, DecodingOptions(beam=1, max_length=15), None)
-    for place, name in [(4, EARLY), (8, NAME)]:
-        run = cached.translation(name, SENTENCE, DecodingOptions(beam=1, max_length=15), own.text)
+    own = runs.translation(NAME, SENTENCE, DecodingOptions(beam=1, max_length=15), None)
+    for number, name in [(4, EARLY), (8, NAME)]:
+        run = runs.translation(name, SENTENCE, DecodingOptions(beam=1, max_length=15), own.text)
         picture = run.record["decoder.3.cross"].picture(0, words=True)
-        np.testing.assert_allclose(arrays[f"{place}.0"].reshape(picture.values.shape), picture.values, atol=1e-6)
+        np.testing.assert_allclose(arrays[f"{number}.0"].reshape(picture.values.shape), picture.values, atol=1e-6)
     assert not np.allclose(arrays["0.0"], arrays["8.0"], atol=0.05)
 
 
 def test_the_agreement_drawn_is_the_one_of_the_two_maps() -> None:
     page = opened(screen="agreement", head1="2.3")
-    bars, difference = (json.loads(part.proto.spec)["data"][0] for part in page.get("plotly_chart"))
-    assert len(bars["x"]) == len(json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["xaxis"]["ticktext"])
+    bars, difference = (figure(page, number)["data"][0] for number in range(2))
+    assert len(bars["x"]) == len(figure(page)["layout"]["xaxis"]["ticktext"])
     assert difference["type"] == "heatmap"
     assert 0 < float(page.metric[0].value) < 1
 
 
 def test_costs_are_of_this_sentence() -> None:
     page = opened(screen="changes")
-    tokens = len(cached.translation(NAME, SENTENCE, options(), None).source_ids)
+    tokens = len(runs.translation(NAME, SENTENCE, options(), None).source_ids)
     table = page.dataframe[0].value
     assert table.iloc[0].tolist() == ["1", str(tokens - 1)]
     assert table.iloc[2].tolist() == ["4", str(tokens)]
     assert table.iloc[4, 0] == f"{256 * tokens**2 + 131072 * tokens:,}"
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
+    spec = figure(page)
     assert spec["layout"]["shapes"][0]["x0"] == tokens
 
 
@@ -192,7 +191,7 @@ def test_times_are_measured_on_request_and_kept(monkeypatch: pytest.MonkeyPatch,
     next(button for button in page.button if button.label == "Measure both encoders").click().run()
     assert not page.exception
     assert passes
-    measured = json.loads(page.get("plotly_chart")[1].proto.spec)["data"]
+    measured = figure(page, 1)["data"]
     assert [trace["x"] for trace in measured] == [[16, 32, 64, 128, 256, 512]] * 2
     passes.clear()
     page.button_group(key="screen").set_value("side").run()
@@ -216,6 +215,27 @@ def test_a_typed_target_is_what_both_read() -> None:
     for panel in header["moments"][0]["panels"]:
         assert panel["rows"] == ["Drei", "Katzen", "schlafen.", "</s>"]
     assert any("the target that you typed" in part.value for part in page.caption)
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "neither model wrote a word"), ("zh", "两个模型都没有")])
+@pytest.mark.parametrize("words", choices.WORDS)
+def test_two_silent_models_are_refused_in_every_language(words: choices.Words, language: str, said: str) -> None:
+    silent = runs.translation(NAME, SENTENCE, options(), None)
+    silent = replace(silent, text=" ")
+    with pytest.raises(InputError) as refused:
+        choices.common_target(None, [silent, silent], (NAME, ADDITIVE), words)
+    assert isinstance(refused.value.message, Message)
+    assert refused.value.message.in_language(language).startswith(said)
+
+
+@pytest.mark.parametrize(("words", "whose"), [("first", NAME), ("own", NAME), ("second", ADDITIVE)])
+def test_a_silent_model_reads_what_the_other_wrote(words: choices.Words, whose: str) -> None:
+    wrote = runs.translation(NAME, SENTENCE, options(), None)
+    for own in ([replace(wrote, text=""), wrote], [wrote, replace(wrote, text="")]):
+        target, origin = choices.common_target(None, own, (NAME, ADDITIVE), words)
+        assert target == wrote.text
+        assert origin.endswith((NAME, ADDITIVE)[0 if own[0].text else 1])
+    assert choices.common_target(None, [wrote, wrote], (NAME, ADDITIVE), words)[1].endswith(whose)
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "x" * 10_000, "dog " * 400, "dog " * 45])
@@ -244,16 +264,16 @@ def test_hostile_text_is_only_text() -> None:
 
 
 def test_without_checkpoints_the_page_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     page = opened()
     assert "train one" in page.error[0].value
 
 
-def test_without_a_recurrent_model_a_moment_of_the_training_stands_beside_it(
+def test_without_a_recurrent_model_a_snapshot_of_the_training_stands_beside_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / NAME).symlink_to((folder / NAME).resolve())
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     page = opened()
     assert page.selectbox(key="second").value == EARLY
     header, _ = shown(page)

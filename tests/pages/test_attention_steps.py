@@ -1,7 +1,6 @@
 """The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
 
-import base64
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,41 +8,21 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages.opening import address_of, figure, fine, matrices, numbers, opened
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.lessons.sentences import source_sentence, target_sentence
-from transformer.run import attention_maps
-from ui import attention_steps, cached
-from ui.attention_steps import DEFAULTS, KINDS, TRY
-from ui.components.blob import unpack
+from transformer.runs.parity import attention_maps
+from ui.lessons.attention_steps import controls
+from ui.lessons.attention_steps.controls import DEFAULTS, KINDS, TRY
+from ui.store import store
 
-PAGE = Path(__file__).parents[2] / "pages" / "attention_steps.py"
-
-
-def page(**address: str) -> AppTest:
-    at = AppTest.from_file(str(PAGE), default_timeout=60)
-    at.query_params.update(address)
-    return at.run()
-
-
-def fine(at: AppTest) -> AppTest:
-    assert not at.exception
-    assert not at.warning
-    return at
+page = partial(opened, "attention_steps")
 
 
 def drawn(at: AppTest) -> tuple[list[str], dict[str, np.ndarray]]:
     """Names and numbers of the matrices on the page."""
-    header, arrays = unpack(at.get("bidi_component")[0].proto.bytes)
-    return [matrix["name"] for matrix in header["matrices"]], arrays
-
-
-def array(packed: Any) -> np.ndarray:
-    """Numbers as Plotly sends them: a list, or base64 with its type."""
-    return (
-        np.array(packed)
-        if isinstance(packed, list)
-        else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"])
-    )
+    found, arrays = matrices(at)
+    return list(found), arrays
 
 
 def test_the_first_paint_is_a_worked_example():
@@ -61,6 +40,33 @@ def test_every_attention_has_its_stages(kind: str):
     at = fine(page(attention=kind, screen="board"))
     assert len(drawn(at)[0]) > 6
     fine(page(attention=kind, screen="rows"))
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ({"stage": "input"}, "The embedding is scaled up"),
+        ({"stage": "input", "attention": "cross"}, "X is what the layers before hand on"),
+        ({"stage": "input", "attention": "location"}, "Given are the decoder's state s"),
+        ({"stage": "project", "attention": "additive"}, "becomes one query"),
+        ({"stage": "project", "attention": "location"}, "There are no keys"),
+        ({"stage": "scores", "attention": "additive"}, "squashed by tanh"),
+        ({"stage": "scores", "attention": "location"}, "One linear map"),
+        ({"stage": "mix", "attention": "additive"}, "the context c"),
+        ({"stage": "residual"}, "centred and scaled"),
+        ({"stage": "residual", "norm_first": "True"}, "nothing is normalised here"),
+        ({"stage": "softmax", "attention": "location"}, "sum to 1"),
+    ],
+)
+def test_every_step_says_what_is_shown(address: dict[str, str], said: str):
+    assert said in " ".join(part.value for part in fine(page(**address)).caption)
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "where query "), ("zh", "查询 ")])
+def test_the_words_in_formulas_are_of_the_language(lang: str, words: str):
+    formula = fine(page(stage="mask", attention="decoder", lang=lang)).latex[0].value
+    assert words in formula
+    assert ("may not see" in formula) == (lang == "en")
 
 
 STAGES = {
@@ -117,17 +123,13 @@ def test_try_this_sets_the_controls_and_the_address(name: str):
     fine(at)
     for key, value in {**DEFAULTS, **TRY[name]}.items():
         if key in at.query_params:
-            assert at.query_params[key] == [str(value)] or at.query_params[key] == str(value)
+            assert address_of(at)[key] == str(value)
         if key in at.session_state:
             assert at.session_state[key] == value
-    again = fine(page(**{key: _one(value) for key, value in at.query_params.items()}))
+    again = fine(page(**address_of(at)))
     assert drawn(again)[0] == drawn(at)[0]
     for one, other in zip(drawn(again)[1].values(), drawn(at)[1].values(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def _one(value: Any) -> str:
-    return value[0] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -151,21 +153,21 @@ def test_each_control_changes_what_it_should(widget: str, control: str, value: A
     getattr(at, widget)(key=control).set_value(value).run()
     after = drawn(fine(at))[1][changed]
     assert before.shape != after.shape or not np.allclose(before, after)
-    assert _one(at.query_params[control]) == str(value)
+    assert address_of(at)[control] == str(value)
 
 
 def test_temperature_is_told_by_the_entropy_of_the_rows():
     at = fine(page(screen="rows", temperature="0.3"))
-    curve = json.loads(at.get("plotly_chart")[0].proto.spec)
+    curve = figure(at)
     table = at.dataframe[0].value
     assert (table["entropy, now"] < table["entropy, standard"]).all()
     assert len(curve["data"]) == len(table) == 4
     (mark,) = curve["layout"]["shapes"]
     assert mark["x0"] == mark["x1"] == 0.3
-    lines = [array(line["y"]) for line in curve["data"]]
+    lines = [numbers(line["y"]) for line in curve["data"]]
     assert all((np.diff(line) > 0).all() for line in lines)
     for line, now, standard in zip(lines, table["entropy, now"], table["entropy, standard"], strict=True):
-        x = np.log(array(curve["data"][0]["x"]))
+        x = np.log(numbers(curve["data"][0]["x"]))
         np.testing.assert_allclose(np.interp(np.log([0.3, 1.0]), x, line), [now, standard], atol=0.02)
 
 
@@ -193,32 +195,10 @@ def test_the_address_stays_the_same_in_the_other_language():
     at = fine(page(lang="zh", attention="cross", stage="softmax"))
     assert at.title[0].value == "注意力：一步一步来"  # noqa: RUF001
     assert drawn(at)[0] == ["M0", "A0"]
-    assert _one(at.query_params["attention"]) == "cross"
+    assert address_of(at)["attention"] == "cross"
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        {"cell": "S0:99,1"}, {"cell": "<script>:1,1"}, {"cell": "S0:-1,²"}, {"cell": ""}, {"attention": "<b>"},
-        {"d_model": "1e9"}, {"n_tokens": "-4"}, {"seed": "99999999999999999999"}, {"dropout": "nan"},
-        {"dropout": "1e"}, {"dropout": "."}, {"blind": "77"}, {"lang": "xx"}, {"n_heads": "4", "d_model": "6"},
-        {"attention": "additive", "at_step": "8", "n_tokens": "2"}, {"scaled": "maybe"},
-        {"stage": "mask", "attention": "additive"}, {"split": "8"},
-        {"temperature": "0"}, {"temperature": "99"}, {"temperature": "inf"}, {"cell": "none"},
-    ],
-)  # fmt: skip
-def test_a_hostile_address_is_ignored(address: dict[str, str]):
-    fine(page(**address))
-
-
-@pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny random translator in place of the shipped one."""
-    save_tiny(tmp_path)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
-
-
-@pytest.mark.parametrize("kind", attention_steps.SITES)
+@pytest.mark.parametrize("kind", controls.SITES)
 @pytest.mark.usefixtures("shipped")
 def test_the_trained_translator_goes_through_the_same_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="project"))
@@ -232,15 +212,15 @@ def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path)
     save_tiny_recurrent(tmp_path, "additive", bidirectional=True, deep_output=True)
     save_tiny_recurrent(tmp_path, "location")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
-@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.parametrize("kind", controls.RECURRENT)
 @pytest.mark.usefixtures("recurrent")
 def test_a_trained_recurrent_translator_goes_through_its_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="softmax", at_step="2"))
     assert at.selectbox(key="rnn").options == [kind]
-    checkpoint = cached.checkpoint(kind)
+    checkpoint = store.checkpoint(kind)
     source = source_sentence(checkpoint, at.text_input(key="source").value)
     read = target_sentence(checkpoint, at.text_input(key="target").value)
     weights = attention_maps(checkpoint, np.array([source.ids]), np.array([read.ids]))["decoder.cross"][0, 0, 1]
@@ -257,7 +237,7 @@ def test_a_source_longer_than_location_attention_covers_gets_a_sentence(tmp_path
     assert "covers 3 positions" in at.warning[0].value
 
 
-@pytest.mark.parametrize("kind", attention_steps.RECURRENT)
+@pytest.mark.parametrize("kind", controls.RECURRENT)
 @pytest.mark.usefixtures("shipped")
 def test_without_a_recurrent_checkpoint_the_page_says_so(kind: str):
     assert f"with {kind} attention" in fine(page(made="shipped", attention=kind)).info[0].value
@@ -284,7 +264,7 @@ def test_strange_sentences_run_or_get_a_sentence(text: str):
 
 
 def test_without_a_checkpoint_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     at = page(made="shipped")
     assert not at.exception
     assert "train one" in at.error[0].value

@@ -7,7 +7,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.tiny import save_tiny
-from ui import cached
 
 APP = str(Path(__file__).parents[2] / "app.py")
 BROKEN = {
@@ -26,7 +25,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that can be read, and a copy of it to break."""
     save_tiny(tmp_path)
     shutil.copytree(tmp_path / "tiny", tmp_path / "broken")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     return tmp_path
 
 

@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,16 +11,15 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
-from tests.checkpoint.hostile import corpus, saved
 from tests.checkpoint.references import REFERENCE, reference_file
+from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
-from transformer.checkpoint import apart, worker
-from transformer.checkpoint.contents import shape_text
-from transformer.checkpoint.limits import MEGABYTE
-from transformer.errors import CheckpointError
-from ui import cached, checkpoint_contents, own_folder
-from ui.ledger import LEDGER, UploadLimits
+from transformer.checkpoint.safe.contents import shape_text
+from transformer.checkpoint.safe.refusal import refused
+from transformer.checkpoint.worker import apart, pool
+from ui.store import user_folder
+from ui.store.ledger import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -32,7 +30,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny checkpoint stands in for the shipped ones."""
     folder = tmp_path / "checkpoints"
     save_tiny(folder)
-    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
     return folder
 
 
@@ -89,8 +87,8 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     assert heads.value == 8
     heads.set_value(3)
     fine(page.run())
-    page.text_input(key="look.upload/model.True").set_value("5 6 7")
-    page.text_input(key="forced.upload/model").set_value("4 9")
+    page.text_input(key="input").set_value("5 6 7")
+    page.text_input(key="forced").set_value("4 9")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
     page.button_group(key="kind").set_value("encoder.self")
@@ -252,7 +250,7 @@ def test_a_pair_with_a_vocabulary_each():
     assert page.selectbox(key="model").value == "upload/decoder-encoder"
     words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
     page = brought(page, **{"source.txt": words})
-    page.text_input(key="look.upload/decoder-encoder.False").set_value("w3 w4")
+    page.text_input(key="input").set_value("w3 w4")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
     assert not page.warning
@@ -298,7 +296,7 @@ def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed
     def refuse(contents: Any, file_bytes: int, on_progress: Any) -> None:
         asked.append(contents.source)
         on_progress(0.5)
-        raise CheckpointError("one.pt is refused: reading it took more than 30 s of work. Remedy: none.")
+        raise refused("worker_time", "one.pt", seconds=30)
 
     with monkeypatch.context() as patch:
         patch.setattr(apart, "inspect", refuse)
@@ -349,8 +347,8 @@ def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
     assert page.button(key="look-through")
     assert "stop-looking" not in {button.key for button in page.button}
     assert not page.get("plotly_chart")  # nothing was kept of it
-    free = [worker.WORKERS._places.acquire(blocking=False) for _ in range(worker.MOST_WORKERS)]
-    worker.WORKERS._places.release(free.count(True))
+    free = [pool.WORKERS._places.acquire(blocking=False) for _ in range(pool.MOST_WORKERS)]
+    pool.WORKERS._places.release(free.count(True))
     assert all(free)
     page.button(key="look-through").click()
     assert len(fine(page.run()).get("plotly_chart")) == 1
@@ -366,11 +364,11 @@ def test_an_own_folder_is_looked_through_in_a_worker(tmp_path: Path, monkeypatch
     folder = tmp_path / "mine"
     folder.mkdir()
     save_tiny(folder)
-    monkeypatch.setattr(own_folder, "own_folder", lambda: folder)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
     page = opened()
     page.selectbox(key="model").set_value("mine/tiny")
     page = open_panel(fine(page.run()), "tensors")
-    monkeypatch.setattr(checkpoint_contents, "read", None)  # what shipped files are read with
+    monkeypatch.setattr("ui.store.shipped.read", None)  # what shipped files are read with
     page.button(key="look-through").click()
     assert "source_embedding.weight" in set(fine(page.run()).dataframe[0].value["tensor"])
     assert len(page.get("plotly_chart")) == 1
@@ -382,59 +380,3 @@ def test_shipped_checkpoints_are_inspected_too():
     assert len(page.get("plotly_chart")) == 1
     page = open_panel(page, "compare")
     assert "nothing to compare" in page.info[0].value
-
-
-def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = tmp_path / "mine"
-    (folder / "paper").mkdir(parents=True)
-    (folder / "paper" / "model.pt").write_bytes(ANNOTATED)
-    (folder / "broken.pt").write_bytes(b"nothing")
-    save_tiny(folder)
-    outside = tmp_path / "outside.pt"
-    outside.write_bytes(ANNOTATED)
-    (folder / "link.pt").symlink_to(outside)
-    monkeypatch.setattr(own_folder, "own_folder", lambda: folder)
-    page = opened(model="mine/paper")
-    assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
-    assert page.selectbox(key="model").value == "mine/paper"
-    assert "link that leads out" in page.warning[0].value
-    assert "The Annotated Transformer" in page.success[0].value
-    page.selectbox(key="model").set_value("mine/broken.pt")
-    fine(page.run())
-    assert any("neither safetensors nor" in warning.value for warning in page.warning)
-    page.switch_page("pages/translate.py").run()
-    assert fine(page).selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]
-
-
-def test_limits_come_from_the_environment():
-    limits = UploadLimits.of({"ATTENTION_ATLAS_UPLOAD_MB": "7", "ATTENTION_ATLAS_SERVER_MB": "9"})
-    assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
-    with pytest.raises(CheckpointError, match="no number of megabytes"):
-        UploadLimits.of({"ATTENTION_ATLAS_SESSION_MB": "much"})
-
-
-@pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
-def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.chdir(tmp_path)
-    own_folder.own_folder.cache_clear()
-    monkeypatch.setattr("sys.argv", ["app.py", *argv])
-    monkeypatch.setenv(own_folder.VARIABLE, str(tmp_path / "other"))
-    assert own_folder.own_folder() == tmp_path / "there"
-    own_folder.own_folder.cache_clear()
-    monkeypatch.setattr("sys.argv", ["app.py"])
-    assert own_folder.own_folder() == tmp_path / "other"
-    own_folder.own_folder.cache_clear()
-    monkeypatch.delenv(own_folder.VARIABLE)
-    assert own_folder.own_folder() is None
-
-
-@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
-def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(monkeypatch: pytest.MonkeyPatch, lang, said):
-    page = opened()
-    assert not page.warning
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
-    page = AppTest.from_file(APP, default_timeout=120)
-    page.query_params["lang"] = lang
-    page.run()
-    page.switch_page("pages/checkpoints.py").run()
-    assert said in fine(page).warning[0].value

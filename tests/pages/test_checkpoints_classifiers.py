@@ -6,8 +6,8 @@ import pytest
 
 from tests.pages.test_checkpoints import brought, fine, opened
 from transformer import load
-from transformer.checkpoint.task import SequenceTask
-from transformer.classify import classify
+from transformer.runs.classify import classify
+from transformer.sequences.task import SequenceTask
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
 
@@ -20,8 +20,7 @@ def test_a_shipped_classifiers_own_files_run_and_are_calibrated_as_everywhere(na
     expected = classify(checkpoint, letters)
     files = {file: (SHIPPED / name / file).read_bytes() for file in ("model.safetensors", "config.json")}
     page = brought(opened(), **files)
-    typed = next(field for field in page.text_input if field.key.startswith("look."))
-    typed.set_value(" ".join(map(str, expected.letters.ids)))
+    page.text_input(key="input").set_value(" ".join(map(str, expected.letters.ids)))
     page.button[[button.label for button in page.button].index("Run")].click()
     shown = next(frame.value for frame in fine(page.run()).dataframe if len(frame.value) == 1)
     assert list(shown.columns) == list(expected.classes)

@@ -11,12 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextArea, TextInput
 
-from tests.huggingface.families import write_folder
+from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
-from transformer.huggingface import library as extra
-from transformer.looking import look
-from ui import cache, cached, own_folder
+from transformer.checkpoint.huggingface import library as extra
+from transformer.runs.any_model import run_any
+from ui.store import cache, store, user_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
@@ -33,8 +33,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path / "checkpoints")
-    monkeypatch.setattr(own_folder, "own_folder", lambda: folders)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
 def opened(script: str, model: str) -> AppTest:
@@ -78,16 +78,16 @@ def test_translate_lists_those_that_translate_and_runs_one() -> None:
     page.slider(key="longest").set_value(5)
     page = asked(page, page.text_area(key="text"))
     assert [warning.value for warning in page.warning] == []
-    record = translate(cached.checkpoint("mine/marian"), TEXT, DecodingOptions(beam=5, max_length=5)).record
+    record = translate(store.checkpoint("mine/marian"), TEXT, DecodingOptions(beam=5, max_length=5)).record
     np.testing.assert_allclose(drawn(page), record["decoder.1.cross"].weights(2), atol=1e-6)
 
 
 def test_a_model_of_one_stack_is_looked_at() -> None:
     page = opened("checkpoints", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
-    page = asked(page, next(box for box in page.text_input if box.key.startswith("look.mine/bert")))
+    page = asked(page, page.text_input(key="input"))
     assert [warning.value for warning in page.warning] == []
-    record = look(cached.checkpoint("mine/bert"), TEXT).record
+    record = run_any(store.checkpoint("mine/bert"), TEXT).record
     np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)
 
 
@@ -118,7 +118,7 @@ def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
     file = mine / "panics" / "tokenizer.json"
     charsmap = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
     file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": charsmap}))
-    monkeypatch.setattr(own_folder, "own_folder", lambda: mine)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: mine)
     page = opened("translate", "mine/tiny")
     assert page.selectbox(key="model").options == ["tiny", "mine/tiny"]
     page = opened("checkpoints", "mine/panics")

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.sequences import sequence_checkpoint
+from tests.classifiers import sequence_checkpoint
 from transformer import Checkpoint, load
-from transformer.attribution import mutations
-from transformer.checkpoint.folder import save_folder
-from transformer.classify import classify
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
-from ui import cached, holdings, sequence_file, sequence_runs
-from ui.components.blob import unpack
+from transformer.runs.classify import classify
+from transformer.runs.sequence_attribution import mutations
+from ui.components.shared.blob import unpack
+from ui.sequences import file, runs
+from ui.store import holdings
 
 PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -32,7 +33,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     small = sequence_checkpoint()
     save_folder(tmp_path / "small", "kmer", small.model, task=small.task, examples=(EXAMPLE, ">second N\nACGTACGTACGT"))
     (tmp_path / "small" / "examples.fa").write_text(SET)
-    monkeypatch.setattr(cached, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     return load(tmp_path / "small")
 
 
@@ -236,7 +237,7 @@ def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
     at = fine(page(read="file"))
     fine(at.file_uploader(key="fasta").upload("some.fa", b">one\nACGTACGT\n").run())
     held = at.session_state[holdings.STATE]
-    (job,) = held.results[sequence_file.JOB]._values.values()
+    (job,) = held.results[file.JOB]._values.values()
     assert job.done
     gone = weakref.ref(job.source)
     del job
@@ -247,12 +248,12 @@ def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
     fine(at.run())
     assert list(at.dataframe[0].value["id"]) == ["one"]
     fine(at.file_uploader(key="fasta").set_value([]).run())
-    assert sequence_file.JOB not in held.results
+    assert file.JOB not in held.results
 
 
 def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint) -> None:
     records = b">s\nACGTACGT\n" * 5
-    job = sequence_file.Job.of(shipped, records)
+    job = file.Job.of(shipped, records)
     job.advance(0.0)
     assert (len(job.found), job.total, job.done) == (1, 5, False)
     job.cancel()
@@ -263,8 +264,8 @@ def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint)
 def test_a_file_of_too_many_records_says_how_many_were_read(
     shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequence_file, "MAX_RECORDS", 3)
-    job = sequence_file.Job.of(shipped, b">a\nACGTACGT\n" * 4)
+    monkeypatch.setattr(file, "MAX_RECORDS", 3)
+    job = file.Job.of(shipped, b">a\nACGTACGT\n" * 4)
     job.advance(60.0)
     assert job.done
     assert "first 3 records" in job.note
@@ -284,7 +285,7 @@ def test_a_broken_file_says_so() -> None:
 
 def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
-    found = sequence_runs.sequence_set("small", SET.encode())
+    found = runs.sequence_set("small", SET.encode())
     site, head = found.clearest(0, 3)
     expected = found.motif(0, site, head, 3)
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)

@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from transformer import DecodingOptions
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import MAX_CHARACTERS
-from ui import cache, cached
+from transformer.runs.translate import MAX_CHARACTERS
+from ui.store import cache, runs, store
 
 APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
@@ -66,9 +66,9 @@ def heatmap_values(page: AppTest) -> dict[str, object]:
 
 def test_first_paint_is_a_shipped_example() -> None:
     page = opened()
-    examples = cached.checkpoint(NAME).examples
+    examples = store.checkpoint(NAME).examples
     assert page.text_area(key="text").value == examples[0]
-    assert written(page) == cached.translation(NAME, examples[0], DecodingOptions(), None).text
+    assert written(page) == runs.translation(NAME, examples[0], DecodingOptions(), None).text
     assert "all-heads" in [part.key for part in page.get("bidi_component")]
     assert len(page.get("plotly_chart")) == 1
     assert not page.warning
@@ -76,14 +76,14 @@ def test_first_paint_is_a_shipped_example() -> None:
 
 def test_a_sentence_is_translated_on_run() -> None:
     page = asked(opened(), SENTENCE)
-    assert written(page) == cached.translation(NAME, SENTENCE, DecodingOptions(), None).text
+    assert written(page) == runs.translation(NAME, SENTENCE, DecodingOptions(), None).text
     assert page.text_area(key="text").value == SENTENCE
 
 
 def test_an_example_is_one_click_away() -> None:
     page = opened()
     page.button(key="example-3").click().run()
-    assert page.text_area(key="text").value == cached.checkpoint(NAME).examples[2]
+    assert page.text_area(key="text").value == store.checkpoint(NAME).examples[2]
     assert not page.exception
 
 
@@ -132,7 +132,7 @@ def test_another_hypothesis_shows_its_own_attention() -> None:
     page = opened(text=SENTENCE)
     best, values = written(page), heatmap_values(page)
     box = page.selectbox(key="node")
-    tree = cached.translation(NAME, SENTENCE, DecodingOptions(), None).tree
+    tree = runs.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
     second = tree.hypotheses()[1].id
     box.set_value(str(second)).run()
@@ -204,7 +204,7 @@ def test_a_change_of_language_changes_nothing_else() -> None:
 
 
 def second_node() -> str:
-    tree = cached.translation(NAME, SENTENCE, DecodingOptions(), None).tree
+    tree = runs.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
     return str(tree.hypotheses()[1].id)
 
@@ -236,7 +236,7 @@ def test_a_hypothesis_by_its_words_still_opens() -> None:
 def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
     page = opened(text=SENTENCE, node=second_node())
     page = asked(page, "Two men are cooking.")
-    assert written(page) == cached.translation(NAME, "Two men are cooking.", DecodingOptions(), None).text
+    assert written(page) == runs.translation(NAME, "Two men are cooking.", DecodingOptions(), None).text
     assert "node" not in page.query_params
 
 
@@ -251,7 +251,7 @@ def test_errors_are_told_in_the_readers_language() -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_marked_pair_is_told_for_every_head(lang: str) -> None:
     page = opened(lang=lang, text=SENTENCE, pair="1-2")
-    record = cached.translation(NAME, SENTENCE, DecodingOptions(), None).record
+    record = runs.translation(NAME, SENTENCE, DecodingOptions(), None).record
     weights = page.dataframe[0].value
     assert weights.shape == (4, 4)
     picture = record["decoder.2.cross"].picture(3, words=True)

@@ -6,7 +6,6 @@ import pytest
 
 from tests.pages.test_translate import opened, written
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from ui import cached
 
 VIEWS = ("Heatmap", "Head view", "Step by step", "Beams", "Downloads")
 
@@ -18,7 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached, "CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
 @pytest.mark.parametrize("view", VIEWS)

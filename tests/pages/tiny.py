@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from transformer.checkpoint.folder import save_folder
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.tokens.text import train_tokenizer

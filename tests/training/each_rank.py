@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from tests import toy
-from transformer.training.translation import Run
+from transformer.training.translation.run import Run
 
 
 def main(data: Path, work: Path, out: Path) -> None:

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 
 from ui.guard import POLICY, inline_scripts, welcome
 
-HOST = "atlas.example:8501"
+HOST = "heedmap.example:8501"
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ HOST = "atlas.example:8501"
         ("https://localhost:3000", True),
         ("http://127.0.0.1", True),
         ("http://[::1]:80", True),
-        ("http://atlas.example", False),
+        ("http://heedmap.example", False),
         (f"http://{HOST}.other.example", False),
         ("http://other.example", False),
         ("http://localhost.other.example", False),

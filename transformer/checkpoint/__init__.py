@@ -1,8 +1,8 @@
 """Checkpoints: folder -> model; foreign layouts; safe reading."""
 
-from transformer.checkpoint.folder import Checkpoint
-from transformer.checkpoint.limits import ReadLimits
-from transformer.checkpoint.loading import load, report
-from transformer.checkpoint.report import Report
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.load import load, report
+from transformer.checkpoint.safe.limits import ReadLimits
 
 __all__ = ["Checkpoint", "ReadLimits", "Report", "load", "report"]

@@ -1,7 +1,11 @@
 """Answers to what a checkpoint's shapes cannot tell, as the command line takes them: `--answer n_heads=8`."""
 
 import argparse
+import re
 from typing import Any
+
+_NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+"""A real number with a point or an exponent: `0.5`, `1e-6`."""
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
@@ -12,7 +16,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_pair,
         metavar="NAME=VALUE",
-        help="answer to a question about the file, such as n_heads=8, activation=gelu or norm_first=true; repeatable",
+        help="answer to a question about the file, such as n_heads=8, norm_eps=1e-6 or norm_first=true; repeatable",
     )
 
 
@@ -21,10 +25,12 @@ def answers(arguments: argparse.Namespace) -> dict[str, Any]:
     return dict(arguments.answer)
 
 
-def _pair(text: str) -> tuple[str, int | bool | str]:
+def _pair(text: str) -> tuple[str, int | float | bool | str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
     if value.lower() in {"true", "false"}:
         return name, value.lower() == "true"
-    return name, int(value) if value.removeprefix("-").isdigit() else value
+    if value.removeprefix("-").isdecimal():
+        return name, int(value)
+    return name, float(value) if _NUMBER.fullmatch(value) else value

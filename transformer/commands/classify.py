@@ -9,10 +9,10 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
-from transformer.classify import classifier, verdicts
 from transformer.commands.paths import checkpoint_path
 from transformer.errors import InputError
-from transformer.tokens.fasta import read_fasta
+from transformer.runs.classify import classifier, verdicts
+from transformer.sequences.fasta import read_fasta
 
 DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         opened = sys.stdin.buffer if arguments.file == Path("-") else arguments.file.open("rb")
     except OSError as error:
-        raise InputError(f"{arguments.file} cannot be read ({error.strerror}): check the path") from error
+        raise InputError("file_cannot_be_read", file=str(arguments.file), error=error.strerror) from error
     status = 0
     with opened:
         file = cast(io.BufferedIOBase, opened)  # which both are

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from transformer.checkpoint.converting import convert
+from transformer.checkpoint.ours.convert import convert
 from transformer.commands import answers
 from transformer.commands.paths import checkpoint_path
 

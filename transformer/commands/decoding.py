@@ -7,9 +7,9 @@ import torch
 
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
-from transformer.corpus import TranslatedLine, translate_lines, translator
-from transformer.decoding import DecodingOptions
+from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
+from transformer.runs.corpus import TranslatedLine, translate_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +52,8 @@ def translated(arguments: argparse.Namespace, lines: Sequence[str]) -> list[Tran
     options = decoding_options(arguments)
     if arguments.threads is not None:
         if arguments.threads < 1:
-            raise InputError(f"threads={arguments.threads} is too few: choose at least 1")
+            raise InputError("threads_too_few", threads=arguments.threads)
         torch.set_num_threads(arguments.threads)
     checkpoint = load(arguments.checkpoint)
-    model, tokenizer = translator(checkpoint)
-    progress = not arguments.quiet
-    return translate_lines(model, tokenizer, lines, options, progress=progress, writer=checkpoint.writer)
+    model, reader, writer = checkpoint.translator()
+    return translate_lines(model, reader, lines, options, progress=not arguments.quiet, writer=writer)

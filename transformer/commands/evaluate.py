@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from transformer.commands import decoding
-from transformer.corpus import bleu
 from transformer.errors import InputError
+from transformer.runs.corpus import bleu
 from transformer.tokens.lines import read_lines
 
 
@@ -33,12 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     options = decoding.decoding_options(arguments)
     source, reference = read_lines(arguments.source), read_lines(arguments.reference)
     if len(source) != len(reference):
-        raise InputError(
-            f"{arguments.source} has {len(source)} lines and {arguments.reference} has {len(reference)}: "
-            "line i of the reference must translate line i of the source"
-        )
+        files = {"source": str(arguments.source), "reference": str(arguments.reference)}
+        raise InputError("lines_differ", **files, source_lines=len(source), reference_lines=len(reference))
     if not source:
-        raise InputError(f"{arguments.source} is empty: put one sentence on each line")
+        raise InputError("file_without_lines", file=str(arguments.source))
     started = time.monotonic()
     results = decoding.translated(arguments, source)
     seconds = time.monotonic() - started

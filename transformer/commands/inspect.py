@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from transformer.checkpoint import report
-from transformer.checkpoint.comparing import compare
-from transformer.checkpoint.folder import is_folder
-from transformer.checkpoint.inspecting import inspect
-from transformer.checkpoint.questions import Question
+from transformer.checkpoint.foreign.questions import Question
+from transformer.checkpoint.inspect.compare import compare
+from transformer.checkpoint.inspect.tensors import inspect
+from transformer.checkpoint.ours.folder import is_folder
 from transformer.commands import answers
 from transformer.commands.paths import checkpoint_path
 

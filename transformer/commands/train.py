@@ -7,14 +7,15 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from transformer.commands import train_classification
-from transformer.training.corpora import corpus_of
-from transformer.training.options import TrainingOptions
 from transformer.training.processes import recycle_memory
+from transformer.training.translation.corpora import corpus_of
+from transformer.training.translation.options import TrainingOptions
 
 TRANSLATION = """Train a translation model, average its last weights, and write a checkpoint with its card.
 
-The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after), with the same result as if it had not
-been. Several processes share each batch: torchrun --nproc-per-node N -m transformer train translation ..."""
+The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after) or killed, with the same result as if it
+had not been: bit for bit, on the same machine with as many processes, since all that is random is a function of --seed.
+Several processes share each batch: torchrun --nproc-per-node N -m transformer train translation ..."""
 
 
 FOLDERS = frozenset({"data", "work", "start"})
@@ -60,8 +61,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def train_translation(arguments: argparse.Namespace) -> int:
     """Train or resume; a finished run is written to `--out`. A run that a signal stopped ends with 128 + its number."""
-    from transformer.training.export import before_start, export
-    from transformer.training.translation import Run
+    from transformer.training.translation.export import before_start, export
+    from transformer.training.translation.run import Run
 
     values = {option.name: getattr(arguments, option.name) for option in fields(TrainingOptions)}
     values["work"] = values["work"] or Path("runs") / arguments.out.name

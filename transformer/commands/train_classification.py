@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from transformer.training.presets import PRESETS
+from transformer.training.classification.presets import PRESETS
 
 DESCRIPTION = """Train a sequence classifier with several seeds, two baselines on the same rows; write its checkpoint.
 
@@ -34,13 +34,13 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is not trained yet, and write the checkpoint folder."""
-    from transformer.training.classification import KMER, train_all
-    from transformer.training.classification_export import export
+    from transformer.training.classification.export import export
+    from transformer.training.classification.run import KMER, train_all
     from transformer.training.processes import recycle_memory
 
     plan = PRESETS[arguments.plan]
     if arguments.epochs is not None:
-        plan = replace(plan, recipe=replace(plan.recipe, epochs=arguments.epochs))
+        plan = replace(plan, hyperparameters=replace(plan.hyperparameters, epochs=arguments.epochs))
     recycle_memory()
     outcome = train_all(plan, arguments.data, arguments.work or Path("runs") / plan.name, tuple(arguments.seeds))
     export(outcome, arguments.out, command(arguments))

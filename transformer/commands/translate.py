@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from transformer.commands import decoding
-from transformer.corpus import TranslatedLine
+from transformer.runs.corpus import TranslatedLine
 from transformer.tokens.lines import split_lines
 
 NAMED_LINES = 5
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def notes(results: list[TranslatedLine], max_length: int) -> list[str]:
-    """What a reader of the translations has to know: lines that were not read, or not written, to their end."""
+    """What you have to know of the translations: lines that were not read, or not written, to their end."""
     unread = [number for number, result in enumerate(results, 1) if result.unread]
     cut = [number for number, result in enumerate(results, 1) if not result.finished]
     found = []

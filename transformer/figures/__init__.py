@@ -1,1 +1,5 @@
-"""Record -> Plotly figure. Figures see NumPy arrays and labels only; each says what its axes and colours mean."""
+"""Pictures as Plotly figures.
+
+They know NumPy arrays and labels alone; each says what its axes and colours mean, in the language of the context that
+draws it.
+"""

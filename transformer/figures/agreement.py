@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from transformer.axes import Axis
 from transformer.figures import labels
 from transformer.figures.theme import ink, template, theme
+from transformer.pictures.axes import Axis
 
 _COLUMN = 34.0
 """Pixels for each word."""

@@ -5,11 +5,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from transformer.axes import WORD_START
-from transformer.beams import BeamTree, Fate, Node
+from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
 from transformer.figures import labels
 from transformer.figures.theme import Theme, ink, legend, template, theme
+from transformer.messages import words
+from transformer.pictures.axes import WORD_START
 
 STEPS_IN_VIEW = 8
 """Columns that are shown at first; the rest is a drag away."""
@@ -20,13 +21,7 @@ TOKEN_LENGTH = 10
 ROW = 26
 """Pixels from one hypothesis of a step to the next."""
 
-NAMES: dict[Fate, str] = {
-    "kept": "kept in the beam",
-    "finished": "finished",
-    "pruned": "pruned",
-    "cut": "cut at the maximum length",
-}
-_SYMBOLS: dict[Fate, str] = {"kept": "circle", "finished": "star", "pruned": "x-thin", "cut": "square"}
+_SYMBOLS: dict[Status, str] = {"kept": "circle", "finished": "star", "pruned": "x-thin", "cut": "square"}
 
 
 def beam_tree(
@@ -35,26 +30,31 @@ def beam_tree(
     """The whole tree: x is the step, branches do not cross, and each node is named by its token.
 
     `label` gives the text of a token id. The line of `selected` (the answer of the search, if None) is drawn bold.
-    The points of each trace that is named after a fate carry `customdata`, the node's id, for clicks.
+    The points of each trace that is named after a status carry `customdata`, the node's id, for clicks.
 
     Raises:
         InputError: the tree has no node `selected`.
     """
     chosen = tree.best.id if selected is None else selected
     if not 0 <= chosen < len(tree.nodes):
-        raise InputError(f"selected={chosen} is not in this tree: choose 0 to {len(tree.nodes) - 1}")
+        raise InputError("node_not_in_tree", selected=chosen, last=len(tree.nodes) - 1)
     colours, rows = theme(dark), layout(tree)
     line = {0, *(node.id for node in tree.lineage(chosen))}
     grown = [node for node in tree.nodes if node.parent is not None]
     figure = ink(go.Figure(layout=_layout(tree, rows, chosen, dark)), colours)
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate == "pruned"), colours.hatch, 1.0))
-    figure.add_trace(_edges(tree, rows, (node for node in grown if node.fate != "pruned"), colours.faint, 1.5))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.status == "pruned"), colours.hatch, 1.0))
+    figure.add_trace(_edges(tree, rows, (node for node in grown if node.status != "pruned"), colours.faint, 1.5))
     figure.add_trace(_edges(tree, rows, (node for node in grown if node.id in line), colours.second, 4.0))
-    for fate in NAMES:
-        nodes = [node for node in tree.nodes if node.fate == fate]
+    for status in _SYMBOLS:
+        nodes = [node for node in tree.nodes if node.status == status]
         if nodes:
             figure.add_trace(_nodes(tree, rows, nodes, label, line, colours))
     return figure
+
+
+def status_text(status: Status) -> str:
+    """What became of a hypothesis, in words."""
+    return words(f"figure_beam_{status}")
 
 
 def layout(tree: BeamTree) -> list[int]:
@@ -103,9 +103,11 @@ def _nodes(
     line: set[int],
     colours: Theme,
 ) -> go.Scatter:
-    fate = nodes[0].fate
-    faded = fate == "pruned"
-    bright = {"kept": colours.accent, "finished": colours.chosen, "pruned": colours.faint, "cut": colours.second}[fate]
+    status = nodes[0].status
+    faded = status == "pruned"
+    bright = {"kept": colours.accent, "finished": colours.chosen, "pruned": colours.faint, "cut": colours.second}[
+        status
+    ]
     texts = [labels.short(label(node.token), TOKEN_LENGTH) for node in nodes]
     text_colour = colours.faint if faded else colours.ink
     stays = dict(marker=dict(opacity=1), textfont=dict(color=text_colour))
@@ -117,14 +119,14 @@ def _nodes(
         hovertext=[_hover(tree, node, label) for node in nodes],
         hovertemplate="%{hovertext}<extra></extra>",
         mode="markers+text",
-        name=NAMES[fate],
+        name=status_text(status),
         textposition="top center",
         textfont=dict(size=11, color=text_colour),
         selected=stays,
         unselected=stays,
         marker=dict(
-            symbol=_SYMBOLS[fate],
-            size=7 if faded else 13 if fate == "finished" else 9,
+            symbol=_SYMBOLS[status],
+            size=7 if faded else 13 if status == "finished" else 9,
             color=bright,
             line=dict(width=1.5, color=bright if faded else colours.paper),
         ),
@@ -133,14 +135,19 @@ def _nodes(
 
 def _hover(tree: BeamTree, node: Node, label: Callable[[int], str]) -> str:
     tokens = "".join(label(token) for token in tree.path(node.id)).replace(WORD_START, " ").strip()
-    wrapped = "<br>".join(labels.isolated(part) for part in _lines(tokens)) if tokens else "(nothing written yet)"
+    wrapped = "<br>".join(labels.isolated(part) for part in _lines(tokens)) if tokens else words("figure_beam_nothing")
     if node.parent is None:
         return wrapped
-    place = f"place {node.rank + 1} of step {node.step}"
-    return (
-        f"{wrapped}<br>token: log-probability {node.log_prob:.4g}<br>hypothesis: log-probability {node.total:.4g}, "
-        f"score {node.score:.4g}<br>{NAMES[node.fate]}; {place}"
+    facts = words(
+        "figure_beam_node",
+        token=node.log_prob,
+        total=node.total,
+        score=node.score,
+        status=status_text(node.status),
+        rank=node.rank + 1,
+        step=node.step,
     )
+    return f"{wrapped}<br>{facts}"
 
 
 def _lines(text: str, length: int = 60) -> list[str]:
@@ -167,7 +174,7 @@ def _layout(tree: BeamTree, rows: Sequence[int], chosen: int, dark: bool) -> dic
         dragmode="pan",
         legend=legend(y=1, yref="container", yanchor="top"),
         xaxis=dict(
-            title="step (tokens written)" + "; drag for the rest" * (last > STEPS_IN_VIEW),
+            title=words("figure_beam_steps_more" if last > STEPS_IN_VIEW else "figure_beam_steps"),
             range=[start - 0.6, end + 0.6],
             showgrid=False,
             dtick=1,

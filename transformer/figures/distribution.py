@@ -1,16 +1,18 @@
 """One output step: what could have been written next, and where the decoder looked when it was."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from transformer.decoding.steps import Step
 from transformer.errors import RecordError
 from transformer.figures import labels
-from transformer.figures.marks import MASKED, NOT_FINITE, is_probability
+from transformer.figures.overlays import is_probability
 from transformer.figures.theme import Theme, crossed, hatched, ink, legend, template, theme
-from transformer.record import Picture
+from transformer.messages import words
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 PROBABILITY = dict(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
 """Every probability here is drawn on the same scale, so steps compare."""
@@ -19,41 +21,7 @@ _BAR = 24
 """Pixels from one bar to the next."""
 
 
-@runtime_checkable
-class Candidate(Protocol):
-    """A token that could be written next."""
-
-    @property
-    def text(self) -> str:
-        """The token."""
-
-    @property
-    def probability(self) -> float:
-        """Its probability."""
-
-
-@runtime_checkable
-class WrittenStep(Protocol):
-    """One written token, and the likeliest ones at its place."""
-
-    @property
-    def text(self) -> str:
-        """The token that was written."""
-
-    @property
-    def probability(self) -> float:
-        """Its probability."""
-
-    @property
-    def rank(self) -> int:
-        """Its place among all tokens; 0 is the likeliest."""
-
-    @property
-    def likeliest(self) -> Sequence[Candidate]:
-        """The likeliest tokens, best first."""
-
-
-def next_tokens(step: WrittenStep, *, dark: bool = False) -> go.Figure:
+def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
     """The likeliest next tokens as bars of probability, on a scale from 0 to 1.
 
     The written token is marked; it has a bar also if it is not among the likeliest. The last bar is all other tokens
@@ -66,14 +34,14 @@ def next_tokens(step: WrittenStep, *, dark: bool = False) -> go.Figure:
         written = len(rows)
         rows.append((step.text, step.probability))
     others = max(0.0, 1.0 - sum(probability for _, probability in rows))
-    names = [labels.short(text) for text, _ in rows] + ["all others"]
+    names = [labels.short(text) for text, _ in rows] + [words("figure_all_others")]
     names[written] = f"<b>{names[written]}</b>"
-    hovers = [f"{labels.isolated(text)}<br>probability {p:.6g}" for text, p in rows]
-    hovers[written] += f"<br>written; place {step.rank + 1} of all tokens"
-    hovers.append(f"all other tokens together<br>probability {others:.6g}")
+    hovers = [f"{labels.isolated(text)}<br>{words('figure_probability', value=p)}" for text, p in rows]
+    hovers[written] += f"<br>{words('figure_written_rank', rank=step.rank + 1)}"
+    hovers.append(f"{words('figure_all_other_tokens')}<br>{words('figure_probability', value=others)}")
     values = [probability for _, probability in rows] + [others]
     texts = [f"{value:.3f}" for value in values]
-    texts[written] = f"<b>{texts[written]}  ◀ written</b>"
+    texts[written] = f"<b>{texts[written]}  ◀ {words('figure_written')}</b>"
     figure = go.Figure(
         go.Bar(
             x=values,
@@ -93,7 +61,7 @@ def next_tokens(step: WrittenStep, *, dark: bool = False) -> go.Figure:
         margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
         bargap=0.25,
         showlegend=False,
-        xaxis=dict(**PROBABILITY, title="probability of the next token", side="bottom"),
+        xaxis=dict(**PROBABILITY, title=words("figure_next_token"), side="bottom"),
         yaxis=dict(
             tickvals=list(range(len(names))),
             ticktext=names,
@@ -115,22 +83,22 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
     """
     n_queries, n_keys = picture.values.shape
     if not 0 <= step < n_queries:
-        raise RecordError(f"step={step} is not in {picture.site}: choose 0 to {n_queries - 1}")
+        raise RecordError("step_not_in_picture", step=step, site=picture.site, last=n_queries - 1)
     if average.values.shape != picture.values.shape:
         raise RecordError(
-            f"average has the shape {average.values.shape}, the picture {picture.values.shape}: take both from one site"
+            "average_of_other_shape", average=str(average.values.shape), picture=str(picture.values.shape)
         )
     if not (is_probability(picture) and is_probability(average)):
-        raise RecordError(f"unit={picture.unit!r} cannot be drawn as weights: ask for a picture without scores=True")
+        raise RecordError("not_drawn_as_weights", unit=picture.unit)
     colours, keys = theme(dark), list(range(n_keys))
     values, visible = picture.values[step], picture.visible[step]
     figure = go.Figure(
         go.Bar(
             x=keys,
             y=values,
-            name=picture.head,
+            name=labels.safe(picture.head),
             marker=dict(color=colours.accent),
-            hovertemplate=f"%{{x}}<br>{labels.safe(picture.head)}: weight %{{y:.6~g}}<extra></extra>",
+            hovertemplate=_head_hover(picture),
         )
     )
     if average.head != picture.head:
@@ -154,10 +122,15 @@ def _average(average: Picture, step: int, colours: Theme) -> go.Scatter:
         x=np.flatnonzero(shown),
         y=average.values[step][shown],
         mode="markers",
-        name=average.head,
+        name=labels.safe(average.head),
         marker=dict(symbol="diamond", size=9, color=colours.second, line=dict(width=1.5, color=colours.paper)),
-        hovertemplate=f"%{{x}}<br>{labels.safe(average.head)}: weight %{{y:.6~g}}<extra></extra>",
+        hovertemplate=_head_hover(average),
     )
+
+
+def _head_hover(picture: Picture) -> str:
+    """The hover text of a head's weight: the key, the head, the value."""
+    return f"%{{x}}<br>{words('figure_head_weight', head=labels.safe(picture.head), value='%{y:.6~g}')}<extra></extra>"
 
 
 def _masked(visible: np.ndarray, colours: Theme) -> go.Bar:
@@ -166,9 +139,9 @@ def _masked(visible: np.ndarray, colours: Theme) -> go.Bar:
         x=hidden,
         y=np.ones(len(hidden)),
         width=1,
-        name="masked",
+        name=words("figure_masked"),
         marker=hatched(colours),
-        hovertemplate=f"%{{x}}<br>{MASKED}<extra></extra>",
+        hovertemplate=f"%{{x}}<br>{words('figure_masked_cell')}<extra></extra>",
     )
 
 
@@ -177,9 +150,9 @@ def _missing(keys: np.ndarray, colours: Theme) -> go.Scatter:
         x=keys,
         y=np.zeros(len(keys)),
         mode="markers",
-        name=NOT_FINITE,
+        name=words("figure_not_finite"),
         marker=crossed(colours),
-        hovertemplate=f"%{{x}}<br>{NOT_FINITE}<extra></extra>",
+        hovertemplate=f"%{{x}}<br>{words('figure_not_finite')}<extra></extra>",
     )
 
 
@@ -189,7 +162,9 @@ def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
         template=template(dark),
         title=dict(
             text=labels.safe(picture.title),
-            subtitle=dict(text=f"query: {labels.isolated(picture.queries.labels[step])}", font=dict(size=13)),
+            subtitle=dict(
+                text=words("figure_query", text=labels.isolated(picture.queries.labels[step])), font=dict(size=13)
+            ),
             x=0,
             y=1,
             yref="container",
@@ -206,9 +181,9 @@ def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
         xaxis=dict(
             range=[-0.5, len(picture.keys) - 0.5],
             showgrid=False,
-            title=f"key: {labels.isolated(picture.keys.name)}",
+            title=words("figure_key", text=labels.isolated(picture.keys.name)),
             tickangle=-90,
             **labels.ticks(picture.keys, 22.0),
         ),
-        yaxis=dict(**PROBABILITY, title="attention weight (probability)"),
+        yaxis=dict(**PROBABILITY, title=labels.safe(Quantity.WEIGHT.unit)),
     )

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from transformer.figures.theme import theme
-from transformer.record import Picture
+from transformer.messages import language, say, words
+from transformer.pictures.picture import Picture
 
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n"
 """With one of these in front, a spreadsheet would run a text as a formula."""
@@ -27,7 +28,7 @@ def plot_config(name: str = "attention", image: Literal["png", "svg"] = "png") -
 
 
 _PAGE = """<!DOCTYPE html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -53,7 +54,7 @@ def csv(picture: Picture) -> str:
     """
     target = io.StringIO()
     rows = csv_format.writer(target, lineterminator="\n")
-    rows.writerow([_cell(f"query: {picture.queries.name}"), *map(_cell, picture.keys.labels)])
+    rows.writerow([_cell(words("figure_query", text=picture.queries.name)), *map(_cell, picture.keys.labels)])
     for label, values, visible in zip(picture.queries.labels, picture.values, picture.visible, strict=True):
         rows.writerow([_cell(label), *(str(v) if seen else "" for v, seen in zip(values, visible, strict=True))])
     return target.getvalue()
@@ -61,11 +62,12 @@ def csv(picture: Picture) -> str:
 
 def html(figure: go.Figure) -> str:
     """A figure as a whole page that needs no network: plotly.js is in it (about 5 MB), and nothing can be uploaded."""
-    title = unescape((figure.layout.title.text or "Attention").replace("<br>", ", "))
+    title = unescape((figure.layout.title.text or words("figure_attention")).replace("<br>", ", "))
     paper = figure.layout.template.layout.paper_bgcolor or theme(dark=False).paper
     body = figure.to_html(config=plot_config(), include_plotlyjs=True, full_html=False)
-    return _PAGE.format(title=escape(title), paper=escape(paper), body=body)
+    return _PAGE.format(language=language(), title=escape(title), paper=escape(paper), body=body)
 
 
 def _cell(label: str) -> str:
+    label = say(label)
     return f"'{label}" if label.startswith((*_FORMULA, "'")) else label

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from transformer.figures import labels
 from transformer.figures.theme import ink, legend, template, theme
+from transformer.messages import words
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,15 @@ class Line:
 
 
 def growth(
-    lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "tokens",
+    lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "",
     dots: bool = False, dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Values (`quantity`, with its unit) over length, both on logarithmic scales: n^2 is a line twice as steep as n.
 
-    `length` is marked by an upright line called `length_name`; `dots` mark what was measured.
+    `length` is marked by an upright line called `length_name`; `axis` names what
+    is counted (tokens, if empty); `dots` mark what was measured.
     """
-    colours = theme(dark)
+    colours, axis = theme(dark), axis or words("figure_tokens")
     figure = go.Figure()
     for line, colour, dash in zip(lines, (colours.accent, colours.second), ("solid", "dash"), strict=False):
         figure.add_trace(

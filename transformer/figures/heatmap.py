@@ -10,9 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from transformer.errors import RecordError
-from transformer.figures import labels, marks
-from transformer.figures.theme import SEQUENTIAL, Theme, ink, legend, template, theme
-from transformer.record import Picture
+from transformer.figures import labels, overlays
+from transformer.figures.theme import SEQUENTIAL, Theme, diverging, ink, legend, template, theme
+from transformer.messages import words
+from transformer.pictures.picture import Picture
 
 CLICKABLE_CELLS = 10_000
 """Up to so many cells a click selects one; a larger map is read by hovering and zooming."""
@@ -41,23 +42,19 @@ def heatmap(
     """
     n_queries, n_keys = picture.values.shape
     if selected is not None and not (0 <= selected[0] < n_queries and 0 <= selected[1] < n_keys):
-        raise RecordError(
-            f"selected={selected} is not in a map of {n_queries} queries and {n_keys} keys: choose a cell"
-        )
+        raise RecordError("cell_not_in_picture", selected=str(selected), queries=n_queries, keys=n_keys)
     colours, scale = theme(dark), _scale(picture, relative)
     figure = ink(go.Figure(layout=_layout(picture, scale, selected, dark)), colours)
     if not picture.values.size:
-        figure.add_annotation(
-            text="No tokens are left to show.", showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5
-        )
+        figure.add_annotation(text=words("figure_no_tokens"), showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
         return figure
     figure.add_trace(_cells(picture, scale, colours))
-    marks.add_masked(figure, picture, colours)
-    marks.add_not_finite(figure, picture, colours)
+    overlays.add_masked(figure, picture, colours)
+    overlays.add_not_finite(figure, picture, colours)
     if picture.values.size <= CLICKABLE_CELLS:
-        marks.add_click_targets(figure, picture)
+        overlays.add_click_targets(figure, picture)
     if selected is not None:
-        marks.outline(figure, picture, selected)
+        overlays.outline(figure, picture, selected)
     figure.add_trace(go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", showlegend=False, hoverinfo="skip"))
     return figure
 
@@ -65,14 +62,18 @@ def heatmap(
 def alt_text(picture: Picture) -> str:
     """The picture in a sentence, for those who cannot see it."""
     n_queries, n_keys = picture.values.shape
-    text = f"Heatmap of {picture.title}: {n_queries} queries down, {n_keys} keys across."
+    facts = dict(title=picture.title, queries=n_queries, keys=n_keys)
     shown = picture.visible & np.isfinite(picture.values)
     if not shown.any():
-        return text
+        return words("figure_alt", **facts)
     query, key = np.unravel_index(int(np.where(shown, picture.values, -np.inf).argmax()), shown.shape)
-    return (
-        f"{text} The largest {picture.unit} is {picture.values[query, key]:.3f}, "
-        f"from query “{picture.queries.labels[query]}” to key “{picture.keys.labels[key]}”."
+    return words(
+        "figure_alt_largest",
+        **facts,
+        unit=picture.unit,
+        value=float(picture.values[query, key]),
+        query=picture.queries.labels[query],
+        key=picture.keys.labels[key],
     )
 
 
@@ -89,32 +90,33 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
     shown = picture.values[picture.visible & np.isfinite(picture.values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
     unit = labels.safe(picture.unit)
-    if not marks.is_probability(picture):
+    if not overlays.is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
-        return _Scale(-limit, limit, f"{unit}<br>from {low:.3g} to {high:.3g} here; the scale is centred at 0", {})
+        return _Scale(-limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}", {})
     quarters, names = np.linspace(0, 1, 5), ["0", "0.25", "0.5", "0.75", "1"]
     if not relative:
         return _Scale(0.0, 1.0, unit, dict(tickvals=quarters.tolist(), ticktext=names))
     if high <= 0:
-        return _Scale(0.0, 1.0, f"{unit}<br>relative: no weight here is above 0", dict(tickvals=[0.0], ticktext=["0"]))
-    title = f"{unit}<br>relative: 1 = largest weight here, {high:.3g}"
+        title = f"{unit}<br>{words('figure_relative_to_nothing')}"
+        return _Scale(0.0, 1.0, title, dict(tickvals=[0.0], ticktext=["0"]))
+    title = f"{unit}<br>{words('figure_relative', largest=high)}"
     return _Scale(0.0, high, title, dict(tickvals=(quarters * high).tolist(), ticktext=names))
 
 
 def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
-    quantity, text = marks.quantity(picture), dict(color=colours.ink)
+    text = dict(color=colours.ink)
     bar = dict(orientation="h", thickness=12, len=1, x=0, xanchor="left", xpad=0, y=0, yanchor="top", ypad=10)
     return go.Heatmap(
         z=picture.values,
-        name=quantity,
+        name=labels.safe(picture.quantity.noun),
         zmin=scale.low,
         zmax=scale.high,
-        colorscale=SEQUENTIAL if marks.is_probability(picture) else [list(stop) for stop in colours.diverging],
+        colorscale=SEQUENTIAL if overlays.is_probability(picture) else diverging(colours),
         colorbar=dict(
             **bar, outlinewidth=0, tickfont=text, title=dict(text=scale.title, side="top", font=text), **scale.numbers
         ),
         hoverongaps=False,
-        hovertemplate=marks.hover(f"{quantity} %{{z:.6~g}}"),
+        hovertemplate=overlays.hover(overlays.value_text(picture, "%{z:.6~g}")),
     )
 
 
@@ -127,10 +129,10 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
     top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes)
-    foot = 76 + 16 * ("<br>" in scale.title) + 32 * marks.any_named(picture)
+    foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
     title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
     if picture.notes:
-        title["subtitle"] = dict(text=labels.safe("; ".join(picture.notes)), font=dict(size=12))
+        title["subtitle"] = dict(text=labels.safe(labels.joined(picture.notes)), font=dict(size=12))
     return dict(
         template=template(dark),
         title=title,
@@ -163,7 +165,7 @@ def _axes(
             **x,
             **apart,
             **labels.ticks(picture.keys, pixels[0] / max(n_keys, 1), marked[1]),
-            title=f"key: {labels.isolated(picture.keys.name)}",
+            title=words("figure_key", text=labels.isolated(picture.keys.name)),
             side="top",
             tickangle=-90 if upright else 0,
             overlaying="x",
@@ -174,7 +176,7 @@ def _axes(
             **y,
             **apart,
             **labels.ticks(picture.queries, pixels[1] / max(n_queries, 1), marked[0]),
-            title=f"query: {labels.isolated(picture.queries.name)}",
+            title=words("figure_query", text=labels.isolated(picture.queries.name)),
             overlaying="y",
             matches="y",
             anchor="x2",

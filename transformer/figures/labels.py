@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from transformer.axes import WORD_START, Axis
+from transformer.messages import say, words
+from transformer.pictures.axes import WORD_START, Axis
 
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""
@@ -26,9 +27,13 @@ _CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)},
 
 
 def safe(text: str) -> str:
-    """`text` as Plotly draws it letter by letter: no markup, TeX, placeholder or control character; never invisible."""
+    """`text` as Plotly draws it letter by letter: no markup, TeX, placeholder or control character; never invisible.
+
+    A message is said in the language of the context.
+    """
+    text = say(text)
     if not text.replace(WORD_START, " ").strip():
-        text = "␣" * len(text) or "(empty)"
+        text = "␣" * len(text) or words("figure_empty_label")
     return text.replace(WORD_START, SPACE).translate(_CONTROLS).translate(_ENTITIES)
 
 
@@ -37,8 +42,14 @@ def isolated(text: str) -> str:
     return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"
 
 
+def joined(notes: Sequence[str]) -> str:
+    """Notes as one text, in the language of the context."""
+    return words("figure_note_separator").join(say(note) for note in notes)
+
+
 def short(text: str, length: int = LENGTH) -> str:
     """A safe label of at most `length` characters; the end of a longer one becomes …, between whole characters."""
+    text = say(text)
     if len(text) <= length:
         return safe(text)
     end = length - 1
@@ -49,7 +60,7 @@ def short(text: str, length: int = LENGTH) -> str:
 
 def width(labels: Sequence[str], size: float = 12) -> float:
     """About how wide the widest label is on an axis, in pixels; East Asian characters and emoji count as two."""
-    cells = (sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in label[:LENGTH]) for label in labels)
+    cells = (sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in label[:LENGTH]) for label in map(say, labels))
     return 0.6 * size * max(cells, default=0)
 
 
@@ -61,7 +72,7 @@ def whole(axis: Axis) -> dict[str, Any]:
 def ticks(axis: Axis, pixels: float, marked: int | None = None) -> dict[str, Any]:
     """Settings of a Plotly axis that writes what there is room for, at `pixels` a position; `marked` is bold.
 
-    Tokens stand at their positions, so a token that is repeated has a label at each place.
+    Tokens stand at their positions, so a token that is repeated has a label at each of its positions.
     """
     every = max(1, math.ceil(DISTANCE / pixels))
     shown = [i for i in range(0, len(axis), every) if marked is None or i == marked or abs(i - marked) >= every]

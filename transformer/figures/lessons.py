@@ -9,10 +9,8 @@ from jaxtyping import Float
 from plotly.subplots import make_subplots
 
 from transformer.figures.labels import safe
-from transformer.figures.theme import ink, legend, template, theme
-
-COLOURS_LIGHT = ("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670")
-COLOURS_DARK = ("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be")
+from transformer.figures.theme import diverging, ink, legend, template, theme
+from transformer.messages import words
 
 
 def number_map(
@@ -22,7 +20,7 @@ def number_map(
     colours = theme(dark)
     largest = float(np.abs(values).max()) or 1.0
     heat = go.Heatmap(
-        z=values, zmin=-largest, zmax=largest, colorscale=[list(stop) for stop in colours.diverging],
+        z=values, zmin=-largest, zmax=largest, colorscale=diverging(colours),
         colorbar=dict(title=dict(text=unit, side="right"), thickness=14),
         hovertemplate=f"{row_name} %{{y}}<br>{column_name} %{{x}}<br>%{{z:.4f}}<extra></extra>",
     )  # fmt: skip
@@ -42,7 +40,10 @@ def table_grid(
     `axes` names rows and columns.
     """
     colours, first = theme(dark), safe(next(iter(tables)))
-    titles = [(safe(name), f"{safe(name)} minus {first}" if name in differences else "") for name in tables]
+    titles = [
+        (safe(name), words("figure_minus", name=safe(name), first=first) if name in differences else "")
+        for name in tables
+    ]
     figure = make_subplots(
         len(tables), 2, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.05, vertical_spacing=0.07,
         subplot_titles=[title for pair in titles for title in pair],
@@ -51,8 +52,9 @@ def table_grid(
     for column, group in enumerate((tables, differences), 1):
         largest = max((float(np.abs(values).max()) for values in group.values()), default=0.0) or 1.0
         bar = dict(orientation="h", thickness=10, len=0.46, x=(0.24, 0.76)[column - 1], y=-0.09, yanchor="top")
-        scale = [list(stop) for stop in colours.diverging]
-        scales["coloraxis" + "2" * (column - 1)] = dict(cmin=-largest, cmax=largest, colorscale=scale, colorbar=bar)
+        scales["coloraxis" + "2" * (column - 1)] = dict(
+            cmin=-largest, cmax=largest, colorscale=diverging(colours), colorbar=bar
+        )
         for row, name in enumerate(tables, 1):
             if name in group:
                 hover = f"{axes[0]} %{{y}}<br>{axes[1]} %{{x}}<br>%{{z:.4f}}<extra>{safe(name)}</extra>"
@@ -79,9 +81,9 @@ def curves(
     mark: float | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Lines over the same points, named in the legend; `mark` is a place on the x axis that a line shows."""
+    """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows."""
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
-    palette = COLOURS_DARK if dark else COLOURS_LIGHT
+    palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
         points = list(range(len(values))) if x is None else list(x)
         style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
@@ -99,11 +101,11 @@ def grouped_bars(
 ) -> go.Figure:
     """Bars side by side, one group an item."""
     figure = go.Figure(layout=_layout("", y_name, dark))
-    palette = COLOURS_DARK if dark else COLOURS_LIGHT
-    places = list(range(len(items)))
+    palette = theme(dark).series
+    positions = list(range(len(items)))
     for i, (name, values) in enumerate(groups.items()):
-        figure.add_trace(go.Bar(x=places, y=values, name=safe(name), marker_color=palette[i % len(palette)]))
-    figure.update_xaxes(tickmode="array", tickvals=places, ticktext=[safe(item) for item in items])
+        figure.add_trace(go.Bar(x=positions, y=values, name=safe(name), marker_color=palette[i % len(palette)]))
+    figure.update_xaxes(tickmode="array", tickvals=positions, ticktext=[safe(item) for item in items])
     figure.update_layout(barmode="group", showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
     return ink(figure, theme(dark))
 

@@ -1,4 +1,4 @@
-"""Sequence logos: letters stacked by how often they stand at a place, as tall as the place is informative.
+"""Sequence logos: letters stacked by how often they stand at a position, as tall as the position is informative.
 
 Source: Schneider and Stephens 1990, "Sequence logos: a new way to display consensus sequences".
 """
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from transformer.errors import RecordError
 from transformer.figures.labels import safe
 from transformer.figures.theme import template, theme
+from transformer.messages import words
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
@@ -23,37 +24,37 @@ Outline = Sequence[Sequence[tuple[float, float]]]
 
 def logo(
     letters: str,
-    heights: Float[np.ndarray, "letter place"],
-    places: Sequence[str],
+    heights: Float[np.ndarray, "letter position"],
+    positions: Sequence[str],
     *,
     title: str = "",
-    place_title: str = "place in the window (- and + are letters beside it)",
-    bits_title: str = "information (bits)",
     dark: bool = False,
 ) -> go.Figure:
-    """The logo of a motif: `heights[i, p]` bits of letter i at place p; `places` name the columns.
+    """The logo of a motif: `heights[i, p]` bits of letter i at position p; `positions` name the columns.
 
-    The scale is fixed from 0 to the most that a place can hold (2 bits for DNA), so logos compare. The largest letter
-    is on top.
+    The scale is fixed from 0 to the most that a position can hold (2 bits for DNA), so logos compare. The largest
+    letter is on top.
 
     Raises:
-        RecordError: heights do not fit the letters and places.
+        RecordError: heights do not fit the letters and positions.
     """
-    if heights.shape != (len(letters), len(places)):
-        raise RecordError(f"heights of shape {heights.shape} for {len(letters)} letters at {len(places)} places")
+    if heights.shape != (len(letters), len(positions)):
+        raise RecordError(
+            "logo_heights_do_not_fit", shape=str(heights.shape), letters=len(letters), positions=len(positions)
+        )
     colours, most = theme(dark), math.log2(len(letters))
     figure = go.Figure()
-    for place, column in enumerate(heights.T):
+    for position, column in enumerate(heights.T):
         base = 0.0
         for i in np.argsort(column, kind="stable"):
             if column[i] > most / 500:  # less than a pixel
-                _add_letter(figure, letters[i], place, base, float(column[i]), colours.ink)
+                _add_letter(figure, letters[i], position, base, float(column[i]), colours.ink)
             base += float(column[i])
     figure.add_trace(
         go.Scatter(
-            x=np.arange(len(places)),
+            x=np.arange(len(positions)),
             y=heights.sum(axis=0),
-            text=[_words(letters, column) for column in heights.T],
+            text=[_heights_text(letters, column) for column in heights.T],
             mode="markers",
             marker=dict(opacity=0, size=18),
             hovertemplate="%{text}<extra></extra>",
@@ -66,31 +67,32 @@ def logo(
         height=260,
         margin=dict(l=56, r=12, t=44 if title else 16, b=48),
         xaxis=dict(
-            range=[-0.55, len(places) - 0.45], tickvals=list(range(len(places))), ticktext=list(places),
-            showgrid=False, fixedrange=True, title=place_title,
+            range=[-0.55, len(positions) - 0.45], tickvals=list(range(len(positions))), ticktext=list(positions),
+            showgrid=False, fixedrange=True, title=words("figure_logo_position"),
         ),
-        yaxis=dict(range=[0, most], title=bits_title, fixedrange=True),
+        yaxis=dict(range=[0, most], title=words("figure_logo_bits"), fixedrange=True),
     )  # fmt: skip
     return figure
 
 
-def _add_letter(figure: go.Figure, letter: str, place: int, base: float, height: float, ink: str) -> None:
-    left, wide = place - 0.45, 0.9
+def _add_letter(figure: go.Figure, letter: str, position: int, base: float, height: float, ink: str) -> None:
+    left, wide = position - 0.45, 0.9
     lines = _GLYPHS.get(letter)
     colour = _COLOURS.get(letter, "#6b7580")
     if lines is None:  # no outline for this letter: a block that bears its name
         lines = [[(0, 0), (0, 0.97), (1, 0.97), (1, 0)]]
-        figure.add_annotation(x=place, y=base + height / 2, text=letter, showarrow=False, font=dict(color=ink))
+        figure.add_annotation(x=position, y=base + height / 2, text=letter, showarrow=False, font=dict(color=ink))
     path = " ".join(
         "M" + " L".join(f"{left + wide * x:.4f},{base + height * y:.5f}" for x, y in line) + " Z" for line in lines
     )
     figure.add_shape(type="path", path=path, fillcolor=colour, line=dict(width=0), fillrule="nonzero", layer="above")
 
 
-def _words(letters: str, column: Float[np.ndarray, " letter"]) -> str:
+def _heights_text(letters: str, column: Float[np.ndarray, " letter"]) -> str:
     order = [i for i in np.argsort(-column, kind="stable") if column[i] > 0]
     parts = ", ".join(f"{letters[i]} {column[i]:.2f}" for i in order)
-    return f"{column.sum():.2f} bits" + (f": {parts}" if parts else "")
+    bits = float(column.sum())
+    return words("figure_logo_heights", bits=bits, letters=parts) if parts else words("figure_logo_height", bits=bits)
 
 
 def _arc(across: float, high: float, start: float, stop: float) -> list[tuple[float, float]]:

@@ -10,7 +10,8 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.figures.labels import safe
-from transformer.figures.theme import Theme, legend, template, theme
+from transformer.figures.theme import Theme, diverging, legend, template, theme
+from transformer.messages import words
 
 NAMED_LETTERS = 120
 """Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
@@ -29,17 +30,6 @@ class Span:
     start: int
     stop: int
     name: str
-
-
-@dataclass(frozen=True)
-class TrackWords:
-    """What the tracks are called; `width` and `name` stand for a window's width and the class."""
-
-    attention: str = "Attention received, in even shares"
-    mutations: str = "Mutations: change of the log-odds of {name}, nats"
-    gradients: str = "Integrated gradients: part in the log-odds of {name}, nats"
-    windows: str = "windows of {width}"
-    letter: str = "letter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +51,7 @@ class Tracks:
     spans: tuple[Span, ...] = ()
 
 
-def sequence_tracks(tracks: Tracks, *, words: TrackWords = TrackWords(), dark: bool = False) -> go.Figure:
+def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     """Attention received, the effect of every mutation, and integrated gradients, one above the other.
 
     The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does.
@@ -73,13 +63,13 @@ def sequence_tracks(tracks: Tracks, *, words: TrackWords = TrackWords(), dark: b
     for name in ("attention", "change", "contribution"):
         values = getattr(tracks, name)
         if values is not None and values.shape[-1] != length:
-            raise RecordError(f"{name} has {values.shape[-1]} places for {length} letters: give one for each")
+            raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=length)
     colours = theme(dark)
     rows = ["attention"]
     rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
-    figure = go.Figure(layout=_layout(tracks, rows, words, dark))
+    figure = go.Figure(layout=_layout(tracks, rows, dark))
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
-    _add_attention(figure, tracks, names, words, colours)
+    _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
         _add_mutations(figure, tracks, names, tracks.change, _axis(rows, "mutations"), colours)
     if tracks.contribution is not None:
@@ -97,9 +87,9 @@ def sequence_tracks(tracks: Tracks, *, words: TrackWords = TrackWords(), dark: b
     return figure
 
 
-def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], words: TrackWords, colours: Theme) -> None:
+def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], colours: Theme) -> None:
     for i, (width, values) in enumerate(zip(tracks.widths, tracks.attention, strict=True)):
-        windows = words.windows.format(width=width)
+        windows = words("figure_tracks_windows", width=width)
         figure.add_trace(
             go.Bar(
                 x=np.arange(len(values)),
@@ -130,15 +120,14 @@ def _add_mutations(
             x=np.arange(len(tracks.text)),
             y=np.arange(len(tracks.letters)),
             z=np.where(given, np.nan, change),
-            text=[[f"{name} becomes {new}" for name in names] for new in tracks.letters],
+            text=[[words("figure_tracks_mutation", letter=name, new=new) for name in names] for new in tracks.letters],
             zmin=-limit,
             zmax=limit,
-            colorscale=[list(stop) for stop in colours.diverging],
+            colorscale=diverging(colours),
             showscale=False,
             hoverongaps=False,
             yaxis=axis,
-            name="mutations",
-            hovertemplate="%{text}<br>log-odds %{z:+.3f} nats<extra></extra>",
+            hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:+.3f}") + "<extra></extra>",
         )
     )
     rows, columns = np.nonzero(given)
@@ -148,7 +137,7 @@ def _add_mutations(
             y=rows,
             yaxis=axis,
             mode="markers",
-            name="the letter given",
+            name=words("figure_tracks_given"),
             showlegend=False,
             hoverinfo="skip",
             marker=dict(symbol="circle", size=3, color=colours.faint),
@@ -165,10 +154,9 @@ def _add_gradients(
             y=values,
             yaxis=axis,
             customdata=names,
-            name="integrated gradients",
             showlegend=False,
             marker=dict(color=np.where(values >= 0, colours.accent, colours.second).tolist(), line=dict(width=0)),
-            hovertemplate="%{customdata}<br>%{y:+.3f} nats<extra></extra>",
+            hovertemplate="%{customdata}<br>" + words("figure_tracks_nats", value="%{y:+.3f}") + "<extra></extra>",
         )
     )
 
@@ -187,13 +175,13 @@ def _axis(rows: Sequence[str], row: str) -> str:
     return f"y{rows.index(row) + 1}"
 
 
-def _layout(tracks: Tracks, rows: Sequence[str], words: TrackWords, dark: bool) -> dict[str, Any]:
+def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
     """Tracks from top to bottom, with one axis of letters below them all."""
     gap, total = 46, sum(_ROW[row] for row in rows) + 46 * (len(rows) - 1)
     titles = {
-        "attention": words.attention,
-        "mutations": words.mutations.format(name=safe(tracks.label)),
-        "gradients": words.gradients.format(name=safe(tracks.label)),
+        "attention": words("figure_tracks_attention"),
+        "mutations": words("figure_tracks_mutations", label=safe(tracks.label)),
+        "gradients": words("figure_tracks_gradients", label=safe(tracks.label)),
     }
     layout: dict[str, Any] = dict(
         template=template(dark),
@@ -232,7 +220,9 @@ def _layout(tracks: Tracks, rows: Sequence[str], words: TrackWords, dark: bool) 
             )
         )
         top -= _ROW[row] + gap
-    layout["xaxis"] = _letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y", words.letter)
+    layout["xaxis"] = _letters_axis(
+        tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y", words("figure_tracks_letter")
+    )
     return layout
 
 
@@ -240,7 +230,7 @@ def _letters_axis(text: str, anchor: str, title: str) -> dict[str, Any]:
     axis: dict[str, Any] = dict(range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=title)
     if len(text) > NAMED_LETTERS:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
-        places = [0, *range(step - 1, len(text), step)]
-        return axis | dict(tickvals=places, ticktext=[str(i + 1) for i in places])
+        positions = [0, *range(step - 1, len(text), step)]
+        return axis | dict(tickvals=positions, ticktext=[str(i + 1) for i in positions])
     shown = [f"{letter}<br>{i + 1}" if i == 0 or (i + 1) % 10 == 0 else letter for i, letter in enumerate(text)]
     return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))

@@ -7,21 +7,22 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from transformer.figures.labels import safe
-from transformer.figures.lessons import COLOURS_DARK, COLOURS_LIGHT
 from transformer.figures.theme import ink, template, theme
+from transformer.messages import words
 
 
 def histogram(
     counts: Int[np.ndarray, " bin"],
     edges: Float[np.ndarray, " edge"],
     title: str,
-    x_name: str = "value",
-    y_name: str = "numbers",
+    x_name: str = "",
+    y_name: str = "",
     *,
     dark: bool = False,
 ) -> go.Figure:
-    """Bars of `counts` between `edges`, each as wide as its bin."""
-    colour = (COLOURS_DARK if dark else COLOURS_LIGHT)[0]
+    """Bars of `counts` between `edges`, each as wide as its bin; axes without a name are called value and numbers."""
+    colour = theme(dark).accent
+    x_name, y_name = x_name or words("figure_value_axis"), y_name or words("figure_count_axis")
     ranges = [f"{low:.4g} … {high:.4g}" for low, high in pairwise(edges.tolist())]
     bars = go.Bar(
         x=(edges[:-1] + edges[1:]) / 2, y=counts, width=np.diff(edges), marker=dict(color=colour, line=dict(width=0)),

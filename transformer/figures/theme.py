@@ -18,7 +18,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Ne
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours by what they mean."""
+    """Colours by what they mean; `series` are those of lines or bars of equal standing, in order."""
 
     paper: str
     ink: str
@@ -30,6 +30,7 @@ class Theme:
     second: str
     chosen: str
     diverging: tuple[tuple[float, str], ...]
+    series: tuple[str, ...]
 
 
 LIGHT = Theme(
@@ -43,6 +44,7 @@ LIGHT = Theme(
     second="#b4541a",
     chosen="#a3266b",
     diverging=((0.0, "#134a8e"), (0.25, "#6fa3d2"), (0.5, "#f4f3ef"), (0.75, "#e59a4c"), (1.0, "#9a4200")),
+    series=("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670"),
 )
 
 DARK = Theme(
@@ -56,12 +58,18 @@ DARK = Theme(
     second="#f0975a",
     chosen="#ec7fb8",
     diverging=((0.0, "#9cc9f5"), (0.25, "#3f7fc0"), (0.5, "#1c2329"), (0.75, "#c06a1e"), (1.0, "#ffc07a")),
+    series=("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be"),
 )
 
 
 def theme(dark: bool) -> Theme:
     """The colours for a dark or a light page."""
     return DARK if dark else LIGHT
+
+
+def diverging(colours: Theme) -> list[list[float | str]]:
+    """The scale of numbers on both sides of 0, as Plotly takes it."""
+    return [list(stop) for stop in colours.diverging]
 
 
 def hatched(colours: Theme) -> dict[str, Any]:
@@ -78,9 +86,9 @@ def crossed(colours: Theme) -> dict[str, Any]:
     return dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen))
 
 
-def legend(**place: Any) -> dict[str, Any]:
-    """A row of names that explains and does nothing else; `place` says where it stands."""
-    return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **place)
+def legend(**where: Any) -> dict[str, Any]:
+    """A row of names that explains and does nothing else; `where` says where it stands."""
+    return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **where)
 
 
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:

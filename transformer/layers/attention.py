@@ -1,6 +1,6 @@
 """Multi-head attention, written so that each step can be watched.
 
-Source: Vaswani et al. 2017, section 3.2. Axes: `query` positions ask, `key` positions answer.
+Source: Vaswani et al. 2017, section 3.2. Axes: `query` positions look, `key` positions are looked at.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from transformer.layers.masks import Mask
 
 
 class DotProductAttention(nn.Module):
-    """Mix values by how well keys answer queries. Capture hooks this module: its inputs define the weights."""
+    """Mix values by how well their keys match a query. Capture hooks this module: its inputs define the weights."""
 
     def __init__(self, d_k: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -70,24 +70,19 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
 
     def forward(
-        self,
-        asking: Float[Tensor, "batch query d_model"],
-        answering: Float[Tensor, "batch key d_model"],
-        mask: Mask,
+        self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask
     ) -> Float[Tensor, "batch query d_model"]:
-        """Each position of `asking` gathers from the positions of `answering` that `mask` leaves visible."""
-        return self.gather(asking, self.keys_values(answering), mask)
-
-    def keys_values(self, answering: Float[Tensor, "batch key d_model"]) -> KeysValues:
-        """What positions answer with; computed once and kept by cached decoding."""
-        return KeysValues(self._heads(self.key(answering)), self._heads(self.value(answering)))
-
-    def gather(
-        self, asking: Float[Tensor, "batch query d_model"], answers: KeysValues, mask: Mask
-    ) -> Float[Tensor, "batch query d_model"]:
-        """Ask ready-made keys and values."""
-        mixed = self.core(self._heads(self.query(asking)), answers.k, answers.v, mask)
+        """Each position of `x` is a query, and takes from the values whose keys `mask` lets it see."""
+        mixed = self.core(self.queries(x), keys_values.k, keys_values.v, mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def queries(self, x: Float[Tensor, "batch query d_model"]) -> Float[Tensor, "batch head query d_k"]:
+        """What each position looks for."""
+        return self._heads(self.query(x))
+
+    def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeysValues:
+        """What each position is found by, and what it gives; computed once and cached where decoding is stepwise."""
+        return KeysValues(self._heads(self.key(x)), self._heads(self.value(x)))
 
     def _heads(self, x: Float[Tensor, "batch position features"]) -> Float[Tensor, "batch head position d_head"]:
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)

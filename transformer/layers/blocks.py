@@ -1,9 +1,11 @@
 """The blocks that encoders and decoders stack: attention and a feed-forward net, each with residual and norm.
 
+Each sub-layer takes two lines: `h = residual.reads(x)`, then `x = residual(x, sublayer(h))`. With the norm before, that
+is x + sublayer(norm(x)); with the norm after, norm(x + sublayer(x)).
+
 Source: Vaswani et al. 2017, section 3.1 (norm after); Xiong et al. 2020 (norm before).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -34,7 +36,7 @@ class BlockConfig:
 
 
 class FeedForward(nn.Module):
-    """Transform each position by itself: widen to d_ff, bend, narrow again."""
+    """The same two linear maps at every position, up to d_ff and down again, with an activation between them."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -44,12 +46,12 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
-        """The same two linear maps at every position."""
+        """Position by position: none sees another."""
         return self.narrow(self.dropout(self.activation(self.widen(x))))
 
 
 class Residual(nn.Module):
-    """Add what a sub-layer finds to what it was given; normalise before the sub-layer or after the sum."""
+    """The residual connection around one sub-layer, with its norm before the sub-layer or after the sum."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -57,11 +59,16 @@ class Residual(nn.Module):
         self.norm_first = config.norm_first
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Float[Tensor, "batch position d_model"], sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """x + sublayer(norm(x)), or norm(x + sublayer(x))."""
-        if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+    def reads(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        """What the sub-layer reads: norm(x) with the norm before, else x itself."""
+        return self.norm(x) if self.norm_first else x
+
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], found: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position d_model"]:
+        """x plus what the sub-layer found, and its norm where that comes after."""
+        x = x + self.dropout(found)
+        return x if self.norm_first else self.norm(x)
 
 
 def _attention(config: BlockConfig) -> MultiHeadAttention:
@@ -71,7 +78,7 @@ def _attention(config: BlockConfig) -> MultiHeadAttention:
 
 
 class EncoderBlock(nn.Module):
-    """Every position looks at every other, then thinks by itself."""
+    """Every position looks at every other; then a feed-forward net at each position."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -84,20 +91,30 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "batch position d_model"], mask: Mask
     ) -> Float[Tensor, "batch position d_model"]:
         """One layer of the encoder."""
-        x = self.self_residual(x, lambda x: self.self_attention(x, x, mask))
-        return self.feed_forward_residual(x, self.feed_forward)
+        h = self.self_residual.reads(x)
+        x = self.self_residual(x, self.self_attention(h, self.self_attention.keys_values(h), mask))
+        h = self.feed_forward_residual.reads(x)
+        return self.feed_forward_residual(x, self.feed_forward(h))
 
 
 @dataclass
 class BlockCache:
-    """What one decoder block remembers between steps: its own past, and the source's keys and values."""
+    """What one decoder block keeps between steps: keys and values of its past, None before it, and of the source."""
 
     past: KeysValues | None
     source: KeysValues
 
+    def extended(self, new: KeysValues) -> KeysValues:
+        """Keys and values of the past and of new positions, which belong to the past from now on."""
+        if self.past is None:
+            self.past = new
+        else:
+            self.past.append(new.k, new.v)
+        return self.past
+
 
 class DecoderBlock(nn.Module):
-    """Every target position looks at its past, then at the source, then thinks by itself."""
+    """Every target position looks at its past, then at the source; then a feed-forward net at each position."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -111,37 +128,21 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch target d_model"],
-        memory: Float[Tensor, "batch source d_model"],
-        past_mask: Mask,
-        source_mask: Mask,
-    ) -> Float[Tensor, "batch target d_model"]:
-        """One layer of the decoder over a whole target."""
-        source = self.cross_attention.keys_values(memory)
-        return self._run(x, self.self_attention.keys_values, source, past_mask, source_mask)
-
-    def step(
-        self, x: Float[Tensor, "batch new d_model"], cache: BlockCache, source_mask: Mask
-    ) -> Float[Tensor, "batch new d_model"]:
-        """The same layer for new positions only; the past comes from `cache`, which grows by them."""
-
-        def past_and_new(x: Tensor) -> KeysValues:
-            new = self.self_attention.keys_values(x)
-            if cache.past is None:
-                cache.past = new
-            else:
-                cache.past.append(new.k, new.v)
-            return cache.past
-
-        return self._run(x, past_and_new, cache.source, Mask(causal=True), source_mask)
-
-    def _run(
-        self,
-        x: Tensor,
-        past: Callable[[Tensor], KeysValues],
         source: KeysValues,
         past_mask: Mask,
         source_mask: Mask,
-    ) -> Tensor:
-        x = self.self_residual(x, lambda x: self.self_attention.gather(x, past(x), past_mask))
-        x = self.cross_residual(x, lambda x: self.cross_attention.gather(x, source, source_mask))
-        return self.feed_forward_residual(x, self.feed_forward)
+        cache: BlockCache | None = None,
+    ) -> Float[Tensor, "batch target d_model"]:
+        """One layer of the decoder over a target, or over new positions that go on from `cache`, which grows by them.
+
+        `source` is what this block's cross-attention makes of the encoder's output.
+        """
+        h = self.self_residual.reads(x)
+        past = self.self_attention.keys_values(h)
+        if cache is not None:
+            past = cache.extended(past)
+        x = self.self_residual(x, self.self_attention(h, past, past_mask))
+        h = self.cross_residual.reads(x)
+        x = self.cross_residual(x, self.cross_attention(h, source, source_mask))
+        h = self.feed_forward_residual.reads(x)
+        return self.feed_forward_residual(x, self.feed_forward(h))

@@ -29,9 +29,7 @@ def windows(length: int, widths: Sequence[int]) -> list[Window]:
         InputError: the sequence is shorter than the widest window.
     """
     if length < max(widths):
-        raise InputError(
-            f"the sequence has {length} letters, the widest window needs {max(widths)}: give at least that many"
-        )
+        raise InputError("letters_few", found=length, needed=max(widths))
     return [Window(start, width) for width in widths for start in range(length - width + 1)]
 
 
@@ -66,7 +64,7 @@ class MeanPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """Weighted averages over windows: each head asks all of them its learned questions (weights of each sum to 1)."""
+    """Weighted averages over windows: each head attends to them with learned queries (the weights of each sum to 1)."""
 
     def __init__(self, d_model: int, n_heads: int, n_questions: int = 1) -> None:
         super().__init__()
@@ -77,6 +75,6 @@ class AttentionPooling(nn.Module):
         self.core = DotProductAttention(d_model // n_heads)
 
     def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch pooled"]:
-        """One vector a sequence: each head's share of the features, averaged by each of that head's questions."""
+        """One vector a sequence: each head's share of the features, averaged by each of that head's queries."""
         keys, values = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (self.key(x), x))
         return self.core(self.question.expand(len(x), -1, -1, -1), keys, values, mask).flatten(1)

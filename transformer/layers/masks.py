@@ -15,10 +15,11 @@ from torch import Tensor
 class Mask:
     """Which keys each query may see: `keys` marks real keys True, `causal` hides later positions.
 
-    `keys` is None when every key is real, so a sentence without padding costs no mask at all.
+    `keys` is None when every key is real, so a sentence without padding costs no mask at all. One row may
+    stand for the whole batch.
     """
 
-    keys: Bool[Tensor, "batch key"] | None = None
+    keys: Bool[Tensor, "#batch key"] | None = None
     causal: bool = False
 
     @property
@@ -47,7 +48,7 @@ class Mask:
             query = torch.arange(rows.start + offset, rows.stop + offset)[:, None]
             visible = torch.arange(keys.start, keys.stop)[None, :] <= query
         if self.keys is not None:
-            real = self.keys[batch, keys].cpu()[None, :]
+            real = self.keys[min(batch, len(self.keys) - 1), keys].cpu()[None, :]
             visible = real if visible is None else visible & real
         return visible
 

@@ -24,7 +24,7 @@ def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float
 
 
 def doubled_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
-    """A slip in circulation: dimension j turns with p / base^(2j/d), though j is the doubled index already.
+    """A known bug of published code: dimension j turns with p / base^(2j/d), though j is the doubled index already.
 
     So sine and cosine of a pair no longer share an angle, and half of the dimensions hardly move. Checkpoints that
     were trained with it need it.
@@ -86,10 +86,7 @@ class TablePositions(nn.Module):
         """
         stop = start + x.shape[1]
         if stop > len(self.table):
-            raise InputError(
-                f"{stop} positions are more than the {len(self.table)} that this checkpoint's table holds: "
-                f"shorten the text to at most {len(self.table)} tokens, or use a checkpoint with sinusoidal positions"
-            )
+            raise InputError("past_the_position_table", asked=stop, rows=len(self.table))
         return x + self.table[start:stop]
 
 

@@ -16,7 +16,7 @@ from transformer.errors import InputError
 
 @dataclass
 class SourceStates:
-    """What a recurrent decoder reads: the encoder's states, zero at padding; and how they answer.
+    """What a recurrent decoder reads: the encoder's states, zero at padding; and the keys that stand for them.
 
     `keys` are the states as the attention compares them, computed once a sentence. `real` marks positions that
     hold a token; None when all do.
@@ -58,10 +58,7 @@ class LocationAttention(nn.Module):
         """
         spare = self.max_length - states.shape[1]
         if spare < 0:
-            raise InputError(
-                f"the source has {states.shape[1]} tokens, this checkpoint's attention covers {self.max_length} "
-                f"positions: shorten it to {self.max_length}"
-            )
+            raise InputError("past_location_attention", found=states.shape[1], most=self.max_length)
         return SourceStates(nn.functional.pad(states, (0, 0, 0, spare)), keys=None, real=None)
 
     def forward(
@@ -96,7 +93,7 @@ class AdditiveAttention(nn.Module):
         state: Float[Tensor, "batch hidden"],
         source: SourceStates,
     ) -> Mixed:
-        """Look at source positions whose states answer the decoder's; padding gets no weight."""
+        """Look at source positions whose keys match the decoder's state; padding gets no weight."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + source.keys)).squeeze(-1)  # (batch, source)
         if source.real is not None:
             scores = scores.masked_fill(~source.real, -torch.inf)

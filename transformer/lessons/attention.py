@@ -19,13 +19,15 @@ from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
-from transformer.lessons.cellwise import Concatenate, Drop, Hide, Scale, Sum
-from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given, Operation, number
+from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
+from transformer.lessons.expressions.operations import Given, Operation, number
+from transformer.lessons.expressions.rowwise import Normalise, Product, Softmax
 from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
-from transformer.lessons.rowwise import Normalise, Product, Softmax
 from transformer.lessons.sentences import Sentence
+from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
+from transformer.sites import Site
 
 STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
 """The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
@@ -44,11 +46,11 @@ def attention_board(
     """
     recipe = recipe or Recipe()
     if site not in model.attention_sites():
-        raise InputError(f"site={site!r} is not in this model: choose one of {', '.join(model.attention_sites())}")
+        raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
     if not source.ids or not target.ids:
-        raise InputError("the sentence has no token: type at least one word")
+        raise InputError("lesson_no_token")
     with torch.no_grad():
-        return Board.of(_Layer(model, source, target, site, recipe).matrices())
+        return Board.of(_Layer(model, source, target, Site(site), recipe).matrices())
 
 
 def temperature_curve(
@@ -64,30 +66,30 @@ def temperature_curve(
 class _Layer:
     """The layer of one site, in float64, and what reaches it."""
 
-    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe) -> None:
+    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: Site, recipe: Recipe) -> None:
         self.model = copy.deepcopy(model).double().eval()
         self.recipe = recipe
-        stack, index, self.kind = site.split(".")
-        self.stack, self.index = stack, int(index)
-        block = getattr(self.model, stack)[self.index]
+        self.stack, self.index, self.kind = site.stack, site.layer, site.kind
+        block = getattr(self.model, self.stack)[self.index]
         self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
         self.residual: Residual = getattr(block, f"{self.kind}_residual")
-        self.queries = source if stack == "encoder" else target
-        self.keys = target if self.kind == "self" and stack == "decoder" else source
+        self.queries = source if self.stack == "encoder" else target
+        self.keys = target if self.kind == "self" and self.stack == "decoder" else source
         ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
         with _inputs(self.residual, self.attention.key) as seen:
             self.model(ids["source"], ids["target"])
         self.x = seen[self.residual]
         self.memory = seen[self.attention.key] if self.kind == "cross" else None
-        asked = torch.tensor([self.keys.ids])
+        key_ids = torch.tensor([self.keys.ids])
         own_past = isinstance(block, DecoderBlock) and self.kind == "self"
-        mask = (masks.causal if own_past else masks.padding)(asked, model.config.pad_id)
+        pad_id = written_pad(model.config) if own_past else model.config.pad_id
+        mask = (masks.causal if own_past else masks.padding)(key_ids, pad_id)
         dense = mask.dense(len(self.queries.ids), len(self.keys.ids), torch.device("cpu"))
         shape = (len(self.queries.ids), len(self.keys.ids))
         self.visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
         if recipe.blind is not None:
             if not 0 <= recipe.blind < shape[0]:
-                raise InputError(f"blind={recipe.blind} is no query: choose 0 to {shape[0] - 1}")
+                raise InputError("lesson_blind_not_a_query", blind=recipe.blind, last=shape[0] - 1)
             self.visible[recipe.blind] = False
         self._split(recipe.n_heads or self.attention.n_heads)
 
@@ -95,7 +97,7 @@ class _Layer:
         """Use the same projections with another number of heads."""
         for name, size in (("d_k", self.attention.query.out_features), ("d_v", self.attention.value.out_features)):
             if size % n_heads:
-                raise ConfigError(f"n_heads={n_heads} does not divide n_heads x {name} = {size}: choose a divisor")
+                raise ConfigError("lesson_heads_do_not_divide", n_heads=n_heads, size=name, width=size)
         if n_heads != self.attention.n_heads:
             self.attention.n_heads = n_heads
             self.attention.core.scale = (self.attention.query.out_features // n_heads) ** -0.5
@@ -106,25 +108,25 @@ class _Layer:
         rows, keys = self.queries.labels, self.keys.labels
         wide = numbered(d_model)
         yield from self._input()
-        asking, answering = self.x, self.memory
-        ask = answer = "X"
+        queries, attended = self.x, self.memory
+        query_name = key_name = "X"
         if self.residual.norm_first:
-            asking = self.residual.norm(self.x)
-            yield Matrix("N", r"\hat X", "input", plain(asking), rows, wide, _norm(self.residual.norm, "X"))
-            ask = answer = "N"
-        if answering is None:
-            answering = asking
+            queries = self.residual.norm(self.x)
+            yield Matrix("N", r"\hat X", "input", plain(queries), rows, wide, _norm(self.residual.norm, "X"))
+            query_name = key_name = "N"
+        if attended is None:
+            attended = queries
         else:
-            answer = "H"
-            yield Matrix("H", "H", "input", plain(answering), keys, wide, Given())
+            key_name = "H"
+            yield Matrix("H", "H", "input", plain(attended), keys, wide, Given())
         attention = self.attention
-        q = attention._heads(attention.query(asking))[0]
-        answers = attention.keys_values(answering)
-        yield from self._projected("Q", ask, attention.query, q, rows)
-        yield from self._projected("K", answer, attention.key, answers.k[0], keys)
-        yield from self._projected("V", answer, attention.value, answers.v[0], keys)
-        steps = softmax_steps(q, answers.k[0], self.visible, attention.core.scale, self.recipe)
-        mixed = steps.used @ answers.v[0]
+        q = attention.queries(queries)[0]
+        keys_values = attention.keys_values(attended)
+        yield from self._projected("Q", query_name, attention.query, q, rows)
+        yield from self._projected("K", key_name, attention.key, keys_values.k[0], keys)
+        yield from self._projected("V", key_name, attention.value, keys_values.v[0], keys)
+        steps = softmax_steps(q, keys_values.k[0], self.visible, attention.core.scale, self.recipe)
+        mixed = steps.used @ keys_values.v[0]
         for head in range(attention.n_heads):
             yield from self._attended(head, steps, mixed)
         joined = mixed.transpose(0, 1).flatten(1)
@@ -156,7 +158,7 @@ class _Layer:
         summand = "E"
         if self.model.config.scale_embedding:
             d_model, summand = self.model.config.d_model, "sE"
-            scaled = self.model._embed(embedding, torch.tensor([self.queries.ids]))
+            scaled = self.model.embed(embedding, torch.tensor([self.queries.ids]))
             symbol, by = rf"\sqrt{{{d_model}}}\,E", rf"\sqrt{{{d_model}}}"
             yield Matrix("sE", symbol, "input", plain(scaled), rows, wide, Scale(("E",), d_model**0.5, by))
         table = positions(torch.zeros_like(embedded))

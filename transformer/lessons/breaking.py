@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor, nn
+from torch import nn
 
-from transformer.capture import watch
-from transformer.checkpoint.folder import Checkpoint
-from transformer.decoding import DecodingOptions, decode, teacher_forced
+from transformer.attention.capture import watch
+from transformer.attention.masks_and_biases import MaskTable
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions, decode, teacher_forced
 from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
-from transformer.lessons.sentences import translator
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import guarded
+from transformer.runs.concurrency import forward_slot
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")
@@ -28,33 +27,6 @@ next; the triangle transposed, so that each position sees the future alone."""
 
 LONGEST = 40
 """Tokens that a translation with a broken mask may take; it often never ends."""
-
-
-@dataclass(frozen=True, eq=False)
-class TableMask(Mask):
-    """Any query x key table, right or wrong, in the place of a mask."""
-
-    visible: Bool[Tensor, "query key"] | None = None
-
-    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#batch 1 #query #key"] | None:
-        """The table, and padding."""
-        if self.visible is None:
-            return super().dense(n_queries, n_keys, device)
-        visible = self.visible.to(device)[None, None]
-        return visible if self.keys is None else visible & self.keys[:, None, None, :]
-
-    def part(
-        self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int
-    ) -> Bool[Tensor, "#query key"] | None:
-        """The rows and keys of the table, and padding."""
-        if self.visible is None:
-            return super().part(rows, keys, n_queries, n_keys, batch)
-        visible = self.visible[rows, keys]
-        return visible if self.keys is None else visible & self.keys[batch, keys].cpu()[None, :]
-
-    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
-        """Nothing is known of a table beforehand."""
-        return slice(0, n_keys)
 
 
 def broken_mask(mask: Mask, how: Break, n_queries: int, n_keys: int) -> Mask:
@@ -66,7 +38,8 @@ def broken_mask(mask: Mask, how: Break, n_queries: int, n_keys: int) -> Mask:
     if how in {"shift", "transpose"} and mask.causal:
         ones = torch.ones(n_queries, n_keys, dtype=torch.bool)
         offset = n_keys - n_queries
-        return TableMask(keys=mask.keys, visible=ones.tril(offset + 1) if how == "shift" else ones.triu(offset))
+        visible = (ones.tril(offset + 1) if how == "shift" else ones.triu(offset))[None, None]
+        return MaskTable(visible=visible if mask.keys is None else visible & mask.keys[:, None, None, :].cpu())
     return mask
 
 
@@ -97,15 +70,15 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     Raises:
         CheckpointError: the checkpoint is no translator, or it has no tokenizer.
     """
-    model, tokenizer = translator(broken(checkpoint, how)), checkpoint.writer
+    model, tokenizer = broken(checkpoint, how).model_as(Seq2Seq), checkpoint.writer
     if tokenizer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
-    ends = torch.full((len(batch), 1), model.config.pad_id)
-    target = torch.cat([batch.target, ends], dim=1)
-    target[torch.arange(len(batch)), (batch.target != model.config.pad_id).sum(1)] = model.config.eos_id
-    with guarded():
+        raise CheckpointError("lesson_no_tokenizer", name=checkpoint.name)
+    pad_id = batch.target_pad_id
+    target = torch.cat([batch.target, torch.full((len(batch), 1), pad_id)], dim=1)
+    target[torch.arange(len(batch)), (batch.target != pad_id).sum(1)] = model.config.eos_id
+    with forward_slot():
         log_probs = teacher_forced(model, batch.source, target)
-        written = int((target[:, 1:] != model.config.pad_id).sum())
+        written = int((target[:, 1:] != pad_id).sum())
         decoded = decode(model, batch.source, DecodingOptions(beam=1, max_length=LONGEST), cached=False)
     texts = tuple(tokenizer.decode(list(one.ids)) for one in decoded)
     return Damage(-float(log_probs.sum()) / written, texts)

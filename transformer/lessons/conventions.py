@@ -1,4 +1,4 @@
-"""The same mask as different libraries want it: who is marked, with what, in which shape.
+"""The same mask as different libraries want it: which cells are set, to what, in which shape.
 
 Sources: The Annotated Transformer; jadore801120/attention-is-all-you-need-pytorch; torch.nn.MultiheadAttention;
 torch.nn.functional.scaled_dot_product_attention.
@@ -11,13 +11,14 @@ import torch
 from jaxtyping import Bool, Float
 
 from transformer.errors import InputError
+from transformer.messages import Message
 
 
 @dataclass(frozen=True)
 class Convention:
     """How one API takes a mask.
 
-    `hidden` and `visible` are the marks of a cell; `shape` names the axes; `code` makes `mask` from `visible`, a
+    `hidden` and `visible` are what a cell holds; `shape` names the axes; `code` makes `mask` from `visible`, a
     (batch, query, key) table that is True where a query may see a key, and uses it; `back` makes `visible` from `mask`.
     """
 
@@ -78,7 +79,7 @@ CONVENTIONS = {
         "visible = mask.squeeze(1)",
     ),
     "additive": Convention(
-        "additive (added to the scores)",
+        Message("lesson_convention_additive"),
         "0",
         "-inf",
         "float32",
@@ -101,7 +102,7 @@ def conversion(given: str, wanted: str) -> str:
     """
     if given not in {VISIBLE, *CONVENTIONS} or wanted not in CONVENTIONS:
         raise InputError(
-            f"convention={given!r} to {wanted!r} is not known: choose {VISIBLE} or one of {', '.join(CONVENTIONS)}"
+            "lesson_conversion_unknown", given=given, wanted=wanted, visible=VISIBLE, conventions=tuple(CONVENTIONS)
         )
     code = CONVENTIONS[wanted].code
     return code if given == VISIBLE else f"{CONVENTIONS[given].back}\n{code}"
@@ -114,7 +115,7 @@ def converted(visible: Bool[np.ndarray, "batch query key"], convention: str, n_h
         InputError: no such convention.
     """
     if convention not in CONVENTIONS:
-        raise InputError(f"convention={convention!r} is not known: choose one of {', '.join(CONVENTIONS)}")
+        raise InputError("lesson_convention_unknown", convention=convention, conventions=tuple(CONVENTIONS))
     seen = torch.from_numpy(visible)
     made = {
         "annotated": lambda: seen.unsqueeze(1).long(),

@@ -13,14 +13,16 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from transformer.axes import Axis
-from transformer.capture import Recording, recording, watch
+from transformer.attention.capture import Recording, recording, watch
 from transformer.errors import InputError
 from transformer.layers import masks
 from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
+from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
-from transformer.run import guarded
+from transformer.pictures.axes import Axis
+from transformer.runs.concurrency import forward_slot
+from transformer.sites import Site
 
 LARGEST_BATCH = 4
 """Sentences in one batch: more do not fit on a screen."""
@@ -40,29 +42,40 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sources and targets, each filled up with padding to the longest."""
+    """Sources and targets, each filled up with its own padding to the longest; some models have two padding ids."""
 
     source: Int[Tensor, "batch source"]
     target: Int[Tensor, "batch target"]
     source_labels: tuple[tuple[str, ...], ...]
     target_labels: tuple[tuple[str, ...], ...]
     pad_id: int
+    target_pad_id: int
 
     @classmethod
-    def of(cls, sources: Sequence[Sentence], targets: Sequence[Sentence], pad_id: int) -> "Batch":
-        """Put sentence pairs into one batch.
+    def of(
+        cls, sources: Sequence[Sentence], targets: Sequence[Sentence], pad_id: int, target_pad_id: int | None = None
+    ) -> "Batch":
+        """Put sentence pairs into one batch; without a `target_pad_id`, targets are padded as sources are.
 
         Raises:
             InputError: no sentence, more than four, or not as many sources as targets.
         """
         if not 1 <= len(sources) <= LARGEST_BATCH:
-            raise InputError(f"the batch has {len(sources)} source sentences: type 1 to {LARGEST_BATCH}, one a line")
+            raise InputError("lesson_batch_size", found=len(sources), most=LARGEST_BATCH)
         if len(sources) != len(targets):
-            raise InputError(
-                f"there are {len(sources)} source sentences and {len(targets)} target sentences: "
-                "type as many of one as of the other, one a line"
-            )
-        return cls(_ids(sources, pad_id), _ids(targets, pad_id), _labels(sources), _labels(targets), pad_id)
+            raise InputError("lesson_batch_sides", sources=len(sources), targets=len(targets))
+        target_pad_id = pad_id if target_pad_id is None else target_pad_id
+        ids = _ids(sources, pad_id), _ids(targets, target_pad_id)
+        return cls(*ids, _labels(sources), _labels(targets), pad_id, target_pad_id)
+
+    @classmethod
+    def for_model(cls, sources: Sequence[Sentence], targets: Sequence[Sentence], model: Seq2Seq) -> "Batch":
+        """Put sentence pairs into one batch, padded as `model` pads them.
+
+        Raises:
+            InputError: as `of`.
+        """
+        return cls.of(sources, targets, model.config.pad_id, written_pad(model.config))
 
     def __len__(self) -> int:
         return len(self.source)
@@ -72,7 +85,7 @@ class Batch:
 class MaskView:
     """One mask of one sentence of a batch: True where the query may see the key, and the reason where it may not.
 
-    `keys_real` is the smallest form in which padding is kept: one mark a key.
+    `keys_real` is the smallest form in which padding is kept: one truth value a key.
     """
 
     visible: Bool[np.ndarray, "query key"]
@@ -93,17 +106,14 @@ def mask_view(batch: Batch, kind: str, row: int) -> MaskView:
         InputError: there is no such kind or sentence.
     """
     if kind not in KINDS or not 0 <= row < len(batch):
-        raise InputError(
-            f"mask={kind!r} of sentence={row} is not in the batch: choose one of {', '.join(KINDS)}, "
-            f"and a sentence from 0 to {len(batch) - 1}"
-        )
+        raise InputError("lesson_mask_not_in_batch", kind=kind, row=row, kinds=KINDS, last=len(batch) - 1)
     source, target = batch.source_labels[row], batch.target_labels[row]
     queries = source if kind == "padding" else target
     ids, keys = (batch.source, source) if kind in {"padding", "cross"} else (batch.target, target)
     mask = {
         "padding": lambda: masks.padding(ids, batch.pad_id),
         "causal": lambda: Mask(causal=True),
-        "both": lambda: masks.causal(ids, batch.pad_id),
+        "both": lambda: masks.causal(ids, batch.target_pad_id),
         "cross": lambda: masks.padding(ids, batch.pad_id),
     }[kind]()
     keys_real = np.ones(len(keys), dtype=bool) if mask.keys is None else mask.keys[row].numpy()
@@ -143,19 +153,19 @@ class Attended:
 def batch_run(model: Seq2Seq, batch: Batch) -> Recording:
     """The attention of a whole batch, in float64, kept so that any site, head and sentence can be looked at."""
     exact = watch(copy.deepcopy(model).double().eval())
-    with guarded(), recording() as seen:
+    with forward_slot(), recording() as seen:
         exact(batch.source, batch.target)
     return seen
 
 
-def attended(seen: Recording, batch: Batch, site: str, head: int, row: int) -> Attended:
+def attended(seen: Recording, batch: Batch, site: Site, head: int, row: int) -> Attended:
     """What the mask does at one site, to one head of one sentence of a run of this batch.
 
     Raises:
         RecordError: no such site or head.
     """
-    labels = batch.source_labels[row] if site.startswith("encoder") else batch.target_labels[row]
-    own_past = site.startswith("decoder") and site.endswith("self")
+    labels = batch.source_labels[row] if site.stack == "encoder" else batch.target_labels[row]
+    own_past = site.group == "decoder.self"
     keys = batch.target_labels[row] if own_past else batch.source_labels[row]
     found = seen.map(site, Axis.of_tokens("query", labels), Axis.of_tokens("key", keys), batch=row)
     before = found.scores(head)

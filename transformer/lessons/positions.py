@@ -35,10 +35,14 @@ def position_table(variant: Variant, length: int, d_model: int, base: float = 10
     """
     if not (1 <= length <= MAX_LENGTH and 1 <= d_model <= MAX_SIZE):
         raise ConfigError(
-            f"length={length}, d_model={d_model}: choose up to {MAX_LENGTH} positions and {MAX_SIZE} dimensions"
+            "lesson_table_too_large",
+            length=length,
+            d_model=d_model,
+            most_positions=MAX_LENGTH,
+            most_dimensions=MAX_SIZE,
         )
     if not base > 1:
-        raise ConfigError(f"base={base} is too small: choose a number above 1, the paper has 10000")
+        raise ConfigError("lesson_base_too_small", base=base)
     if variant == "learned":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -93,7 +97,7 @@ def rotation(k: int, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, 
         ConfigError: d_model is odd, so one sine has no cosine.
     """
     if d_model % 2:
-        raise ConfigError(f"d_model={d_model} leaves a sine without its cosine: choose an even number")
+        raise ConfigError("lesson_odd_dimensions", d_model=d_model)
     turn = np.zeros((d_model, d_model))
     for i in range(0, d_model, 2):
         angle = k / base ** (i / d_model)
@@ -108,7 +112,7 @@ def rotation_errors(table: Table, k: int, base: float = 10_000.0) -> Float[np.nd
         InputError: the table has no row k.
     """
     if not 0 <= k < len(table):
-        raise InputError(f"k={k} reaches past the table of {len(table)} positions: choose 0 to {len(table) - 1}")
+        raise InputError("lesson_past_the_table", k=k, rows=len(table), last=len(table) - 1)
     return np.abs(table[: len(table) - k] @ rotation(k, table.shape[1], base).T - table[k:]).max(axis=1)
 
 
@@ -164,7 +168,7 @@ def shuffle_gap(model: Seq2Seq, sentence: Sentence, order: Sequence[int], with_p
         InputError: `order` is no permutation of the sentence.
     """
     if sorted(order) != list(range(len(sentence.ids))):
-        raise InputError(f"order={list(order)} is no permutation of {len(sentence.ids)} words: use each place once")
+        raise InputError("lesson_no_permutation", order=str(list(order)), words=len(sentence.ids))
     exact = copy.deepcopy(model).double().eval()
     if not with_positions:
         exact.source_positions = nn.Identity()
@@ -192,7 +196,7 @@ def norm_shares(model: Seq2Seq, sentence: Sentence) -> dict[str, Float[np.ndarra
     """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths."""
     exact = copy.deepcopy(model).double().eval()
     with torch.no_grad():
-        embedded = exact._embed(exact.source_embedding, torch.tensor([sentence.ids]))
+        embedded = exact.embed(exact.source_embedding, torch.tensor([sentence.ids]))
         place = exact.source_positions(torch.zeros_like(embedded))
         both = exact.source_positions(embedded)
     word, position, total = (x[0].norm(dim=-1).numpy() for x in (embedded, place, both))

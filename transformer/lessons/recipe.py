@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from transformer.attention.measures import entropy
 from transformer.errors import ConfigError
 
 Hiding = Literal["library", "infinity", "large"]
@@ -47,11 +48,13 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if not COLDEST <= self.temperature <= HOTTEST:
-            raise ConfigError(f"temperature={self.temperature} is out of range: choose {COLDEST} to {HOTTEST:.0f}")
+            raise ConfigError(
+                "lesson_temperature_out_of_range", temperature=self.temperature, low=COLDEST, high=HOTTEST
+            )
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout={self.dropout} is not a probability below 1: choose 0 to 0.9")
+            raise ConfigError("lesson_dropout_no_probability", dropout=self.dropout)
         if self.n_heads < 0:
-            raise ConfigError(f"n_heads={self.n_heads} is negative: choose at least 1, or 0 for the layer's own")
+            raise ConfigError("lesson_negative_heads", n_heads=self.n_heads)
 
     def factor(self, scale: float) -> float:
         """What scores are multiplied by, in a layer whose own factor is `scale`."""
@@ -102,12 +105,6 @@ def softmax_steps(
     return Steps(scores, scaled, masked, weights, kept, used)
 
 
-def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " query"]:
-    """Spread of each row in nats: 0 when one key has all the weight, log(n) when n keys share it; NaN stays NaN."""
-    logs = np.log(np.where(weights > 0, weights, 1.0))
-    return -(weights * logs).sum(axis=1)
-
-
 def entropy_curve(
     q: Float[Tensor, "query d_k"],
     k: Float[Tensor, "key d_k"],
@@ -116,7 +113,10 @@ def entropy_curve(
     recipe: Recipe,
     temperatures: Sequence[float],
 ) -> Float[np.ndarray, "temperature query"]:
-    """Entropy of each row of one head, in nats, at every temperature; nothing else of the recipe changes."""
+    """Entropy of each row of one head, in nats, at every temperature; nothing else of the recipe changes.
+
+    NaN for a row that sees nothing.
+    """
     steps = [softmax_steps(q[None], k[None], visible, scale, replace(recipe, temperature=t)) for t in temperatures]
     return np.stack([entropy(one.weights[0].numpy()) for one in steps])
 

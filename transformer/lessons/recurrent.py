@@ -13,10 +13,10 @@ from torch import Tensor
 
 from transformer.errors import InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.lessons.cellwise import Concatenate
-from transformer.lessons.matrices import Board, Matrix, numbered, plain
-from transformer.lessons.operations import Given
-from transformer.lessons.rowwise import Product, Softmax, TanhSum
+from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.cellwise import Concatenate
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.rowwise import Product, Softmax, TanhSum
 from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent
 
@@ -28,7 +28,7 @@ def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: 
         InputError: there is no such step, or no token.
     """
     if not source.ids or not 0 <= step < len(target.ids):
-        raise InputError(f"step={step} is not in the target: choose 0 to {len(target.ids) - 1}, and a source word")
+        raise InputError("lesson_step_not_in_target", step=step, last=len(target.ids) - 1)
     model = copy.deepcopy(model).double().eval()
     calls: list[tuple[tuple[Any, ...], tuple[Tensor, Tensor]]] = []
     model.attention.register_forward_hook(lambda _, arguments, output: calls.append((arguments, output)))
@@ -74,13 +74,13 @@ def _location(
     query: tuple[str, ...],
     keys: tuple[str, ...],
 ) -> Iterator[Matrix]:
-    places = (*keys, *(f"({i + 1})" for i in range(len(keys), attention.max_length)))
+    positions = (*keys, *(f"({i + 1})" for i in range(len(keys), attention.max_length)))
     joined = torch.cat([embedded, state], dim=-1)
     weight = attention.where.weight.T
     yield Matrix("e", "e", "input", plain(embedded), query, numbered(embedded.shape[1]), Given())
     yield Matrix("s", "s", "input", plain(state), query, numbered(state.shape[1]), Given())
-    yield Matrix("V", "H", "input", plain(states.states), places, numbered(states.states.shape[2]), Given())
+    yield Matrix("V", "H", "input", plain(states.states), positions, numbered(states.states.shape[2]), Given())
     yield Matrix("Q", "[e; s]", "project", plain(joined), query, numbered(joined.shape[1]), Concatenate(("e", "s")))
-    yield Matrix("W", "W", "scores", plain(weight), numbered(len(weight)), places, Given())
+    yield Matrix("W", "W", "scores", plain(weight), numbered(len(weight)), positions, Given())
     bias = tuple(attention.where.bias.tolist())
-    yield Matrix("S", "S", "scores", plain(attention.where(joined)), query, places, Product("Q", "W", bias=bias))
+    yield Matrix("S", "S", "scores", plain(attention.where(joined)), query, positions, Product("Q", "W", bias=bias))

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer.axes import Axis
-from transformer.checkpoint.folder import Checkpoint
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
-from transformer.run import MAX_CHARACTERS
+from transformer.messages import Message
+from transformer.pictures.axes import Axis
+from transformer.runs.translate import MAX_CHARACTERS
 from transformer.tokens.base import Tokenizer
 
 MAX_TOKENS = 24
-"""Longest sentence of a lesson, with its marks: a blackboard holds no more."""
+"""Longest sentence of a lesson, special tokens counted: a blackboard holds no more."""
+
+_SOURCE, _TARGET = Message("lesson_source"), Message("lesson_target")
 
 
 @dataclass(frozen=True)
@@ -28,63 +29,41 @@ class Sentence:
         return cls(tuple(ids), Axis.of_tokens("token", texts).labels)
 
 
-def translator(checkpoint: Checkpoint) -> Seq2Seq:
-    """The checkpoint's encoder-decoder Transformer.
-
-    Raises:
-        CheckpointError: it is none.
-    """
-    if not isinstance(checkpoint.model, Seq2Seq):
-        raise CheckpointError(f"{checkpoint.name} is no encoder-decoder Transformer: choose another checkpoint")
-    return checkpoint.model
-
-
-def recurrent_translator(checkpoint: Checkpoint) -> Recurrent:
-    """The checkpoint's recurrent encoder-decoder.
-
-    Raises:
-        CheckpointError: it is none.
-    """
-    if not isinstance(checkpoint.model, Recurrent):
-        raise CheckpointError(f"{checkpoint.name} is no recurrent encoder-decoder: choose another checkpoint")
-    return checkpoint.model
-
-
 def source_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
-    """What the encoder reads of `text`: its pieces and the end mark.
+    """What the encoder reads of `text`: its pieces and the end token.
 
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
     tokenizer = _found(checkpoint, checkpoint.tokenizer)
-    return _sentence(tokenizer, tokenizer.source_ids(_checked("source", text)), "source")
+    return _sentence(tokenizer, tokenizer.source_ids(_checked(_SOURCE, text)), _SOURCE)
 
 
 def target_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
-    """What the decoder reads of `text` while it writes it: the start mark and its pieces.
+    """What the decoder reads of `text` while it writes it: the start token and its pieces.
 
     Raises:
         InputError: nothing to read, or more than a blackboard holds.
     """
     tokenizer = _found(checkpoint, checkpoint.writer)
-    return _sentence(tokenizer, tokenizer.target_ids(_checked("target", text))[:-1], "target")
+    return _sentence(tokenizer, tokenizer.target_ids(_checked(_TARGET, text))[:-1], _TARGET)
 
 
 def _found(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> Tokenizer:
     if tokenizer is None:
-        raise CheckpointError(f"{checkpoint.name} has no tokenizer: bring the one that it was trained with")
+        raise CheckpointError("lesson_no_tokenizer", name=checkpoint.name)
     return tokenizer
 
 
-def _checked(what: str, text: str) -> str:
+def _checked(what: Message, text: str) -> str:
     if len(text) > MAX_CHARACTERS:
-        raise InputError(f"the {what} has {len(text):,} characters, at most {MAX_CHARACTERS:,} are read: shorten it")
+        raise InputError("lesson_too_many_characters", what=what, found=len(text), most=MAX_CHARACTERS)
     return text
 
 
-def _sentence(tokenizer: Tokenizer, ids: list[int], what: str) -> Sentence:
+def _sentence(tokenizer: Tokenizer, ids: list[int], what: Message) -> Sentence:
     if len(ids) < 2:
-        raise InputError(f"the {what} is empty: type at least one word")
+        raise InputError("lesson_empty", what=what)
     if len(ids) > MAX_TOKENS:
-        raise InputError(f"the {what} has {len(ids)} tokens, a lesson shows at most {MAX_TOKENS}: shorten it")
+        raise InputError("lesson_too_many_tokens", what=what, found=len(ids), most=MAX_TOKENS)
     return Sentence.of(ids, tokenizer.labels(ids))

@@ -17,7 +17,7 @@ SOURCE_WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
 TARGET_WORDS = ("die", "Katze", "sitzt", "auf", "der", "Matte", "und", "schläft")
 Model = TypeVar("Model", bound=nn.Module)
 
-MARKS, BOS, EOS = 3, 1, 2
+N_SPECIAL, BOS, EOS = 3, 1, 2
 """Ids before the first word: padding (0), start, end."""
 
 MAX_TOKENS = len(SOURCE_WORDS)
@@ -32,35 +32,33 @@ def toy_sentences(n_tokens: int) -> tuple[Sentence, Sentence]:
         ConfigError: fewer than 1 or more than 8 words.
     """
     _between("n_tokens", n_tokens, 1, MAX_TOKENS)
-    ids = tuple(range(MARKS, MARKS + n_tokens))
+    ids = tuple(range(N_SPECIAL, N_SPECIAL + n_tokens))
     return Sentence.of(ids, SOURCE_WORDS[:n_tokens]), Sentence.of(ids, TARGET_WORDS[:n_tokens])
 
 
 def toy_batch(sources: Sequence[str], targets: Sequence[str]) -> tuple[Batch, int]:
     """Typed lines as a batch of words, and the vocabulary that a toy needs for it.
 
-    Sources end with an end mark, targets begin with a start mark, as a translator reads them.
+    Sources end with an end token, targets begin with a start token, as a translator reads them.
 
     Raises:
         InputError: no line, too many, too long ones, or not as many sources as targets.
     """
-    vocabulary = {word: MARKS + i for i, word in enumerate(dict.fromkeys(" ".join([*sources, *targets]).split()))}
+    vocabulary = {word: N_SPECIAL + i for i, word in enumerate(dict.fromkeys(" ".join([*sources, *targets]).split()))}
     for line in (*sources, *targets):
         if not 1 <= len(line.split()) < LONGEST:
-            raise InputError(
-                f"“{line[:30]}” has {len(line.split())} words: type 1 to {LONGEST - 1} words a line, apart by spaces"
-            )
+            raise InputError("lesson_words_in_a_line", line=line[:30], found=len(line.split()), most=LONGEST - 1)
 
     def ids(line: str) -> list[int]:
         return [vocabulary[word] for word in line.split()]
 
     read = [Sentence.of([*ids(line), EOS], [*line.split(), "</s>"]) for line in sources]
     written = [Sentence.of([BOS, *ids(line)], ["<s>", *line.split()]) for line in targets]
-    return Batch.of(read, written, pad_id=0), MARKS + len(vocabulary)
+    return Batch.of(read, written, pad_id=0), N_SPECIAL + len(vocabulary)
 
 
 def toy_transformer(
-    d_model: int, n_heads: int, seed: int, norm_first: bool = False, vocab: int = MARKS + MAX_TOKENS
+    d_model: int, n_heads: int, seed: int, norm_first: bool = False, vocab: int = N_SPECIAL + MAX_TOKENS
 ) -> Seq2Seq:
     """One encoder and one decoder layer whose parameters are a few round numbers, drawn from `seed`.
 
@@ -91,7 +89,7 @@ def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed:
         ConfigError: the sizes are too large to be written down.
     """
     _between("hidden", hidden, 1, MAX_SIZE)
-    vocab = MARKS + MAX_TOKENS
+    vocab = N_SPECIAL + MAX_TOKENS
     config = RecurrentConfig(
         source_vocab=vocab, target_vocab=vocab, hidden=hidden, attention=attention, dropout=0.0, max_length=MAX_TOKENS
     )
@@ -117,4 +115,4 @@ def _rounded(model: Model, width: int, seed: int) -> Model:
 
 def _between(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise ConfigError(f"{name}={value} is out of range: choose {low} to {high}")
+        raise ConfigError("lesson_out_of_range", name=name, value=value, low=low, high=high)

@@ -6,7 +6,7 @@ Source: Vaswani et al. 2017, left half of figure 1; torch.nn.TransformerEncoder.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -16,24 +16,29 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.models.checks import at_least, heads_fit, one_of, probability
-from transformer.models.seq2seq import check_ids
+from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
+from transformer.sites import Site
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
-    `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a slip
-    in circulation: the b-th sequence of the batch gets row b at every position, so the model does not see order.
+    `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
+    bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     vocab: int
@@ -70,30 +75,15 @@ class EncoderConfig:
         one_of(self, "head_reads", ("each", "mean", "first", "last"))
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
-            raise ConfigError(f"head={self.head}: choose widths of at least 1")
+            raise ConfigError("head_widths", head=str(self.head))
         heads_fit(self.d_model, self.n_heads)
-
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-        )
 
 
 class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
+
+    architecture: ClassVar = "encoder"
+    abilities: ClassVar = Abilities(masks=True)
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -131,9 +121,9 @@ class Encoder(nn.Module):
         hidden = self(ids)
         return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run."""
-        return {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run."""
+        return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
     def _logits(
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]

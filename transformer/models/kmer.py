@@ -6,7 +6,7 @@ pooled vector goes through a small classifier. Related: He et al. 2023, "Nucleic
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,22 +14,27 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockConfig, EncoderBlock
-from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, whole_windows, windows
+from transformer.layers.blocks import EncoderBlock
+from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
-from transformer.models.checks import at_least, heads_fit, one_of, probability
-from transformer.models.seq2seq import check_ids
+from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
-class KmerConfig:
+class KmerConfig(StackConfig):
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
     `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
-    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a slip, `sinusoidal` the
+    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug, `sinusoidal` the
     paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     vocab: int
@@ -57,7 +62,7 @@ class KmerConfig:
         object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
         at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
-            raise ConfigError(f"widths={self.widths}: choose one or more window widths of at least 1")
+            raise ConfigError("window_widths", widths=str(self.widths))
         one_of(self, "activation", ("relu", "gelu"))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))
@@ -65,27 +70,12 @@ class KmerConfig:
         probability(self, "dropout", "attention_dropout")
         heads_fit(self.d_model, self.n_heads)
 
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_model // self.n_heads,
-            d_v=self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm="torch",
-            norm_eps=self.norm_eps,
-            attention_bias=True,
-            activation=self.activation,
-        )
-
 
 class KmerClassifier(nn.Module):
     """Read a sequence of letters and say which class it belongs to."""
+
+    architecture: ClassVar = "kmer"
+    abilities: ClassVar = Abilities(reads_windows=True)
 
     def __init__(self, config: KmerConfig) -> None:
         super().__init__()
@@ -99,10 +89,10 @@ class KmerClassifier(nn.Module):
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()
-        asks = config.pooling == "attention"
-        questions = config.n_questions if asks else 1
-        self.pooling = AttentionPooling(d_model, config.n_heads, questions) if asks else MeanPooling()
-        self.hidden = nn.Linear(questions * d_model, d_model)
+        attends = config.pooling == "attention"
+        n_pooled = config.n_questions if attends else 1
+        self.pooling = AttentionPooling(d_model, config.n_heads, n_pooled) if attends else MeanPooling()
+        self.hidden = nn.Linear(n_pooled * d_model, d_model)
         self.classifier = nn.Linear(d_model, config.n_classes)
 
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
@@ -130,16 +120,24 @@ class KmerClassifier(nn.Module):
             InputError: an id that the vocabulary lacks, or a sequence that is too short or too long.
         """
         check_ids("inputs", letters, self.config.vocab)
-        windows(letters.shape[1], self.config.widths)
+        self.windows(letters.shape[1])
         return {"logits": self(letters)}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name, in the order they run; positions are windows.
+    def windows(self, length: int) -> list[Window]:
+        """The windows over `length` letters that the positions of its attention stand for, in their order.
 
-        `pooling`, where attention pools, has one query for each question that the decision asks.
+        Raises:
+            InputError: the sequence is shorter than the widest window.
         """
-        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
-        return sites | ({"pooling": self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
+        return windows(length, self.config.widths)
+
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site, in the order they run; positions are windows.
+
+        `pooling`, where attention pools, has as many queries as it learned.
+        """
+        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
+        return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
     def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
         """Hide windows that touch padding."""

@@ -5,7 +5,7 @@ second (`additive`). One model; `RecurrentConfig.attention` chooses.
 """
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,8 +15,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.models.checks import at_least, one_of, probability
-from transformer.models.seq2seq import check_ids, log_probs
+from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class RecurrentConfig:
     `pad_id` of -1 says that no id is padding, as in the tutorials. `bidirectional` reads the source both ways;
     `deep_output` lets the output see the last token and the context beside the state (Bahdanau et al. 2015, A.2.2).
     `tie_embeddings` and `tie_projection` let source embedding and output projection share the target embedding.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     source_vocab: int
@@ -50,15 +54,9 @@ class RecurrentConfig:
         one_of(self, "attention", ("location", "additive"))
         probability(self, "dropout")
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
-            raise ConfigError(
-                f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
-                f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
-            )
+            raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
         if self.tie_projection and not self.deep_output and self.hidden != self.embedding_size:
-            raise ConfigError(
-                f"tie_projection needs an output as wide as an embedding, but hidden={self.hidden} and "
-                f"d_embedding={self.d_embedding}: make them equal, or set deep_output=True or tie_projection=False"
-            )
+            raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
 
     @property
     def embedding_size(self) -> int:
@@ -86,6 +84,9 @@ class RecurrentCache:
 
 class Recurrent(nn.Module):
     """Read a source token by token, then write a target token by token, looking back at the source at each step."""
+
+    architecture: ClassVar = "recurrent"
+    abilities: ClassVar = Abilities(translates=True, masks=True)
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -156,14 +157,14 @@ class Recurrent(nn.Module):
             InputError: there is no target, an id that a vocabulary lacks, or a source that is too long.
         """
         if target is None:
-            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+            raise InputError("no_target_ids")
         check_ids("inputs", source, self.config.source_vocab)
         check_ids("targets", target, self.config.target_vocab)
         return {"log_probs": log_probs(self(source, target))}
 
-    def attention_sites(self) -> dict[str, nn.Module]:
-        """The one attention of the model, by its public name; its forward returns (mixed, weights)."""
-        return {"decoder.cross": self.attention}
+    def attention_sites(self) -> dict[Site, nn.Module]:
+        """The one attention of the model, by its site; its forward returns (mixed, weights)."""
+        return {Site("decoder.cross"): self.attention}
 
     def _encode(
         self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None

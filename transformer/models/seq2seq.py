@@ -6,30 +6,35 @@ torch.nn.Transformer. They differ by configuration only (see the presets at the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockCache, BlockConfig, DecoderBlock, EncoderBlock
+from transformer.layers.blocks import BlockCache, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.models.checks import at_least, one_of, probability
+from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.models.protocols import Abilities
+from transformer.models.stacks import StackConfig
+from transformer.sites import Site
 
 
 @dataclass(frozen=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(StackConfig):
     """Everything that tells one encoder-decoder Transformer from another.
 
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`.
     `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by sqrt(d_model). `positions`: the
     paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained. `target_pad_id` pads
     targets where `pad_id`, which pads sources, does not.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     source_vocab: int
@@ -70,45 +75,21 @@ class Seq2SeqConfig:
         one_of(self, "positions", POSITION_KINDS)
         probability(self, "dropout", "attention_dropout")
         if self.d_k < 0 or self.d_v < 0:
-            raise ConfigError(f"d_k={self.d_k}, d_v={self.d_v}: choose positive sizes, or 0 for d_model / n_heads")
+            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
         if (self.d_k == 0 or self.d_v == 0) and self.d_model % self.n_heads:
-            raise ConfigError(
-                f"d_model={self.d_model} cannot be split into n_heads={self.n_heads}: "
-                f"choose a multiple of {self.n_heads}, or give d_k and d_v"
-            )
+            raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=self.n_heads)
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
-            raise ConfigError(
-                f"tie_embeddings needs one vocabulary, but source_vocab={self.source_vocab} and "
-                f"target_vocab={self.target_vocab}: make them equal, or set tie_embeddings=False"
-            )
+            raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
 
     @property
     def written_pad_id(self) -> int:
         """The padding id of targets."""
         return self.pad_id if self.target_pad_id is None else self.target_pad_id
 
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one encoder or decoder block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_k or self.d_model // self.n_heads,
-            d_v=self.d_v or self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-        )
-
 
 @dataclass
 class DecoderCache:
-    """What cached decoding keeps between steps: per block the past and the source; and where the next token goes."""
+    """What stepwise decoding keeps between steps: per block the past and the source; and where the next token goes."""
 
     blocks: list[BlockCache]
     source_mask: Mask
@@ -126,6 +107,9 @@ class DecoderCache:
 
 class Seq2Seq(nn.Module):
     """Read a source, write a target: the Transformer of the paper, in the dialect that `config` describes."""
+
+    architecture: ClassVar = "seq2seq"
+    abilities: ClassVar = Abilities(translates=True, masks=True)
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -167,7 +151,7 @@ class Seq2Seq(nn.Module):
     def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the decoder reads of the source, and which of its positions are real."""
         mask = masks.padding(source, self.config.pad_id)
-        x = self.source_positions(self._embed(self.source_embedding, source))
+        x = self.source_positions(self.embed(self.source_embedding, source))
         x = self.source_norm(self.dropout(x))
         for block in self.encoder:
             x = block(x, mask)
@@ -181,10 +165,10 @@ class Seq2Seq(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
         mask = masks.causal(target, self.config.written_pad_id)
-        x = self.target_positions(self._embed(self.target_embedding, target))
+        x = self.target_positions(self.embed(self.target_embedding, target))
         x = self.target_norm(self.dropout(x))
         for block in self.decoder:
-            x = block(x, memory, mask, source_mask)
+            x = block(x, block.cross_attention.keys_values(memory), mask, source_mask)
         return self.decoder_norm(x)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
@@ -200,10 +184,10 @@ class Seq2Seq(nn.Module):
 
     def step(self, new: Int[Tensor, "batch new"], cache: DecoderCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
-        x = self.target_positions(self._embed(self.target_embedding, new), start=cache.length)
+        x = self.target_positions(self.embed(self.target_embedding, new), start=cache.length)
         x = self.target_norm(self.dropout(x))
-        for block, remembered in zip(self.decoder, cache.blocks, strict=True):
-            x = block.step(x, remembered, cache.source_mask)
+        for block, cached in zip(self.decoder, cache.blocks, strict=True):
+            x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
         cache.length += new.shape[1]
         return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
 
@@ -216,7 +200,7 @@ class Seq2Seq(nn.Module):
             InputError: there is no target, or an id that a vocabulary lacks.
         """
         if target is None:
-            raise InputError("targets=None: an encoder-decoder needs the target ids that its decoder reads")
+            raise InputError("no_target_ids")
         for what, ids, size in (
             ("inputs", source, self.config.source_vocab),
             ("targets", target, self.config.target_vocab),
@@ -224,15 +208,16 @@ class Seq2Seq(nn.Module):
             check_ids(what, ids, size)
         return {"log_probs": log_probs(self(source, target))}
 
-    def attention_sites(self) -> dict[str, DotProductAttention]:
-        """Every attention core by its public name (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
-        sites = {f"encoder.{i}.self": block.self_attention.core for i, block in enumerate(self.encoder)}
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
+        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         for i, block in enumerate(self.decoder):
-            sites[f"decoder.{i}.self"] = block.self_attention.core
-            sites[f"decoder.{i}.cross"] = block.cross_attention.core
+            sites[Site.of("decoder", i, "self")] = block.self_attention.core
+            sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
 
-    def _embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+    def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
+        """Rows of an embedding table, scaled as the config says; positions are not added yet."""
         x = table(ids)
         return x * self.config.d_model**0.5 if self.config.scale_embedding else x
 
@@ -248,24 +233,6 @@ class Seq2Seq(nn.Module):
                 nn.init.xavier_uniform_(parameter)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
-
-
-def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
-    """Refuse ids that an embedding of `vocab` rows lacks.
-
-    Raises:
-        InputError: names the first such id.
-    """
-    outside = ids[(ids < 0) | (ids >= vocab)]
-    if outside.numel():
-        raise InputError(
-            f"{what} hold id {int(outside[0])}, the vocabulary has ids 0 to {vocab - 1}: check the tokenizer"
-        )
-
-
-def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Natural logarithms of the next token's probabilities."""
-    return F.log_softmax(logits, dim=-1)
 
 
 _PRESETS: dict[str, dict[str, Any]] = {
@@ -293,7 +260,7 @@ def preset(name: str, **sizes: Any) -> Seq2SeqConfig:
         ConfigError: no such preset, or sizes that do not fit together.
     """
     if name not in _PRESETS:
-        raise ConfigError(f"preset={name!r} is not known: choose one of {', '.join(_PRESETS)}")
+        raise ConfigError("not_one_of", name="preset", value=name, choices=tuple(_PRESETS))
     options = dict(_PRESETS[name], **sizes)
     if name == "jadore" and "projection_scale" not in sizes:
         projection_is_scaled = options["tie_projection"] and not options["scale_embedding"]

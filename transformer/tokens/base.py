@@ -8,7 +8,7 @@ from transformer.errors import InputError
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Text to ids and back, with the marks that mean no word."""
+    """Text to ids and back, with the special tokens that mean no word."""
 
     @property
     def pad_id(self) -> int:
@@ -25,7 +25,7 @@ class Tokenizer(Protocol):
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without marks.
+        """Ids of `text`, without special tokens.
 
         Raises:
             InputError: `text` holds what has no id.
@@ -35,19 +35,25 @@ class Tokenizer(Protocol):
         """The tokens of `text` as they stand in it, one for each id."""
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads: the ids of `text` and the end mark."""
+        """What an encoder reads: the ids of `text` and the end token."""
+
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`, among special tokens where its family is known.
+
+        A vocabulary alone does not tell whether such an encoder was trained with any.
+        """
 
     def target_ids(self, text: str) -> list[int]:
-        """A whole target: start mark, the ids of `text`, end mark."""
+        """A whole target: start token, the ids of `text`, end token."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; marks and padding leave no trace."""
+        """The text of `ids`; special tokens and padding leave no trace."""
 
     def labels(self, ids: Iterable[int]) -> list[str]:
         """What a person reads for each id."""
 
     def is_special(self, token: int) -> bool:
-        """Whether `token` is a mark or padding, and so no part of any text."""
+        """Whether `token` is a special token or padding, and so no part of any text."""
 
 
 def check_unicode(text: str) -> None:
@@ -59,13 +65,11 @@ def check_unicode(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"character {error.start + 1} of the text is half of a broken character: delete it and type it anew"
-        ) from error
+        raise InputError("broken_character", position=error.start + 1) from error
 
 
 def labels_as_typed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
-    """What a person reads for each of `ids`, which begin with those of `text`, marks before and after them.
+    """What a person reads for each of `ids`, which begin with those of `text`, special tokens before and after them.
 
     The tokens of the text are shown as they stand in it, also those that the vocabulary lacks.
     """

@@ -21,10 +21,7 @@ def split_lines(content: bytes, name: str) -> list[str]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"line {line} of {name} is not UTF-8 (byte 0x{content[error.start]:02x}): convert it, "
-            "for example with `iconv -f latin1 -t utf-8`"
-        ) from error
+        raise InputError("line_is_not_utf8", line=line, name=name, byte=content[error.start]) from error
     lines = text.removeprefix(BYTE_ORDER_MARK).split("\n")
     if not lines[-1]:
         lines.pop()
@@ -40,5 +37,5 @@ def read_lines(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the path") from error
+        raise InputError("file_unreadable", path=str(path), reason=error.strerror) from error
     return split_lines(content, str(path))

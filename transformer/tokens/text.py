@@ -5,20 +5,25 @@ Source: Kudo and Richardson 2018, "SentencePiece".
 
 import io
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
+from random import Random
 
 import sentencepiece
 
 from transformer.errors import CheckpointError, TrainingError
 from transformer.tokens.base import check_unicode
+from transformer.tokens.merges import MergeSampler
 
 SPACE = "▁"
 """How SentencePiece writes the space before a word."""
 
+CHECKED = 100
+"""Texts whose usual cut is held against SentencePiece's before any is cut at random."""
+
 
 class TextTokenizer:
-    """A SentencePiece model with its padding, start and end marks."""
+    """A SentencePiece model with its padding, start and end tokens."""
 
     def __init__(self, model: bytes) -> None:
         """`model` is the content of a `.model` file.
@@ -30,9 +35,7 @@ class TextTokenizer:
         try:
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError, TypeError) as error:
-            raise CheckpointError(
-                f"the tokenizer is not a SentencePiece model ({error}): supply a .model file"
-            ) from error
+            raise CheckpointError("no_sentencepiece_model", reason=str(error)) from error
         self._check_pieces()
 
     def _check_pieces(self) -> None:
@@ -41,9 +44,7 @@ class TextTokenizer:
             try:
                 self._pieces.id_to_piece(i)
             except UnicodeDecodeError as error:
-                raise CheckpointError(
-                    f"the tokenizer is damaged: its piece {i} is no UTF-8 text: supply the .model file again"
-                ) from error
+                raise CheckpointError("piece_is_no_text", piece=i) from error
 
     @classmethod
     def read(cls, path: Path) -> "TextTokenizer":
@@ -55,7 +56,7 @@ class TextTokenizer:
         try:
             return cls(path.read_bytes())
         except OSError as error:
-            raise CheckpointError(f"the tokenizer {path.name} cannot be read: {error.strerror}") from error
+            raise CheckpointError("tokenizer_unreadable", name=path.name, reason=error.strerror) from error
 
     @property
     def pad_id(self) -> int:
@@ -76,7 +77,7 @@ class TextTokenizer:
         return self._pieces.get_piece_size()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without marks.
+        """Ids of `text`, without special tokens.
 
         Raises:
             InputError: `text` is not Unicode that can be encoded (it holds half of a surrogate pair).
@@ -91,25 +92,41 @@ class TextTokenizer:
     def sample(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
         """Ids of `texts` cut at random: each merge is skipped with probability `dropout` (BPE-dropout).
 
-        SentencePiece seeds one generator a thread, at its first use; so each call works in a thread of its own.
+        A function of the texts, the dropout and the seed: the same in every process, which SentencePiece's own
+        sampling is not.
+
+        Raises:
+            TrainingError: the vocabulary does not make its pieces by merges of pairs.
         """
-        sentencepiece.set_random_generator_seed(seed)
-        with ThreadPoolExecutor(max_workers=1) as fresh:
-            job = fresh.submit(
-                lambda: [self._pieces.encode(t, enable_sampling=True, alpha=dropout, nbest_size=-1) for t in texts]
-            )
-            return job.result()
+        draws, merges = Random(seed), self._merges
+        if any(merges.cut(self._pieces.normalize(text), 0.0, draws) != self.encode(text) for text in texts[:CHECKED]):
+            raise TrainingError("subword_dropout_without_merges")
+        return [merges.cut(self._pieces.normalize(text), dropout, draws) for text in texts]
+
+    @cached_property
+    def _merges(self) -> MergeSampler:
+        known = self._pieces
+        ids = {
+            known.id_to_piece(i): i
+            for i in range(len(self))
+            if not (known.is_control(i) or known.is_unknown(i) or known.is_unused(i) or known.is_byte(i))
+        }
+        return MergeSampler(ids, {piece: known.get_score(i) for piece, i in ids.items()}, known.unk_id())
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads: the ids of `text` and the end mark."""
+        """What an encoder reads: the ids of `text` and the end token."""
         return [*self.encode(text), self.eos_id]
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`."""
+        return self.encode(text)
+
     def target_ids(self, text: str) -> list[int]:
-        """A whole target: start mark, the ids of `text`, end mark."""
+        """A whole target: start token, the ids of `text`, end token."""
         return [self.bos_id, *self.encode(text), self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; marks and padding leave no trace."""
+        """The text of `ids`; special tokens and padding leave no trace."""
         return self._pieces.decode([int(i) for i in ids if not self.is_special(int(i))])
 
     def labels(self, ids: Iterable[int]) -> list[str]:
@@ -117,12 +134,12 @@ class TextTokenizer:
         return [self._pieces.id_to_piece(int(i)) for i in ids]
 
     def is_special(self, token: int) -> bool:
-        """Whether `token` is a mark or padding, and so no part of any text."""
+        """Whether `token` is a special token or padding, and so no part of any text."""
         return bool(self._pieces.is_control(token))
 
 
 def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
-    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end mark are ids 0 to 3.
+    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end token are ids 0 to 3.
 
     Raises:
         TrainingError: the sentences do not yield so many pieces, or hold more characters than that.
@@ -143,5 +160,5 @@ def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
         )
     except RuntimeError as error:
         reason = str(error).rpartition("] ")[2]
-        raise TrainingError(f"vocab_size={vocab_size} does not suit the training text: {reason}") from error
+        raise TrainingError("vocabulary_does_not_suit", size=vocab_size, reason=reason) from error
     return TextTokenizer(model.getvalue())

@@ -15,13 +15,13 @@ USUAL_NAMES = {
     "eos_id": ("</s>", "<eos>", "[eos]", "[sep]", "<end>", "eos"),
     "unknown_id": ("<unk>", "[unk]", "<unknown>", "unk", "<oov>"),
 }
-"""What marks are usually called, in lower case."""
+"""What special tokens are usually called, in lower case."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
 @dataclass(frozen=True)
-class Marks:
+class SpecialIds:
     """Ids that mean no word; -1 where there is none. `unknown_id` stands for a word that the list lacks."""
 
     pad_id: int = 0
@@ -30,94 +30,97 @@ class Marks:
     unknown_id: int = -1
 
 
-NO_MARKS = Marks(-1, -1, -1)
-"""For a first look at a vocabulary, whose marks are not known yet."""
+NO_SPECIAL_IDS = SpecialIds(-1, -1, -1)
+"""For a first look at a vocabulary, whose special tokens are not known yet."""
 
 
-class _Marked(ABC):
+class _WithSpecialIds(ABC):
     """The part that does not depend on what a token is."""
 
-    def __init__(self, size: int, marks: Marks) -> None:
-        for field in fields(marks):
-            mark = getattr(marks, field.name)
-            if not -1 <= mark < size:
-                raise CheckpointError(f"{field.name}={mark} is no token: the vocabulary has ids 0 to {size - 1}")
-        self._size, self.marks = size, marks
+    def __init__(self, size: int, special_ids: SpecialIds) -> None:
+        for field in fields(special_ids):
+            special = getattr(special_ids, field.name)
+            if not -1 <= special < size:
+                raise CheckpointError("special_id_outside", name=field.name, id=special, last=size - 1)
+        self._size, self.special_ids = size, special_ids
 
     @property
     def pad_id(self) -> int:
         """Fills up short rows of a batch; -1 where there is none."""
-        return self.marks.pad_id
+        return self.special_ids.pad_id
 
     @property
     def bos_id(self) -> int:
         """Starts every decoder input."""
-        return self.marks.bos_id
+        return self.special_ids.bos_id
 
     @property
     def eos_id(self) -> int:
         """Ends every source and every target."""
-        return self.marks.eos_id
+        return self.special_ids.eos_id
 
     def __len__(self) -> int:
         return self._size
 
     def is_special(self, token: int) -> bool:
-        """Whether `token` is a mark or padding, and so no part of any text."""
+        """Whether `token` is a special token or padding, and so no part of any text."""
         return token in {self.pad_id, self.bos_id, self.eos_id}
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without marks."""
+        """Ids of `text`, without special tokens."""
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads: the ids of `text` and the end mark, where there is one."""
+        """What an encoder reads: the ids of `text` and the end token, where there is one."""
         return [*self.encode(text), *([self.eos_id] if self.eos_id >= 0 else [])]
 
+    def encoder_ids(self, text: str) -> list[int]:
+        """What an encoder without a decoder reads: the ids of `text`."""
+        return self.encode(text)
+
     def target_ids(self, text: str) -> list[int]:
-        """A whole target: start mark, the ids of `text`, end mark."""
+        """A whole target: start token, the ids of `text`, end token."""
         return [*([self.bos_id] if self.bos_id >= 0 else []), *self.source_ids(text)]
 
 
-class VocabularyTokenizer(_Marked):
-    """Words divided by spaces, each looked up in a list as it is, then in lower case; its place is its id."""
+class VocabularyTokenizer(_WithSpecialIds):
+    """Words divided by spaces, each looked up in a list as it is, then in lower case; its position is its id."""
 
-    def __init__(self, tokens: Sequence[str], marks: Marks) -> None:
+    def __init__(self, tokens: Sequence[str], special_ids: SpecialIds) -> None:
         """`tokens` in the order of their ids.
 
         Raises:
-            CheckpointError: a token stands twice, or a mark is no id.
+            CheckpointError: a token stands twice, or a special id is no id.
         """
-        super().__init__(len(tokens), marks)
+        super().__init__(len(tokens), special_ids)
         self.tokens = tuple(tokens)
         self._ids = {token: i for i, token in enumerate(self.tokens)}
         if len(self._ids) < len(self.tokens):
             double = next(token for i, token in enumerate(self.tokens) if self._ids[token] != i)
-            raise CheckpointError(f"the vocabulary holds {double!r:.80} twice: each token may stand once")
+            raise CheckpointError("token_stands_twice", token=double)
 
-    def with_marks(self, marks: Marks) -> "VocabularyTokenizer":
-        """The same list, which is shared, with `marks` where it names none itself.
+    def with_special_ids(self, special_ids: SpecialIds) -> "VocabularyTokenizer":
+        """The same list, which is shared, with `special_ids` where it names none itself.
 
         Raises:
-            CheckpointError: a mark is no id.
+            CheckpointError: one of them is no id.
         """
-        named = {field.name: getattr(self.marks, field.name) for field in fields(self.marks)}
+        named = {field.name: getattr(self.special_ids, field.name) for field in fields(self.special_ids)}
         made = copy(self)
-        _Marked.__init__(made, len(self), replace(marks, **{name: i for name, i in named.items() if i >= 0}))
+        known = {name: i for name, i in named.items() if i >= 0}
+        _WithSpecialIds.__init__(made, len(self), replace(special_ids, **known))
         return made
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the words of `text`, without marks.
+        """Ids of the words of `text`, without special tokens.
 
         Raises:
             InputError: a word is not in the list, and there is no id for unknown words.
         """
-        ids = [self._ids.get(word, self._ids.get(word.lower(), self.marks.unknown_id)) for word in text.split()]
+        ids = [self._ids.get(word, self._ids.get(word.lower(), self.special_ids.unknown_id)) for word in text.split()]
         if -1 in ids:
             word = text.split()[ids.index(-1)]
-            raise InputError(
-                f"the word {word!r:.80} is not in the vocabulary: choose another, or say which id is unknown"
-            )
+            raise InputError("word_is_unknown", word=word)
         return ids
 
     def pieces(self, text: str) -> list[str]:
@@ -125,7 +128,7 @@ class VocabularyTokenizer(_Marked):
         return text.split()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words of `ids`; marks and padding leave no trace."""
+        """The words of `ids`; special tokens and padding leave no trace."""
         return " ".join(self.tokens[int(i)] for i in ids if not self.is_special(int(i)))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
@@ -133,19 +136,19 @@ class VocabularyTokenizer(_Marked):
         return [self.tokens[int(i)] for i in ids]
 
 
-class IdTokenizer(_Marked):
+class IdTokenizer(_WithSpecialIds):
     """No vocabulary: a text is numbers divided by spaces, and the numbers are the ids."""
 
-    def __init__(self, size: int, marks: Marks) -> None:
+    def __init__(self, size: int, special_ids: SpecialIds) -> None:
         """`size` is the number of rows of the embedding.
 
         Raises:
-            CheckpointError: a mark is no id.
+            CheckpointError: a special id is no id.
         """
-        super().__init__(size, marks)
+        super().__init__(size, special_ids)
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of `text`, without marks.
+        """The numbers of `text`, without special tokens.
 
         Raises:
             InputError: something is no number, or no id of this vocabulary.
@@ -153,9 +156,7 @@ class IdTokenizer(_Marked):
         words = text.split()
         for word in words:
             if not _NUMBER.match(word) or int(word) >= len(self):
-                raise InputError(
-                    f"{word!r:.80} is no id: type whole numbers from 0 to {len(self) - 1}, divided by spaces"
-                )
+                raise InputError("word_is_no_id", word=word, last=len(self) - 1)
         return [int(word) for word in words]
 
     def pieces(self, text: str) -> list[str]:
@@ -163,7 +164,7 @@ class IdTokenizer(_Marked):
         return text.split()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The numbers themselves; marks and padding leave no trace."""
+        """The numbers themselves; special tokens and padding leave no trace."""
         return " ".join(str(int(i)) for i in ids if not self.is_special(int(i)))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
@@ -176,7 +177,7 @@ def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
 
     def of_size(size: int, pad: str = "pad_id") -> IdTokenizer:
         ids = (getattr(config, name, -1) for name in (pad, "bos_id", "eos_id"))
-        return IdTokenizer(size, Marks(*(i if i < size else -1 for i in ids)))
+        return IdTokenizer(size, SpecialIds(*(i if i < size else -1 for i in ids)))
 
     if hasattr(config, "source_vocab"):
         pad = "written_pad_id" if hasattr(config, "written_pad_id") else "pad_id"
@@ -184,12 +185,12 @@ def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
     return of_size(config.vocab), None
 
 
-def find_marks(tokens: Sequence[str]) -> dict[str, int]:
-    """The marks that a vocabulary names in a usual way; those that it does not name are left out, to be asked for."""
-    places = {token.lower(): i for i, token in reversed(list(enumerate(tokens)))}
+def find_special_ids(tokens: Sequence[str]) -> dict[str, int]:
+    """The special tokens that a vocabulary names in a usual way; the others are left out, to be asked for."""
+    ids = {token.lower(): i for i, token in reversed(list(enumerate(tokens)))}
     found = {}
     for name, usual in USUAL_NAMES.items():
-        known = [places[spelling] for spelling in usual if spelling in places]
+        known = [ids[spelling] for spelling in usual if spelling in ids]
         if known:
             found[name] = known[0]
     return found

@@ -1,6 +1,8 @@
 """What the interface says, in English and Simplified Chinese: one small catalogue, a TOML file a page.
 
-`t("lessons.try")` is the text in the reader's language. Each key of a file is a table with one text a language.
+What the library says, its errors and notes among it, has a catalogue of its own: `transformer.messages`.
+
+`t("lessons.try")` is the text in the user's language. Each key of a file is a table with one text a language.
 
 Streamlit shows Markdown in some places and plain text in others. `t` fills the blanks of a text for the first: what is
 put in is shown letter by letter. `plain` fills them for the second: figures, components, cells, `st.text`, entries of a
@@ -9,15 +11,19 @@ list, errors, and whatever is put into another text.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from string import Formatter
+from typing import TypeVar
 
 import streamlit as st
 
-from ui.address import choice
-from ui.markdown import as_code, as_text
+from transformer.messages import Message, speaking
+from transformer.messages import catalogue as library
+from ui.texts.markdown import as_code, as_text
+
+T = TypeVar("T")
 
 LANGUAGES = {"en": "English", "zh": "简体中文"}
 """Every language, by the code that stands in the address, under its own name."""
@@ -31,17 +37,18 @@ _FIRST_WORD = re.compile(r"[a-z]+(?=[\s,:;]|$)")
 
 
 def t(key: str, /, **values: object) -> str:
-    """Markdown: the text called `key` (`page.name`) in the reader's language, with `values` put in as text.
+    """Markdown: the text called `key` (`page.name`) in the user's language, with `values` put in as text.
 
     Raises:
         KeyError: there is no such text; a mistake in the code, which a test finds.
     """
-    text = _template(key, language())
-    return _with_text(text, values) if values else text
+    code = language()
+    text = _template(key, code)
+    return _with_text(text, _in_language(code, values)) if values else text
 
 
 def plain(key: str, /, **values: object) -> str:
-    """Plain text: the text called `key` in the reader's language, with `values` put in as they are.
+    """Plain text: the text called `key` in the user's language, with `values` put in as they are.
 
     Raises:
         KeyError: there is no such text; a mistake in the code, which a test finds.
@@ -56,46 +63,47 @@ def in_language(code: str, key: str, /, **values: object) -> str:
         KeyError: there is no such text or language.
     """
     text = _template(key, code)
-    return text.format(**values) if values else text
+    return text.format(**_in_language(code, values)) if values else text
 
 
-def error_text(message: str) -> str:
-    """An error's English sentence in the reader's language; as it is, where the catalogue does not have it."""
-    for name, pattern in _error_patterns():
-        if found := pattern.fullmatch(message):
-            nouns = catalogue()["errors"]
-            parts = {
-                blank: nouns[f"what_{part}"][language()] if blank == "what" and f"what_{part}" in nouns else part
-                for blank, part in found.groupdict().items()
-            }
-            return nouns[name][language()].format(**parts)
-    return message
+def said(text: str) -> str:
+    """What the library says (an error's message, a note) in the user's language; any other text as it is."""
+    return text.in_language(language()) if isinstance(text, Message) else text
+
+
+def in_this_language(make: Callable[[], T]) -> Callable[[], T]:
+    """`make`, to be called outside of this run (as downloads are), but with words in the language of now."""
+    code = language()
+
+    def made() -> T:
+        with speaking(code):
+            return make()
+
+    return made
 
 
 def begins_with_a_word(message: str) -> bool:
     """Whether an English error, refusal or note begins with a word of ours, and not with the name of something."""
-    for name, pattern in _error_patterns():
-        if pattern.fullmatch(message):
-            return _FIRST_WORD.match(catalogue()["errors"][name]["en"]) is not None
+    if isinstance(message, Message):
+        return _FIRST_WORD.match(library("en")[message.code]) is not None
     first = _FIRST_WORD.match(message)
     return first is not None and first.group() in _words()
 
 
 def language() -> str:
-    """The reader's language: English, unless another is chosen."""
+    """The user's language: English, unless another is chosen."""
     chosen = st.session_state.get(KEY) or st.query_params.get(KEY, "en")
     return chosen if chosen in LANGUAGES else "en"
-
-
-def language_choice() -> None:
-    """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
-    with st.sidebar:
-        choice("Language · 语言", list(LANGUAGES), key=KEY, text=LANGUAGES.__getitem__)
 
 
 def _template(key: str, code: str) -> str:
     page, name = key.split(".", 1)
     return catalogue()[page][name][code]
+
+
+def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Values for blanks, of which those that the library says are in the text's language."""
+    return {name: value.in_language(code) if isinstance(value, Message) else value for name, value in values.items()}
 
 
 def _with_text(template: str, values: Mapping[str, object]) -> str:
@@ -117,23 +125,6 @@ def _words() -> frozenset[str]:
     """Every word of the English texts that is written with small letters alone."""
     texts = (text["en"] for page in catalogue().values() for text in page.values())
     return frozenset(word for text in texts for word in re.findall(r"(?<![^\s(“])[a-z]+(?=[\s,:;.)”]|$)", text))
-
-
-@cache
-def _error_patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Every error's name, and what its English sentence looks like with anything in its blanks."""
-    found = []
-    for name, texts in catalogue()["errors"].items():
-        blanks = set[str]()
-        pattern = ""
-        for literal, blank, _, _ in Formatter().parse(texts["en"]):
-            pattern += re.escape(literal)
-            if blank is not None:
-                pattern += f"(?P={blank})" if blank in blanks else f"(?P<{blank}>.+?)"
-                blanks.add(blank)
-        if not name.startswith("what_"):
-            found.append((name, re.compile(pattern, re.DOTALL)))
-    return found
 
 
 @cache

@@ -3,11 +3,16 @@
 import numpy as np
 import streamlit as st
 
-from tests.browser.pages.sample import HOSTILE, attention
-from ui.components import HeadViewEvent, Picked, Token, all_heads, head_view
+from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, product_board
+from transformer.messages import speaking
+from ui.components.alignments.component import alignments
+from ui.components.all_heads.component import Picked, all_heads
+from ui.components.head_view.component import Lines, head_view
+from ui.components.matrices.component import Cell, matrices
 
 st.set_page_config(layout="wide")
 query = st.query_params
+shown = query.get("show", "grid,lines").split(",")
 layers, heads, queries, keys = (int(size) for size in query.get("shape", "3,5,11,7").split(","))
 weights, visible = attention(layers, heads, queries, keys, causal="causal" in query)
 if "nan" in query:
@@ -15,56 +20,70 @@ if "nan" in query:
 labels = [HOSTILE[i % len(HOSTILE)] if "hostile" in query else f"q{i}" for i in range(queries)]
 state = st.session_state
 state.setdefault("selected", (min(1, layers - 1), min(2, heads - 1)) if layers and heads else None)
-state.setdefault("events", [])
+state.setdefault("pairs", [])
+state.setdefault("cell", Cell("C", 0, 1))
 
 
 def open_head(picked: Picked) -> None:
     state.selected = (picked.layer, picked.head)
 
 
-def note(event: HeadViewEvent) -> None:
-    state.events.append(event)
-    if event.locked or event.released:
-        state.locked = event.locked
-    if event.pair:
-        state.pair = event.pair
-    if event.heads is not None:
-        state.active = event.heads
+def keep_pair(pair: tuple[int, int]) -> None:
+    state.pairs.append(pair)
+    state.pair = pair
 
 
-if "grid" not in query.get("without", ""):
-    picked = all_heads(
+def keep_cell(cell: Cell | None) -> None:
+    state.cell = cell
+
+
+def grid() -> None:
+    all_heads(
         weights[..., :64, :64],
         visible[:64, :64],
-        [f"layer {layer}" for layer in range(layers)],
-        [f"head {head}" for head in range(heads)],
+        [f"L{layer}" for layer in range(layers)],
+        [f"H{head}" for head in range(heads)],
         state.selected,
         key="grid",
-        caption="Every head",
-        notes=[[f"note of {layer}, {head}" for head in range(heads)] for layer in range(layers)],
-        on_pick=open_head,
+        on_pick=None if "deaf" in query else open_head,
     )
-    st.text(f"picked {picked}")
     st.text(f"selected {state.selected}")
 
-threshold = st.slider("threshold", 0.0, 1.0, 0.0, 0.05)
-if st.button("select the pair 1, 2 and lock key 3"):
-    state.pair, state.locked = (1, 2), Token("key", 3)
-if "lines" not in query.get("without", ""):
-    event = head_view(
+
+def lines() -> None:
+    threshold = st.slider("threshold", 0.0, 1.0, 0.0, 0.05)
+    if st.button("select the pair 1, 2"):
+        state.pair = (1, 2)
+    drawn = Lines(
         weights[state.selected[0]] if state.selected else weights.reshape(0, queries, keys),
         visible,
-        labels,
-        [f"k{i}" for i in range(keys)],
-        [f"head {head}" for head in range(heads)],
-        state.get("active"),
-        key="lines",
-        selected_pair=state.get("pair"),
-        locked=state.get("locked"),
-        threshold=threshold,
-        query_title="queries (German, being written)",
-        key_title="keys (English, read)",
-        on_event=note,
+        heads=[f"H{head}" for head in range(heads)],
+        query_labels=labels,
+        key_labels=[f"k{i}" for i in range(keys)],
     )
-    st.text(f"event {event}")
-    st.text(f"events {state.events}")
+    head_view(
+        drawn,
+        active=state.get("active"),
+        selected_pair=state.get("pair"),
+        threshold=threshold,
+        key="lines",
+        on_pair=None if "deaf" in query else keep_pair,
+    )
+    st.text(f"pairs {state.pairs}")
+
+
+def maps() -> None:
+    moments, columns = alignment_moments()
+    alignments(moments, columns, key="maps", same_rows=True)
+
+
+def board() -> None:
+    hear = None if "deaf" in query else keep_cell
+    matrices(product_board(), ["A", "B", "C"], state.cell, key="board", weights=["A"], on_pick=hear)
+    st.text(f"cell {state.cell}")
+
+
+with speaking(query.get("lang", "en")):
+    for name, draw in [("grid", grid), ("lines", lines), ("maps", maps), ("board", board)]:
+        if name in shown:
+            draw()

@@ -3,6 +3,11 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.rowwise import Product
+from ui.components.alignments.component import Moment, Panel
+
 HOSTILE = (
     "<script>window.executed = 1</script>",
     "<img src=x onerror='window.executed = 1'>",
@@ -27,3 +32,32 @@ def attention(
     scores += 4.0 * (np.arange(queries)[:, None] * keys // max(queries, 1) == np.arange(keys))
     raised = np.where(visible, np.exp(scores), 0.0)
     return (raised / raised.sum(axis=-1, keepdims=True)).astype(np.float32), visible
+
+
+def alignment_moments() -> tuple[list[Moment], list[str]]:
+    """Two moments of two panels of five target words, the second with a source word out of reach; source words."""
+    columns = [f"s{i}" for i in range(4)]
+    visible = np.ones((5, 4), dtype=bool)
+    visible[:, 3] = False
+    moments = []
+    for number in range(2):
+        (weights,), _ = attention(1, 2, 5, 4 + number)
+        rows = tuple(f"t{i}" for i in range(5))
+        panels = (Panel("M1", rows, weights[0, :, :4]), Panel("M2", rows, weights[1, :, :4], visible, "N2"))
+        moments.append(Moment(f"m{number}", panels))
+    return moments, columns
+
+
+def product_board() -> Board:
+    """C = A B, of 2 x 3 and 3 x 2 cells; A holds weights, one of them hidden, B a cell that is not a number."""
+    a = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    b = np.array([[1.0, -2.0], [3.0, np.nan], [0.5, 0.0]])
+    hidden = np.array([[False, False, False], [True, False, False]])
+    rows, inner, columns = ("r1", "r2"), ("i1", "i2", "i3"), ("c1", "c2")
+    return Board.of(
+        [
+            Matrix("A", "A^Q_0", "input", a, rows, inner, Given(), hidden=hidden),
+            Matrix("B", "B", "input", b, inner, columns, Given()),
+            Matrix("C", "C_1", "output", a @ b, rows, columns, Product("A", "B")),
+        ]
+    )

@@ -1,0 +1,29 @@
+// How the components' scripts are written: ESLint's own recommendations, and what keeps a script short and plain.
+
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  js.configs.recommended,
+  {
+    files: ["ui/components/**/*.js"],
+    languageOptions: { globals: globals.browser },
+  },
+  {
+    files: ["tests/ui/components/*.js", "eslint.config.js"],
+    languageOptions: { globals: globals.node },
+  },
+  {
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      "eqeqeq": "error",
+      "max-lines": ["error", 400],
+      "no-control-regex": "off", // texts may hold what XML may not
+      "no-implicit-globals": "error",
+      "no-shadow": "error",
+      "no-var": "error",
+      "object-shorthand": "error",
+      "prefer-const": "error",
+    },
+  },
+];

@@ -1,0 +1,286 @@
+"""Measures of attention: exact on maps made by hand, and within their bounds on any."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.attention import measures
+from transformer.attention.measures import HeadMeasures, StrongestHead
+from transformer.attention.record import AttentionMap, Record
+from transformer.attention.softmax_inputs import Weights
+from transformer.errors import RecordError
+from transformer.pictures.axes import Axis
+from transformer.sites import Site
+
+ALL = np.ones((3, 3), dtype=bool)
+PAST = np.tri(3, dtype=bool)
+EVEN = np.full((3, 3), 1 / 3)
+SAME = np.eye(3)
+PREVIOUS = np.array([[1.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+EMPTY = np.array([[0.5, 0.5], [0.0, 0.0]])
+
+maps = st.tuples(st.integers(1, 7), st.integers(1, 11), st.integers(0, 2**32 - 1)).map(
+    lambda sizes: np.random.default_rng(sizes[2]).dirichlet(np.full(sizes[1], 0.3), size=sizes[0])
+)
+square_maps = st.tuples(st.integers(1, 11), st.integers(0, 2**32 - 1)).map(
+    lambda sizes: np.random.default_rng(sizes[1]).dirichlet(np.full(sizes[0], 0.3), size=sizes[0])
+)
+
+
+def attention(heads: list[np.ndarray], site: str = "encoder.0.self", special: tuple[int, ...] = ()) -> AttentionMap:
+    """A map with these weights; `special` are the positions of keys that are marks."""
+    n_queries, n_keys = heads[0].shape
+    keys = Axis("key", tuple(map(str, range(n_keys))), tuple(range(n_keys)), tuple(i in special for i in range(n_keys)))
+    return AttentionMap(
+        Site(site), Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
+    )
+
+
+def record(*attentions: AttentionMap) -> Record:
+    return Record({attention.site: attention for attention in attentions})
+
+
+def test_entropy_of_one_key_is_zero_and_of_equal_keys_their_logarithm() -> None:
+    assert measures.entropy(SAME).tolist() == [0, 0, 0]
+    assert measures.entropy(EVEN) == pytest.approx([math.log(3)] * 3)
+    assert measures.entropy(np.array([[0.5, 0.25, 0.25]])) == pytest.approx([1.5 * math.log(2)])
+
+
+@given(maps)
+def test_entropy_is_the_sum_of_the_definition(weights: np.ndarray) -> None:
+    expected = [sum(-p * math.log(p) for p in row if p > 0) for row in weights.tolist()]
+    np.testing.assert_allclose(measures.entropy(weights), expected, rtol=0, atol=1e-12)
+
+
+def test_an_empty_row_has_no_entropy_and_no_distance() -> None:
+    assert np.isnan(measures.entropy(EMPTY)).tolist() == [False, True]
+    assert np.isnan(measures.distance(EMPTY)).tolist() == [False, True]
+
+
+def test_normalised_entropy_counts_visible_keys_only() -> None:
+    causal = np.array([[1, 0, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
+    assert np.isnan(measures.normalised_entropy(causal, PAST)[0])
+    assert measures.normalised_entropy(causal, PAST)[1:] == pytest.approx([1, 1])
+    assert measures.normalised_entropy(causal, ALL)[1] == pytest.approx(math.log(2) / math.log(3))
+
+
+@given(maps)
+def test_normalised_entropy_is_a_share(weights: np.ndarray) -> None:
+    shares = measures.normalised_entropy(weights, np.ones(weights.shape, dtype=bool))
+    if weights.shape[1] == 1:
+        assert np.isnan(shares).all()
+    else:
+        assert (shares >= 0).all()
+        assert (shares <= 1 + 1e-12).all()
+
+
+def test_distance_in_tokens() -> None:
+    assert measures.distance(SAME).tolist() == [0, 0, 0]
+    assert measures.distance(PREVIOUS).tolist() == [0, 1, 1]
+    assert measures.distance(np.array([[0, 0, 1.0], [0.5, 0, 0.5], [0.25, 0.25, 0.5]])) == pytest.approx([2, 1, 0.75])
+
+
+@given(square_maps)
+def test_distance_stays_within_the_sentence_and_does_not_know_its_direction(weights: np.ndarray) -> None:
+    apart = measures.distance(weights)
+    assert (apart >= 0).all()
+    assert (apart <= len(weights) - 1 + 1e-12).all()
+    assert measures.distance(weights[::-1, ::-1]) == pytest.approx(apart[::-1])
+
+
+def test_the_share_of_a_neighbour() -> None:
+    assert measures.share_at(PREVIOUS, ALL, -1) == 1
+    assert measures.share_at(PREVIOUS, ALL, 0) == pytest.approx(1 / 3)
+    assert measures.share_at(np.array([[0.1, 0.9], [0.3, 0.7]]), np.ones((2, 2), bool), 1) == pytest.approx(0.9)
+    assert np.isnan(measures.share_at(SAME, ALL, 3))
+
+
+def test_queries_without_a_choice_and_masked_neighbours_do_not_count() -> None:
+    causal = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.7]])
+    assert measures.share_at(causal, PAST, 0) == pytest.approx((0.5 + 0.7) / 2)
+    assert np.isnan(measures.share_at(causal, PAST, 1))
+    assert measures.share_on(causal, PAST, np.array([True, False, False])) == pytest.approx((0.5 + 0.1) / 2)
+    assert measures.confidence(causal, PAST, np.array([True, True, False])) == pytest.approx((0.5 + 0.2) / 2)
+
+
+@given(square_maps)
+def test_all_neighbours_together_have_all_weight(weights: np.ndarray) -> None:
+    n = len(weights)
+    visible = np.ones((n, n), dtype=bool)
+    if n == 1:
+        assert np.isnan(measures.share_at(weights, visible, 0))
+        return
+    total = sum(measures.share_at(weights, visible, offset) * (n - abs(offset)) for offset in range(1 - n, n))
+    assert total == pytest.approx(n)
+
+
+@given(maps)
+def test_the_shares_of_keys_and_of_all_other_keys_sum_to_one(weights: np.ndarray) -> None:
+    visible, keys = np.ones(weights.shape, dtype=bool), np.arange(weights.shape[1]) % 2 == 0
+    if weights.shape[1] > 1:
+        rest = measures.share_on(weights, visible, ~keys)
+        assert measures.share_on(weights, visible, keys) + rest == pytest.approx(1)
+
+
+def test_confidence_is_the_mean_of_the_largest_weights_of_real_keys() -> None:
+    weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
+    visible = np.ones((2, 3), dtype=bool)
+    assert measures.confidence(weights, visible, np.array([True, True, True])) == pytest.approx(0.6)
+    assert measures.confidence(weights, visible, np.array([False, True, True])) == pytest.approx(0.35)
+    assert np.isnan(measures.confidence(weights, visible, np.array([False] * 3)))
+
+
+def test_advance_is_one_for_reading_in_step_and_minus_one_for_reading_backwards() -> None:
+    assert measures.advance(np.eye(4)) == pytest.approx(1)
+    assert measures.advance(np.eye(4)[::-1]) == pytest.approx(-1)
+    assert np.isnan(measures.advance(EVEN))
+    assert np.isnan(measures.advance(np.eye(2)))
+
+
+def test_advance_leaves_out_queries_that_see_nothing() -> None:
+    weights = np.insert(np.eye(4), 2, 0, axis=0)
+    assert measures.advance(weights) == pytest.approx(np.corrcoef([0, 1, 3, 4], [0, 1, 2, 3])[0, 1])
+
+
+def test_measure_gathers_all_of_it() -> None:
+    found = measures.measure(attention([EVEN, PREVIOUS], special=(2,)), head=1)
+    assert (found.site, found.head) == ("encoder.0.self", 1)
+    assert (found.entropy, found.normalised_entropy) == (0, 0)
+    assert found.distance == pytest.approx(2 / 3)
+    assert (found.previous, found.next, found.special, found.confidence) == (1, 0, 0, 1)
+    assert found.roles == ("previous token",)
+
+
+def test_cross_attention_has_no_distance_and_no_neighbours() -> None:
+    found = measures.measure(attention([np.eye(3)], site="decoder.1.cross"), head=0)
+    assert np.isnan([found.distance, found.previous, found.same, found.next]).all()
+    assert found.roles == ("aligned",)
+
+
+@pytest.mark.parametrize(
+    ("weights", "roles"),
+    [
+        (PREVIOUS, ("previous token",)),
+        (SAME, ("same token",)),
+        (np.array([[0, 1.0, 0], [0, 0, 1], [0, 0, 1]]), ("next token", "special tokens")),
+        (np.array([[0.4, 0.0, 0.6]] * 3), ("special tokens",)),
+        (EVEN, ("broad",)),
+        (np.array([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.8, 0.1, 0.1]]), ()),
+    ],
+)
+def test_roles(weights: np.ndarray, roles: tuple[str, ...]) -> None:
+    special = (2,) if "special tokens" in roles else ()
+    assert measures.measure(attention([weights], special=special), 0).roles == roles
+
+
+def test_a_role_begins_at_its_threshold() -> None:
+    def head(previous: float, broad: float) -> HeadMeasures:
+        return HeadMeasures(Site("encoder.0.self"), 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
+
+    assert head(measures.SHARE, measures.BROAD).roles == ("previous token", "broad")
+    assert head(measures.SHARE - 1e-9, measures.BROAD - 1e-9).roles == ()
+
+
+def test_measure_all_goes_through_every_head_in_order() -> None:
+    both = record(attention([EVEN, SAME]), attention([EVEN], site="decoder.0.cross"))
+    found = [(m.site, m.head) for m in measures.measure_all(both)]
+    assert found == [("encoder.0.self", 0), ("encoder.0.self", 1), ("decoder.0.cross", 0)]
+
+
+def test_the_strongest_head_is_the_most_confident_about_real_tokens() -> None:
+    on_mark = np.array([[0.0, 0.0, 1.0]] * 3)
+    sharp = np.array([[0.1, 0.9, 0.0]] * 3)
+    layers = record(
+        attention([EVEN, on_mark], site="decoder.0.cross", special=(2,)),
+        attention([EVEN, EVEN, sharp], site="decoder.1.cross", special=(2,)),
+        attention([SAME], site="encoder.0.self"),
+    )
+    assert measures.strongest_head(layers) == StrongestHead(Site("decoder.1.cross"), layer=1, head=2)
+    assert measures.strongest_head(layers, "encoder.self") == StrongestHead(Site("encoder.0.self"), layer=0, head=0)
+
+
+def test_where_no_query_has_a_choice_the_first_head_is_the_strongest() -> None:
+    alone = record(attention([np.ones((1, 1))] * 2))
+    assert measures.strongest_head(alone, "encoder.self") == StrongestHead(Site("encoder.0.self"), 0, 0)
+
+
+def test_an_unknown_kind_of_site_is_named() -> None:
+    with pytest.raises(RecordError, match=r"kind='decoder.cross' is not in this record: choose one of encoder.self"):
+        measures.strongest_head(record(attention([SAME])))
+
+
+def test_rollout_of_two_layers_is_the_product_of_attention_mixed_with_the_residual() -> None:
+    first, second = attention([PREVIOUS, SAME]), attention([EVEN], site="encoder.1.self")
+    mixed = [(np.mean([PREVIOUS, SAME], axis=0) + np.eye(3)) / 2, (EVEN + np.eye(3)) / 2]
+    assert measures.rollout(record(first, second)) == pytest.approx(mixed[1] @ mixed[0])
+
+
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_rows_of_a_rollout_sum_to_one(n_layers: int, seed: int) -> None:
+    layers = np.random.default_rng(seed).dirichlet(np.full(5, 0.3), size=(n_layers, 3, 5))
+    stack = record(*(attention(list(heads), site=f"encoder.{i}.self") for i, heads in enumerate(layers)))
+    assert measures.rollout(stack).sum(axis=1) == pytest.approx(np.ones(5))
+
+
+def test_a_query_that_sees_nothing_rolls_out_to_itself() -> None:
+    blind = np.array([[0.0, 0.0], [0.5, 0.5]])
+    assert measures.rollout(record(attention([blind])))[0].tolist() == [1, 0]
+
+
+def test_cross_attention_cannot_be_rolled_out() -> None:
+    with pytest.raises(RecordError, match=r"'decoder.cross' cannot be rolled out: choose self-attention"):
+        measures.rollout(record(attention([SAME], site="decoder.0.cross")), "decoder.cross")
+
+
+def test_agreement_of_equal_disjoint_and_known_rows() -> None:
+    one, other = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    assert measures.agreement(one, other) == pytest.approx([1, 1, 0], abs=1e-12)
+    divergence = 0.5 * (math.log2(1 / 0.75) + 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25))
+    assert measures.agreement(one[:1], one[1:2]) == pytest.approx([1 - math.sqrt(divergence)])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 11))
+def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n_keys: int) -> None:
+    random = np.random.default_rng(seed)
+    one, other = random.dirichlet(np.full(n_keys, 0.2), size=(2, 5))
+    one[0] = np.eye(n_keys)[0]
+    found = measures.agreement(3.0 * one, other)
+    for p, q, value in zip(one.tolist(), other.tolist(), found, strict=True):
+        middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+        terms = [a * math.log2(a / m) for row in (p, q) for a, m in zip(row, middle, strict=True) if a > 0]
+        distance = math.sqrt(max(0.0, math.fsum(terms) / 2))
+        assert value == pytest.approx(1 - distance, abs=1e-7)
+        assert (1 - value) ** 2 == pytest.approx(distance**2, abs=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 11))
+def test_agreement_is_symmetric_bounded_and_blind_to_the_scale_of_a_row(seed: int, n_keys: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = rng.dirichlet(np.full(n_keys, 0.2), size=(2, 3))
+    alike = measures.agreement(one, other)
+    assert ((alike >= 0) & (alike <= 1)).all()
+    assert measures.agreement(other, one) == pytest.approx(alike)
+    assert measures.agreement(one * 0.5, other) == pytest.approx(alike, abs=1e-7)
+
+
+def test_an_empty_row_agrees_with_nothing_and_sizes_must_fit() -> None:
+    assert np.isnan(measures.agreement(EMPTY, EMPTY)).tolist() == [False, True]
+    with pytest.raises(RecordError, match=r"\(3, 3\) and \(2, 2\) cannot be compared"):
+        measures.agreement(EVEN, EMPTY)
+
+
+def test_a_site_without_layers_is_a_kind_of_its_own() -> None:
+    pooling = attention([np.array([[0.2, 0.7, 0.1]])], "pooling")
+    found = record(attention([SAME]), attention([EVEN], "encoder.1.self"), pooling)
+    assert measures.sites_of(found, "pooling") == ("pooling",)
+    assert measures.sites_of(found, "encoder.self") == ("encoder.0.self", "encoder.1.self")
+    assert measures.strongest_head(found, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
+    assert measures.strongest_head(found, "pooling") == StrongestHead("pooling", 0, 0)
+    assert not measures.has_kind(found, "decoder.cross")
+    np.testing.assert_allclose(measures.rollout(found).sum(axis=1), 1.0)
+    with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
+        measures.sites_of(found, "decoder.cross")

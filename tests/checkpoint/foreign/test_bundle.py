@@ -1,0 +1,183 @@
+"""Files that come together: sorted, refused by name, run with the vocabulary that stands beside them."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.checkpoint.references import REFERENCE, reference_file
+from tests.checkpoint.safe.hostile import corpus
+from transformer import attention_maps, load
+from transformer.checkpoint.foreign.bundle import bundle
+from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.errors import CheckpointError, InputError
+from transformer.runs.any_model import run_any
+from transformer.tokens.vocabulary import IdTokenizer, VocabularyTokenizer
+
+ANNOTATED = reference_file("annotated")
+SOURCE_WORDS = ["<pad>", "<unk>", "</s>", "<s>", *(f"word{i}" for i in range(27))]
+TARGET_WORDS = ["<pad>", "<s>", "</s>", *(f"wort{i}" for i in range(26))]
+
+
+def opened(**files: bytes) -> dict[str, io.BytesIO]:
+    return {name: io.BytesIO(data) for name, data in files.items()}
+
+
+def annotated(**vocabularies: bytes):
+    return bundle(opened(**{"model.pt": ANNOTATED.read_bytes()}, **vocabularies))
+
+
+def lines(words) -> bytes:
+    return "\n".join(words).encode()
+
+
+def test_weights_alone_are_typed_as_ids():
+    made = annotated().checkpoint({"n_heads": 3}, "mine")
+    assert made.name == "mine"
+    assert isinstance(made.tokenizer, IdTokenizer)
+    expected = attention_maps(load(ANNOTATED, n_heads=3), [[4, 5, 2]], [[1, 6]])
+    found = attention_maps(made, [[4, 5, 2]], [[1, 6]])
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_two_vocabularies_are_told_apart_by_their_sizes_and_name_the_marks():
+    brought = annotated(**{"tgt.txt": lines(TARGET_WORDS), "src.json": json.dumps(SOURCE_WORDS).encode()})
+    made = brought.checkpoint({"n_heads": 3})
+    config = made.model.config
+    assert (config.pad_id, config.bos_id, config.eos_id) == (0, 1, 2)
+    assert made.tokenizer.labels([4]) == ["word0"]
+    assert made.writer.labels([3]) == ["wort0"]
+    shown = run_any(made, "word3 word5", forced="wort1")
+    assert shown.record["decoder.0.cross"].keys.labels == ("word3", "word5", "</s>")
+    assert shown.translation.text == "wort1"
+    assert "pad_id" not in " ".join(brought.recognised({"n_heads": 3}).report.assumptions)
+
+
+def test_an_answer_counts_more_than_a_vocabulary():
+    brought = annotated(**{"src.txt": lines(SOURCE_WORDS)})
+    assert brought.checkpoint({"bos_id": 1}).model.config.bos_id == 1
+    assert brought.checkpoint({}).model.config.bos_id == 3
+
+
+def test_a_vocabulary_of_another_size_is_refused():
+    with pytest.raises(CheckpointError, match=r"words\.txt has 2 tokens, the checkpoint's embeddings have 31 and 29"):
+        annotated(**{"words.txt": b"a\nb"}).checkpoint({})
+
+
+def test_one_vocabulary_serves_both_sides_of_one_size():
+    files = {"model.chkpt": (REFERENCE / "jadore-shared" / "model.chkpt").read_bytes()}
+    size = bundle(opened(**files)).checkpoint({}).model.config.source_vocab
+    made = bundle(opened(**files, **{"vocab.txt": lines(f"w{i}" for i in range(size))})).checkpoint({})
+    assert isinstance(made.tokenizer, VocabularyTokenizer)
+    assert made.writer is made.tokenizer
+
+
+CLASSIFIER = Path(__file__).parents[3] / "checkpoints" / "splice-junctions"
+
+
+def classifier(**changes: object):
+    """Our own classifier's weights beside its config.json, whose task is changed."""
+    about = json.loads((CLASSIFIER / "config.json").read_text(encoding="utf-8"))
+    about["task"] |= changes
+    weights = (CLASSIFIER / "model.safetensors").read_bytes()
+    return bundle(opened(**{"model.safetensors": weights, "config.json": json.dumps(about).encode()}))
+
+
+def test_a_classifier_keeps_the_task_that_its_config_describes():
+    assert classifier().checkpoint({}).task == load(CLASSIFIER).task
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": ["EI", "IE"], "landmarks": []}, "its task has 2 classes and 5 ids, its model 3 and 5"),
+        ({"classes": ["EI", "IE", "N", "X"]}, "its task has 4 classes and 5 ids, its model 3 and 5"),
+        ({"alphabet": "protein"}, "its model 3 and 5"),
+        ({"classes": 7}, r"task\.classes=7"),
+    ],
+)
+def test_a_task_of_another_model_is_refused(changes: dict[str, object], message: str):
+    with pytest.raises(CheckpointError, match=rf"config\.json is refused: .*{message}"):
+        classifier(**changes).checkpoint({})
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "nothing was brought"),
+        ({"vocab.txt": b"a"}, r"vocab\.txt was brought, but no file of weights"),
+        ({"notes.md": b"a"}, "no file of weights"),
+        ({"model.pt": ANNOTATED.read_bytes(), "notes.md": b"a"}, r"notes\.md is neither weights"),
+        ({"a.pt": b"x", "b.pt": b"y"}, "neither safetensors nor|bring one file of weights"),
+        ({"model.pt": ANNOTATED.read_bytes(), "vocab.pkl": b"\x80\x02N."}, "vocabularies are read from text only"),
+        ({"model.pt": ANNOTATED.read_bytes(), "vocab.txt": b"a\na"}, "holds 'a' twice"),
+        ({"model.pt": ANNOTATED.read_bytes(), "config.json": b"{"}, "cannot be read as JSON"),
+        ({"model.bin": b"", "config.json": b'{"model_type": "bert"}'}, "start the app with a folder"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(files, message):
+    with pytest.raises(CheckpointError, match=message):
+        bundle(opened(**files))
+
+
+def test_hostile_files_are_refused_as_everywhere(tmp_path: Path):
+    for trick, data, reason in list(corpus(str(tmp_path / "marker")))[::6]:
+        with pytest.raises(CheckpointError) as refused:
+            bundle(opened(**{"model.pt": data}))
+        assert reason in str(refused.value), trick
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("task", ["gelu", 7, None, ["EI"]])
+def test_a_task_that_is_no_table_is_refused(task: object):
+    about = json.loads((CLASSIFIER / "config.json").read_text(encoding="utf-8")) | {"task": task}
+    weights = (CLASSIFIER / "model.safetensors").read_bytes()
+    brought = bundle(opened(**{"model.safetensors": weights, "config.json": json.dumps(about).encode()}))
+    with pytest.raises(CheckpointError, match=r"config\.json is refused: task="):
+        brought.checkpoint({})
+
+
+def test_previews_are_the_first_layer_of_the_real_thing():
+    brought = annotated()
+    heads = next(question for question in brought.recognised({}).report.questions if question.name == "n_heads")
+    counts = plausible_heads(heads, 24)
+    assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(heads.options)
+    ids = sample_ids(brought.recognised({}).report.config, 7)
+    for preview in head_previews(brought, {}, counts, ids):
+        expected = attention_maps(load(ANNOTATED, n_heads=preview.n_heads), [ids], [[1]])["encoder.0.self"][0]
+        np.testing.assert_allclose(preview.weights, expected, atol=1e-5)
+        assert preview.weights.shape == (preview.n_heads, 7, 7)
+
+
+@pytest.mark.parametrize("name", ["annotated", "encoder-only", "kmer", "rnn-tutorial-1", "torch-prenorm"])
+def test_samples_are_ids_of_the_vocabulary_and_no_marks(name):
+    config = load(REFERENCE / name).model.config
+    ids = sample_ids(config, 11)
+    size = getattr(config, "source_vocab", None) or config.vocab
+    assert len(ids) == 11
+    assert all(0 <= i < size for i in ids)
+    assert not set(ids) & {config.pad_id, getattr(config, "bos_id", -1), getattr(config, "eos_id", -1)}
+
+
+def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
+    encoder = run_any(load(reference_file("encoder-only")), "3 4 5")
+    assert encoder.record["encoder.2.self"].queries.labels == ("3", "4", "5")
+    assert encoder.outputs["hidden"].shape == (3, 24)
+    kmer = run_any(load(reference_file("kmer")), "0 1 2 3 4")
+    assert kmer.record["encoder.0.self"].keys.labels == (
+        "0 1 2 (1-3)",
+        "1 2 3 (2-4)",
+        "2 3 4 (3-5)",
+        "0 1 2 3 (1-4)",
+        "1 2 3 4 (2-5)",
+    )
+    assert kmer.outputs["logits"].shape == (3,)
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("99", "is no id"), ("1 " * 700, "at most 512")])
+def test_what_an_encoder_cannot_read_is_said(text, message):
+    with pytest.raises(InputError, match=message):
+        run_any(load(reference_file("encoder-only")), text)

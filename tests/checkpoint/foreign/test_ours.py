@@ -1,0 +1,120 @@
+"""A lone `model.safetensors` of this project is recognised by its names; with its config.json, nothing is asked."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.checkpoint.originals.common import scramble
+from transformer import attention_maps, load, report
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.bundle import bundle
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.errors import CheckpointError
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+SOURCE, TARGET = [[3, 5, 7, 2, 9], [6, 2, 0, 0, 0]], [[1, 4, 8], [1, 6, 0]]
+MODELS = {
+    "seq2seq": Seq2Seq(
+        Seq2SeqConfig(
+            11, 13, d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
+            positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
+        )
+    ),
+    "encoder": Encoder(EncoderConfig(11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first")),
+    "kmer": KmerClassifier(KmerConfig(11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, pooling="attention")),
+    "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
+}  # fmt: skip
+ANSWERS = {
+    "seq2seq": dict(n_heads=2, norm_first=False, bos_id=1, eos_id=2),
+    "encoder": dict(n_heads=2, head="first"),
+    "kmer": dict(n_heads=2, positions="doubled"),
+    "recurrent": dict(bos_id=1, eos_id=2),
+}
+ENCODES = ("encoder", "kmer")
+
+
+@pytest.fixture(params=MODELS)
+def folder(request, tmp_path: Path) -> Path:
+    model = scramble(MODELS[request.param])
+    save_folder(tmp_path / request.param, request.param, model, languages=("old", "new"), half=False)
+    return tmp_path / request.param
+
+
+def _targets(folder: Path):
+    return None if folder.name in ENCODES else TARGET
+
+
+def test_without_its_config_it_computes_the_same_after_a_few_answers(folder):
+    expected = attention_maps(load(folder), SOURCE, _targets(folder))
+    (folder / "config.json").unlink()
+    found = attention_maps(load(folder, **ANSWERS[folder.name]), SOURCE, _targets(folder))
+    assert found.keys() == expected.keys()
+    assert all(abs(found[name] - expected[name]).max() < 1e-9 for name in expected)
+    assert report(folder, **ANSWERS[folder.name]).layout == "ours"
+
+
+def test_brought_with_its_config_nothing_is_asked(folder):
+    files = {name: io.BytesIO((folder / name).read_bytes()) for name in ("model.safetensors", "config.json")}
+    brought = bundle(files)
+    assert not brought.recognised({}).report.questions
+    made = brought.checkpoint({})
+    assert made.model.config == load(folder).model.config
+    assert made.languages == ("old", "new")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"architecture": "seq2seq", "config": {"d_model": 10**9}}, "does not describe a known model|the weights hold"),
+        ({"architecture": "nothing", "config": {}}, "does not describe a known model"),
+        ([1, 2], "no table of names"),
+    ],
+)
+def test_a_config_that_the_weights_cannot_be_is_refused(folder, config, message):
+    files = {
+        "config.json": json.dumps(config).encode(),
+        "model.safetensors": (folder / "model.safetensors").read_bytes(),
+    }
+    with pytest.raises(CheckpointError, match=message):
+        bundle({name: io.BytesIO(data) for name, data in files.items()}).checkpoint({})
+
+
+@settings(max_examples=8)
+@given(eps=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]), seed=st.integers(0, 99))
+def test_another_eps_of_the_norms_can_be_given(tmp_path_factory, eps, seed):
+    torch.manual_seed(seed)
+    model = scramble(Encoder(EncoderConfig(11, d_model=6, n_heads=2, d_ff=10, n_layers=1, norm_eps=eps)))
+    path = tmp_path_factory.mktemp("eps")
+    save_folder(path, "encoder", model, half=False)
+    (path / "config.json").unlink()
+    found = attention_maps(load(path, n_heads=2, norm_eps=eps), SOURCE)["hidden"]
+    expected = attention_maps(Checkpoint("original", load(path, n_heads=2, norm_eps=eps).model), SOURCE)["hidden"]
+    plain = attention_maps(load(path, n_heads=2), SOURCE)["hidden"]
+    assert load(path, n_heads=2, norm_eps=eps).model.config.norm_eps == eps
+    assert abs(found - expected).max() == 0
+    assert (abs(found - plain).max() > 1e-9) == (eps != 1e-5)
+
+
+def test_an_eps_that_is_none_is_refused(folder):
+    (folder / "config.json").unlink()
+    if folder.name == "recurrent":
+        return
+    for eps in (0.0, -1.0, 7.0, "x", True):
+        with pytest.raises(CheckpointError, match=r"norm_eps=.* does not fit: give a number between 0 and 1"):
+            load(folder, **ANSWERS[folder.name], norm_eps=eps)
+
+
+def test_double_precision_stays_what_it_is(tmp_path):
+    model = scramble(MODELS["seq2seq"]).double()
+    save_folder(tmp_path, "seq2seq", model, half=False)
+    again = load(tmp_path).model
+    assert {p.dtype for p in again.parameters()} == {torch.float64}
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))

@@ -1,0 +1,122 @@
+"""What shapes cannot tell is asked, with defaults; answers that cannot be right are refused."""
+
+import pytest
+import torch
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.torch_modules import Translator
+from tests.checkpoint.references import REFERENCE, model, reference_file, weights
+from transformer import attention_maps
+from transformer.checkpoint import load, report
+from transformer.checkpoint.foreign.questions import heads_question
+from transformer.errors import CheckpointError
+from transformer.lessons.leaks import leak_test
+
+
+def _names(path, **answers):
+    return {question.name for question in report(path, **answers).questions if not question.rare}
+
+
+def test_only_what_shapes_cannot_tell_is_asked():
+    marks = {"pad_id", "bos_id", "eos_id"}
+    options = {"n_heads", "activation", "norm_first", "scale_embedding"}
+    assert _names(REFERENCE / "annotated") == {"n_heads"} | marks
+    assert _names(REFERENCE / "jadore-emb") == {"bos_id", "eos_id"}
+    assert _names(REFERENCE / "rnn-tutorial-1") == marks
+    assert _names(REFERENCE / "torch-prenorm") == options | {"positions"} | marks
+    assert _names(REFERENCE / "encoder-only") == options | {"position_axis", "causal", "pad_id"}
+    assert _names(REFERENCE / "kmer") == options | {"pad_id"}
+
+
+def test_heads_are_offered_as_every_divisor():
+    question = next(q for q in report(REFERENCE / "annotated").questions if q.name == "n_heads")
+    assert question.options == (1, 2, 3, 4, 6, 8, 12, 24)
+    assert question.default == 8
+
+
+@pytest.mark.parametrize(
+    ("d_model", "expected"), [(512, 8), (768, 12), (128, 2), (64, 8), (24, 8), (18, 6), (13, 1), (7, 7)]
+)
+def test_the_default_number_of_heads_is_a_usual_one(d_model, expected):
+    assert heads_question(d_model).default == expected
+
+
+def test_what_is_assumed_is_said():
+    assumptions = load(reference_file("annotated"), pad_id=0, bos_id=1, eos_id=2).assumptions
+    assert assumptions == ("n_heads=8 is assumed (the largest divisor of d_model=24 up to the usual 8)",)
+
+
+@pytest.mark.parametrize("name", ["n_heads", "heads", "nhead", "n_head"])
+def test_other_words_for_heads_are_understood(name):
+    assert model(reference_file("annotated"), **{name: 3}).config.n_heads == 3
+
+
+@pytest.mark.parametrize(
+    ("reference", "answers", "message"),
+    [
+        ("annotated", {"n_heads": 5}, r"n_heads=5 does not fit: choose one of 1, 2, 3"),
+        ("annotated", {"n_heads": True}, "n_heads=True does not fit"),
+        ("annotated", {"n_heads": "3"}, "n_heads='3' does not fit"),
+        ("annotated", {"n_heads": 3, "heads": 4}, "n_heads is answered twice"),
+        ("annotated", {"colour": "blue"}, r"colour='blue' answers nothing.*n_heads, pad_id"),
+        ("annotated", {"d_model": 512}, "d_model=512 contradicts the file, which says 24"),
+        ("annotated", {"pad_id": -2}, "pad_id=-2 does not fit: give a whole number of at least -1"),
+        ("annotated", {"pad_id": 2.0}, "pad_id=2.0 does not fit"),
+        ("annotated", {"eos_id": 29}, "eos_id=29 is no token: the vocabulary has ids 0 to 28"),
+        ("torch-prenorm", {"activation": "tanh"}, "'relu', 'gelu'"),
+        ("torch-prenorm", {"norm_first": 1}, "False, True"),
+        ("jadore-emb", {"n_heads": 2}, "contradicts the file, its settings say 3"),
+        ("jadore-emb", {"scale_emb_or_prj": "prj"}, "contradicts the file, its settings say 'emb'"),
+        ("rnn-tutorial-1", {"attention": "additive"}, "attention='additive' contradicts the file"),
+    ],
+)
+def test_answers_that_cannot_be_right_are_refused(reference, answers, message):
+    with pytest.raises(CheckpointError, match=message):
+        load(REFERENCE / reference, **answers)
+
+
+def test_answers_that_repeat_the_file_are_welcome():
+    config = model(reference_file("annotated"), n_heads=3, d_model=24, source_vocab=31).config
+    assert (config.n_heads, config.d_model) == (3, 24)
+
+
+def _torch_module(tmp_path, source_vocab, target_vocab):
+    original = scramble(Translator(source_vocab, target_vocab, (1, 1), 6, 2, 5, names=("a", "b", "t", "o")))
+    path = tmp_path / "model.pt"
+    torch.save(original.state_dict(), path)
+    return path, original
+
+
+def test_which_embedding_reads_what_is_asked_where_nothing_tells(tmp_path):
+    path, original = _torch_module(tmp_path, 13, 13)
+    asked = {question.name: question for question in report(path).questions}
+    assert asked["source_embedding"].options == ("a.weight", "b.weight")
+    assert torch.equal(model(path).source_embedding.weight, original.a.weight)
+    assert torch.equal(model(path, source_embedding="b.weight").source_embedding.weight, original.b.weight)
+
+
+def test_which_embedding_reads_what_is_told_by_the_projection(tmp_path):
+    path, _ = _torch_module(tmp_path, 13, 11)
+    assert "source_embedding" not in _names(path)
+    assert model(path).config.source_vocab == 13
+
+
+def test_settings_that_do_not_divide_are_refused(tmp_path):
+    from argparse import Namespace
+
+    path = tmp_path / "model.chkpt"
+    torch.save({"settings": Namespace(n_head=7), "model": weights("jadore-emb")}, path)
+    with pytest.raises(CheckpointError, match="n_heads=7 does not divide the 18 rows"):
+        load(path)
+
+
+def test_source_and_target_may_be_padded_differently():
+    checkpoint = load(reference_file("annotated"), n_heads=3, pad_id=0, target_pad_id=7)
+    assert (checkpoint.model.config.pad_id, checkpoint.model.config.written_pad_id) == (0, 7)
+    assert (checkpoint.tokenizer.pad_id, checkpoint.writer.pad_id) == (0, 7)
+    source, target = [[5, 6, 0]], [[1, 7, 9]]
+    maps = attention_maps(checkpoint, source, target)
+    assert (maps["decoder.0.self"][..., 1] == 0).all()
+    assert (maps["decoder.0.self"][:, :, 2, 2] > 0).all()
+    assert (maps["encoder.0.self"][..., 2] == 0).all()
+    assert leak_test(checkpoint).padding <= 1e-9

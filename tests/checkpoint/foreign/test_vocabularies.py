@@ -1,0 +1,179 @@
+"""Vocabularies that people bring: SentencePiece, text, JSON; pickles are refused with the remedy; or ids alone."""
+
+import io
+import json
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.checkpoint.safe import hostile
+from transformer.checkpoint.foreign.vocabularies import read_tokenizer, read_tokens
+from transformer.errors import CheckpointError, InputError
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.text import train_tokenizer
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer, find_special_ids
+
+WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
+
+
+def _read(data: bytes, name: str, size: int = len(WORDS), special_ids: SpecialIds | None = None) -> Tokenizer:
+    return read_tokenizer(io.BytesIO(data), name, size, special_ids or SpecialIds())
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("words.txt", "\n".join(WORDS).encode()),
+        ("words.txt", ("\r\n".join(WORDS) + "\r\n").encode("utf-8-sig")),
+        ("pieces.vocab", "\n".join(f"{word}\t-{i}.5" for i, word in enumerate(WORDS)).encode()),
+        ("words.json", json.dumps(WORDS).encode()),
+        ("words.json", json.dumps({word: WORDS.index(word) for word in reversed(WORDS)}).encode()),
+    ],
+)
+def test_a_list_of_tokens_is_read_with_its_marks(name, data):
+    tokenizer = _read(data, name)
+    assert isinstance(tokenizer, VocabularyTokenizer)
+    assert tokenizer.tokens == tuple(WORDS)
+    assert tokenizer.special_ids == SpecialIds(pad_id=0, bos_id=1, eos_id=2, unknown_id=3)
+    assert tokenizer.source_ids("A man  flies") == [4, 5, 3, 2]
+    assert tokenizer.target_ids("man") == [1, 5, 2]
+    assert tokenizer.pieces("A man  flies") == ["A", "man", "flies"]
+    assert tokenizer.decode([1, 4, 5, 6, 2, 0]) == "a man rides"
+    assert tokenizer.labels([1, 5]) == ["<s>", "man"]
+
+
+def test_marks_that_the_list_does_not_name_are_those_that_were_answered():
+    tokenizer = _read(b"x\ny\nz\nw", "words.txt", 4, SpecialIds(pad_id=-1, bos_id=3, eos_id=2))
+    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (-1, 3, 2)
+    with pytest.raises(InputError, match="'flies' is not in the vocabulary"):
+        tokenizer.encode("x flies")
+
+
+def test_a_sentencepiece_model_is_read_as_one():
+    original = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
+    tokenizer = _read(original.model, "tokenizer.model", len(original))
+    assert tokenizer.encode("a man") == original.encode("a man")
+    assert isinstance(original, Tokenizer)
+
+
+def test_another_number_of_tokens_is_refused():
+    with pytest.raises(CheckpointError, match="has 7 tokens, the checkpoint's embedding has 8 rows"):
+        _read("\n".join(WORDS).encode(), "words.txt", 8)
+
+
+class Vocab:
+    """Stands for torchtext's class, which is not installed here."""
+
+
+@pytest.mark.parametrize("save", [pickle.dumps, hostile.saved, lambda v: hostile.saved(v, pickle_protocol=4)])
+def test_a_pickled_vocabulary_is_refused_with_the_remedy(save, monkeypatch):
+    monkeypatch.setattr(Vocab, "__module__", __name__)
+    with pytest.raises(
+        CheckpointError, match=r"asks to import '.*Vocab'.*write its tokens as text.*get_itos"
+    ) as refused:
+        _read(save((Vocab(), Vocab())), "vocab.pt")
+    assert "save its weights" not in str(refused.value)
+
+
+def test_a_harmless_pickle_is_refused_as_well():
+    with pytest.raises(CheckpointError, match="read from text only"):
+        _read(hostile.saved(WORDS), "vocab.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("words.txt", b"", "holds no token"),
+        ("words.txt", b"a\n\nb", "token 1 is empty"),
+        ("words.txt", b"\xff\xfe", "byte 0 is no UTF-8"),
+        ("words.txt", b"a\nb\na", "'a' twice"),
+        ("words.txt", b"a" * 2000, "2,000 characters"),
+        ("words.json", b"{", "no JSON"),
+        ("words.json", b"[" * 100_000, "no JSON"),
+        ("words.json", b'["a", 3]', "neither a list"),
+        ("words.json", b'{"a": 0, "b": 2}', "not 0, 1, 2"),
+        ("words.json", b'{"a": [0]}', "neither a list"),
+        ("tokenizer.model", b"no model", "not a SentencePiece model"),
+    ],
+)
+def test_broken_vocabularies_are_refused(name, data, message):
+    with pytest.raises(CheckpointError, match=message):
+        _read(data, name, 3)
+
+
+@pytest.mark.parametrize(
+    ("piece", "message"),
+    [
+        ("▁".encode()[:2] + b"\xff", "spm.model is refused: the tokenizer is damaged: its piece .* is no UTF-8 text"),
+        (b"", "spm.model is refused: the tokenizer is not a SentencePiece model"),
+    ],
+)
+def test_a_sentencepiece_model_that_is_damaged_is_refused_by_its_name(piece, message):
+    model = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40).model
+    with pytest.raises(CheckpointError, match=message):
+        _read(model.replace("▁".encode(), piece, 1), "spm.model", 40)
+
+
+def test_a_vocabulary_has_a_largest_size():
+    from dataclasses import replace
+
+    from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+
+    with pytest.raises(CheckpointError, match="at most 10 are read"):
+        read_tokenizer(
+            io.BytesIO(b"a\n" * 9), "words.txt", 9, SpecialIds(), replace(DEFAULT_LIMITS, vocabulary_bytes=10)
+        )
+
+
+@given(st.lists(st.integers(3, 96), max_size=9))
+def test_ids_are_their_own_text(ids):
+    tokenizer = IdTokenizer(97, SpecialIds())
+    text = tokenizer.decode(ids)
+    assert tokenizer.encode(text) == ids
+    assert tokenizer.labels(ids) == tokenizer.pieces(text)
+    assert tokenizer.source_ids(text) == [*ids, 2]
+    assert isinstance(tokenizer, Tokenizer)
+
+
+@pytest.mark.parametrize("text", ["7 x", "97", "-1", "1.5", "٣", "9" * 400, "²"])
+def test_what_is_no_id_is_refused(text):
+    with pytest.raises(InputError, match="is no id: type whole numbers from 0 to 96"):
+        IdTokenizer(97, SpecialIds()).encode(text)
+
+
+def test_without_marks_nothing_is_added():
+    tokenizer = IdTokenizer(9, SpecialIds(pad_id=-1, bos_id=-1, eos_id=-1))
+    assert tokenizer.target_ids("1 2") == [1, 2]
+    assert not tokenizer.is_special(0)
+
+
+def test_a_mark_that_is_no_token_is_refused():
+    with pytest.raises(CheckpointError, match="eos_id=9 is no token: the vocabulary has ids 0 to 8"):
+        IdTokenizer(9, SpecialIds(eos_id=9))
+
+
+def test_marks_are_found_under_usual_names():
+    assert find_special_ids(["[CLS]", "x", "[SEP]", "[UNK]", "[PAD]"]) == {
+        "pad_id": 4,
+        "bos_id": 0,
+        "eos_id": 2,
+        "unknown_id": 3,
+    }
+    assert find_special_ids(["x", "y"]) == {}
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_tokens_or_a_refusal(data):
+    try:
+        tokens = read_tokens(data, "words.txt")
+    except CheckpointError:
+        return
+    assert all(tokens)
+
+
+def test_tensors_are_no_vocabulary():
+    with pytest.raises(CheckpointError, match="read from text only"):
+        _read(hostile.saved({"weight": torch.ones(3)}), "model.pt")

@@ -1,0 +1,142 @@
+"""Other people's models go through the same doors: text in, labelled attention and translations out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import DynamicCache, EncoderDecoderCache
+
+from tests.checkpoint.huggingface.families import LONGEST, write_folder
+from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
+from transformer.decoding.search import decode
+from transformer.errors import CheckpointError, InputError
+from transformer.runs.any_model import run_any
+from transformer.runs.corpus import translate_lines
+
+TEXT = "the dog runs."
+SEQ2SEQ = ("marian", "bart", "t5")
+READERS = ("bert", "gpt2", "llama")
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+    place = tmp_path_factory.mktemp("running")
+    return {family: load(write_folder(place / family, family)) for family in (*SEQ2SEQ, *READERS)}
+
+
+@pytest.mark.parametrize("family", SEQ2SEQ)
+def test_a_translation_has_every_site_with_its_labels(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    found = translate(checkpoints[family], TEXT, DecodingOptions(beam=2, max_length=6))
+    self_sites = [f"encoder.{i}.self" for i in range(2)]
+    assert set(found.record.sites) == {*self_sites, *(f"decoder.{i}.{k}" for i in range(3) for k in ("self", "cross"))}
+    source = found.record["encoder.0.self"].keys
+    assert source.merged().texts[-3:] == ("dog", "runs.", "</s>")
+    assert source.special[-1]
+    assert source.special[0] == (family == "bart")
+    cross = found.record["decoder.2.cross"]
+    assert cross.shape == (len(found.target_ids), len(found.source_ids))
+    np.testing.assert_allclose(cross.row_sums(0), 1.0, atol=1e-5)
+    assert found.log_prob == pytest.approx(found.tree.best.total, abs=1e-3)
+    assert found.record.notes == ()
+
+
+@pytest.mark.parametrize("family", SEQ2SEQ)
+def test_greedy_search_writes_what_the_library_generates(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    checkpoint = checkpoints[family]
+    ids = checkpoint.tokenizer.source_ids(TEXT)
+    source = torch.tensor([ids, [*ids[-2::-1], ids[-1]]])
+    never = [[checkpoint.model.config.pad_id]]
+    theirs = checkpoint.model.net.generate(
+        source, max_new_tokens=9, num_beams=1, do_sample=False, bad_words_ids=never, forced_eos_token_id=None,
+        attention_mask=torch.ones_like(source), past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+    )  # fmt: skip
+    for row, found in enumerate(decode(checkpoint.model, source, DecodingOptions(beam=1, max_length=9))):
+        assert list(found.ids) == theirs[row, 1 : 1 + len(found.ids)].tolist()
+        assert len(found.ids) > 1
+
+
+@pytest.mark.parametrize("family", SEQ2SEQ)
+def test_cached_decoding_is_uncached_decoding(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    checkpoint = checkpoints[family]
+    pad = checkpoint.model.config.pad_id
+    source = torch.tensor([[70, 71, 72, 73, 74], [80, 81, 82, pad, pad]])
+    options = DecodingOptions(beam=3, max_length=7)
+    cached, uncached = (decode(checkpoint.model, source, options, cached=way) for way in (True, False))
+    alone = decode(checkpoint.model, source[1:, :3], options)[0]
+    for one, other in zip([*cached, cached[1]], [*uncached, alone], strict=True):
+        assert one.ids == other.ids
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+
+
+def test_a_forced_first_token_is_written_with_certainty(checkpoints: dict[str, Checkpoint]) -> None:
+    found = translate(checkpoints["bart"], TEXT, DecodingOptions(beam=2, max_length=5))
+    assert (found.steps[0].text, found.steps[0].probability) == ("<s>", 1.0)
+    assert found.steps[1].probability < 1.0
+    raw = attention_maps(checkpoints["bart"], found.source_ids, [2, *found.target_ids[:-1]])["log_probs"]
+    assert np.exp(raw[0, 0, 0]) < 1.0, "maps for comparison hold what the model itself says"
+
+
+@pytest.mark.parametrize("family", SEQ2SEQ)
+def test_a_target_of_the_reader_s_own_is_walked_through(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    found = translate(checkpoints[family], TEXT, forced="der Hund läuft.")
+    assert found.text == "der Hund läuft."
+    assert found.record["decoder.0.cross"].queries.merged().texts[-1] == "</s>"
+    other = translate(checkpoints[family], TEXT, DecodingOptions(beam=2, max_length=4))
+    pruned = next(node for node in other.tree.nodes if node.status == "pruned")
+    assert list(follow(checkpoints[family], other, pruned.id).target_ids) == other.tree.path(pruned.id)
+
+
+def test_whole_files_are_translated(checkpoints: dict[str, Checkpoint]) -> None:
+    for family in SEQ2SEQ:
+        model, tokenizer, _ = checkpoints[family].translator()
+        options = DecodingOptions(beam=1, max_length=5)
+        lines = ["the dog runs.", "", "the cat and the man eats. " * LONGEST]
+        found = translate_lines(model, tokenizer, lines, options, writer=checkpoints[family].writer)
+        assert found[0].text == translate(checkpoints[family], lines[0], options).text
+        assert (found[1].text, found[0].unread) == ("", 0)
+        tokens = len(tokenizer.source_ids(lines[2]))
+        assert found[2].unread == max(0, tokens - model.config.max_length)
+        assert (found[2].unread > 0) == (family != "t5")
+
+
+@pytest.mark.parametrize("family", READERS)
+def test_a_model_of_one_stack_reads_a_text(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    found = run_any(checkpoints[family], TEXT)
+    stack = "encoder" if family == "bert" else "decoder"
+    assert found.record.sites == (f"{stack}.0.self", f"{stack}.1.self")
+    attention = found.record[f"{stack}.1.self"]
+    words = {"bert": ("[CLS]", "the", "dog", "runs", ".", "[SEP]"), "gpt2": ("the", "dog", "runs.")}
+    assert attention.keys.merged().texts == words.get(family, ("the", "dog", "runs."))
+    assert attention.queries is attention.keys
+    assert attention.mask().all() == (family == "bert")
+    np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
+    values = found.outputs["hidden" if family == "bert" else "log_probs"]
+    assert len(values) == len(attention.keys)
+    with pytest.raises(CheckpointError, match="is no encoder-decoder"):
+        translate(checkpoints[family], TEXT)
+
+
+def test_bad_input_gets_a_sentence(checkpoints: dict[str, Checkpoint]) -> None:
+    with pytest.raises(InputError, match=f"made for {LONGEST}: choose a shorter text"):
+        run_any(checkpoints["gpt2"], "the dog and the cat runs. " * 9)
+    with pytest.raises(InputError, match="half of a broken character"):
+        run_any(checkpoints["bert"], "a \ud83d b")
+    with pytest.raises(InputError, match="hold id 307, the vocabulary has ids 0 to 306"):
+        attention_maps(checkpoints["llama"], [[1, 307]])
+    with pytest.raises(InputError, match="bert reads no target"):
+        attention_maps(checkpoints["bert"], [[1, 2]], [[3]])
+    with pytest.raises(InputError, match="marian needs the target ids"):
+        attention_maps(checkpoints["marian"], [[1, 2]])
+
+
+def test_a_folder_without_a_tokenizer_reads_ids(tmp_path: Path) -> None:
+    checkpoint = load(write_folder(tmp_path / "bare", "bert", tokenizer=False))
+    assert run_any(checkpoint, "5 7 9").record["encoder.0.self"].keys.texts == ("5", "7", "9")
+    assert "the folder brings no tokenizer: type ids" in checkpoint.assumptions
+    assert checkpoint.examples == ()
+
+
+def test_the_example_of_a_folder_can_be_read(checkpoints: dict[str, Checkpoint]) -> None:
+    for checkpoint in checkpoints.values():
+        assert run_any(checkpoint, checkpoint.examples[0], DecodingOptions(beam=1, max_length=3)).record.sites

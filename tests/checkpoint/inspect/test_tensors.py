@@ -1,0 +1,311 @@
+"""Looking into files without running them: the tree, the numbers, ties, circuits, neighbours and differences."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.torch_modules import Translator
+from tests.checkpoint.references import LAYOUTS, REFERENCE, model, reference_file
+from transformer.checkpoint.inspect import statistics
+from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
+from transformer.checkpoint.inspect.compare import compare, compare_contents
+from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summaries, summary
+from transformer.checkpoint.inspect.ties import tied_groups
+from transformer.checkpoint.safe.contents import Contents
+from transformer.errors import InputError
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_reference_can_be_looked_into(name):
+    found = inspect(REFERENCE / name)
+    files = [*(REFERENCE / name).glob("model.*"), *(REFERENCE / name).glob("*coder.pt")]
+    assert found.file_bytes == sum(file.stat().st_size for file in files)
+    assert found.tree.n_parameters == sum(tensor.numel for tensor in found.tensors)
+    assert len(found.text.splitlines()) > len(found.tensors)
+
+
+def test_the_tree_follows_the_dots():
+    tree = inspect(reference_file("annotated")).tree
+    assert [module.name for module in tree.modules] == ["encoder", "decoder", "src_embed", "tgt_embed", "generator"]
+    projection = tree.modules[-1].modules[0]
+    assert (projection.name, projection.n_parameters) == ("proj", 29 * 24 + 29)
+    assert [(t.name, t.shape) for t in projection.tensors] == [
+        ("generator.proj.weight", (29, 24)),
+        ("generator.proj.bias", (29,)),
+    ]
+
+
+def test_ties_are_found_and_counted_once():
+    found = inspect(reference_file("jadore-emb"))
+    shared = {"encoder.src_word_emb.weight", "decoder.trg_word_emb.weight", "trg_word_prj.weight"}
+    assert shared in [set(group) for group in found.tied]
+    tables = {"encoder.position_enc.pos_table", "decoder.position_enc.pos_table"}
+    assert tables in [set(group) for group in found.tied]
+    assert found.n_parameters == sum(t.numel for t in found.tensors) - 2 * 35 * 18 - 200 * 18
+
+
+@given(st.integers(0, 99), st.integers(1, 97))
+def test_statistics_are_numpy_s(seed, size):
+    numbers = np.random.default_rng(seed).normal(3, 5, size)
+    found = summary("x", torch.from_numpy(numbers))
+    assert found.norm == pytest.approx(np.linalg.norm(numbers))
+    assert found.mean == pytest.approx(numbers.mean())
+    assert found.deviation == pytest.approx(numbers.std())
+    assert (found.smallest, found.largest) == (numbers.min(), numbers.max())
+    counts, edges = np.histogram(numbers, bins=len(found.counts))
+    assert (found.counts == counts).all()
+    np.testing.assert_allclose(found.edges, edges)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "flags"),
+    [
+        ([1.0, 2.0, 4.0], ()),
+        ([0.0, 0.0, 0.0], ("all numbers alike",)),
+        ([1.0, float("nan"), float("inf")], ("2 NaN or infinite",)),
+        ([float("nan")] * 3, ("3 NaN or infinite",)),
+        ([7.0], ()),
+        ([], ()),
+        ([-1e308, 1e308], ()),
+    ],
+)
+def test_dead_and_broken_tensors_are_flagged(numbers, flags):
+    found = summary("x", torch.tensor(numbers, dtype=torch.float64))
+    assert found.flags == flags
+    assert np.isfinite(found.norm) or numbers == [-1e308, 1e308]
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 1.0 + 2**-52], [5e-324, 1e-323], [1e300, 1e300 * (1 + 2**-50)]])
+def test_numbers_too_close_for_a_histogram_have_none(numbers):
+    found = summary("x", torch.tensor(numbers, dtype=torch.float64))
+    assert not found.counts.any()
+    assert (found.smallest, found.largest) == tuple(numbers)
+
+
+def _views() -> dict[str, torch.Tensor]:
+    """Tensors in every kind of memory, larger than the slices that the tests below cut."""
+    base = torch.from_numpy(np.random.default_rng(3).normal(3, 5, (13, 29, 17)))
+    base[3, 5, 7], base[11, 2, 3] = float("nan"), float("inf")
+    return {
+        "whole": base,
+        "turned": base.permute(2, 0, 1),
+        "steps": base[1::3, :, ::2],
+        "repeated": base[:1].expand(5, 29, 17),
+        "whole numbers": torch.arange(997),
+        "alike": torch.ones(997),
+        "alike, but for the last": torch.cat([torch.ones(996), torch.zeros(1)]),
+        "nothing": torch.zeros(0, 7),
+    }
+
+
+@pytest.mark.parametrize("name", _views())
+@pytest.mark.parametrize("size", [1, 7, 500])
+def test_slices_make_the_statistics_of_the_whole(name, size, monkeypatch):
+    tensor = _views()[name]
+    whole = summary(name, tensor)
+    monkeypatch.setattr(statistics, "SLICE", size)
+    pieces = list(statistics.slices(tensor))
+    assert all(piece.dim() == 1 and 0 < len(piece) <= size for piece in pieces)
+    assert torch.equal(torch.cat([*pieces, tensor.new_empty(0)]).nan_to_num(), tensor.flatten().nan_to_num())
+    found = summary(name, tensor)
+    for number in ("norm", "mean", "deviation", "smallest", "largest"):
+        assert getattr(found, number) == pytest.approx(getattr(whole, number)), number
+    assert (found.n_not_finite, found.dead) == (whole.n_not_finite, whole.dead)
+    assert (found.counts == whole.counts).all()
+    finite = tensor.double()[tensor.double().isfinite()].numpy()
+    assert (found.counts == np.histogram(finite, bins=len(found.counts))[0]).all()
+
+
+def test_a_large_view_is_not_copied_as_a_whole(monkeypatch):
+    """10 GB as they are counted, one block of 4 MB in truth."""
+    monkeypatch.setattr(statistics, "SLICE", 2**20)
+    view = torch.ones(2**20).expand(2500, 2**20)
+    first = next(iter(statistics.slices(view)))
+    assert first.data_ptr() == view.data_ptr()
+
+
+class _EnoughError(Exception):
+    """What a reader who leaves raises."""
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5, 40, 60])
+def test_the_work_ends_between_two_slices(calls, monkeypatch):
+    monkeypatch.setattr(statistics, "SLICE", 50)
+    left = iter(range(calls - 1))
+
+    def leave() -> None:
+        if next(left, None) is None:
+            raise _EnoughError
+
+    made = {name: torch.arange(997.0) + (1 if name == "c" else 0) for name in "abc"}
+    with pytest.raises(_EnoughError):
+        inspect_contents(Contents("x", made), 7, leave)
+
+
+def test_tensors_are_worked_out_when_they_are_asked_for():
+    asked: list[int] = []
+    tensors = {name: torch.arange(7.0) for name in "abc"}
+    made = summaries(tensors, lambda: asked.append(1))
+    assert next(made).name == "a"
+    seen = len(asked)
+    assert next(made).name == "b"
+    assert len(asked) == 2 * seen > 0
+
+
+@pytest.mark.parametrize("name", [".".join("a" * 5000), "." * 5000, "", "a..b", ".a"])
+def test_no_name_is_nested_too_deep_for_the_tree(name):
+    found = inspect_contents(Contents("x", {name: torch.ones(3)}), 7)
+    node = found.tree
+    for part in name.split(".")[:-1]:
+        (node,) = node.modules
+        assert (node.name, node.n_parameters) == (part, 3)
+    assert [tensor.name for tensor in node.tensors] == [name]
+    assert len(found.text.splitlines()) == 1 + len(name.split(".")) + 1
+
+
+def test_the_tree_is_that_of_the_names_in_their_order():
+    names = ["b.x.w", "a.w", "b.w", "b.x.v", "w", "a.x.y.w", "b.y.w"]
+    sizes = {name: size for size, name in enumerate(names, 2)}
+    tree = inspect_contents(Contents("x", {name: torch.ones(size) for name, size in sizes.items()}), 7).tree
+
+    def brute(prefix: str) -> tuple[int, list[str], dict[str, Any]]:
+        inside = [name for name in names if name.startswith(prefix)]
+        parts = [name[len(prefix) :].split(".") for name in inside]
+        modules = dict.fromkeys(part[0] for part in parts if len(part) > 1)
+        own = [name for name, part in zip(inside, parts, strict=True) if len(part) == 1]
+        return sum(sizes[name] for name in inside), own, {m: brute(f"{prefix}{m}.") for m in modules}
+
+    def seen(node: ModuleNode) -> tuple[int, list[str], dict[str, Any]]:
+        return node.n_parameters, [t.name for t in node.tensors], {m.name: seen(m) for m in node.modules}
+
+    assert seen(tree) == brute("")
+    assert list(seen(tree)[2]) == ["b", "a"]
+
+
+def test_one_memory_is_tied_without_a_look_at_its_numbers(monkeypatch):
+    monkeypatch.setattr(hashlib, "sha256", None)
+    base = torch.arange(77.0)
+    tensors = {"a": base, "part": base[3:], "b": base.view(77), "turned": base.view(7, 11), "part again": base[3:]}
+    assert tied_groups(tensors) == (("a", "b"), ("part", "part again"))
+
+
+def test_one_content_in_two_memories_is_tied():
+    base = torch.arange(77.0)
+    tensors = {
+        "a": base.view(7, 11), "zeros": torch.zeros(9), "b": base.clone().view(7, 11), "zeros again": torch.zeros(9),
+        "turned": base.view(11, 7).T.contiguous(), "c": base.view(7, 11), "other": base.view(7, 11) + 1,
+        "double": base.double().view(7, 11), "turned again": base.view(11, 7).T, "one": base[:1], "one more": base[:1],
+    }  # fmt: skip
+    assert tied_groups(tensors) == (("a", "b", "c"), ("turned", "turned again"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int64, torch.bool])
+def test_every_kind_of_number_has_a_summary(dtype):
+    found = summary("x", torch.tensor([0, 1, 1]).to(dtype))
+    assert found.mean == pytest.approx(2 / 3, rel=1e-2)
+    assert found.dtype == str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("name", ["jadore-separate", "annotated", "encoder-only", "kmer"])
+def test_singular_values_are_those_of_the_whole_products(name):
+    checkpoint = model(REFERENCE / name)
+    circuits = {found.site: found for found in head_circuits(checkpoint)}
+    assert list(circuits) == list(checkpoint.attention_sites())
+    block, n_heads = checkpoint.encoder[0].self_attention, checkpoint.config.n_heads
+    query, key, value = ((m.weight.detach().double()).chunk(n_heads) for m in (block.query, block.key, block.value))
+    output = block.output.weight.detach().double().chunk(n_heads, dim=1)
+    for head in range(n_heads):
+        for left, right, found in (
+            (query[head].T, key[head], circuits["encoder.0.self"].compares[head]),
+            (value[head].T, output[head].T, circuits["encoder.0.self"].writes[head]),
+        ):
+            whole = np.linalg.svd((left @ right).numpy(), compute_uv=False)
+            np.testing.assert_allclose(found, whole[: len(found)], atol=1e-9)
+
+
+def test_a_recurrent_model_has_no_heads_to_take_apart():
+    assert head_circuits(model(REFERENCE / "rnn-tutorial-2")) == ()
+
+
+def test_neighbours_point_the_same_way():
+    table = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0], [0.0, 0.0]])
+    found = neighbours(table, 0, count=9)
+    assert [neighbour.token for neighbour in found] == [1, 2, 4, 3]
+    assert found[-1].cosine == pytest.approx(-1)
+    with pytest.raises(InputError, match="token=5"):
+        neighbours(table, 5)
+
+
+def test_what_moved_between_two_checkpoints(tmp_path):
+    original = scramble(Translator(11, 13, (1, 1), 6, 2, 5))
+    torch.save(original.state_dict(), tmp_path / "before.pt")
+    with torch.no_grad():
+        original.src_embed.weight *= 1.5
+        original.generator.bias += 1e-3
+    original.generator.weight = nn.Parameter(torch.zeros(13, 7))
+    original.register_buffer("more", torch.ones(2))
+    del original.tgt_embed
+    torch.save(original.state_dict(), tmp_path / "after.pt")
+    found = compare(tmp_path / "before.pt", tmp_path / "after.pt")
+    assert [moved.name for moved in found.moved] == ["src_embed.weight", "generator.bias"]
+    assert found.moved[0].share == pytest.approx(0.5)
+    assert found.moved[0].cosine == pytest.approx(1)
+    assert (found.other_shape, found.only_in_first) == (("generator.weight",), ("tgt_embed.weight",))
+    assert found.only_in_second == ("more",)
+    assert len(found.unchanged) > 20
+    assert "50.00%" in found.text
+    assert "only in after.pt: more" in found.text
+
+
+@pytest.mark.parametrize("name", ["turned", "steps", "repeated", "whole"])
+@pytest.mark.parametrize("size", [1, 500])
+def test_a_move_is_worked_out_in_slices_and_never_in_a_copy_of_the_whole(name, size, monkeypatch):
+    before = _views()[name].nan_to_num(posinf=1.0)
+    after = (before.contiguous() * 1.5 + 0.25).contiguous()
+    a, b = before.flatten(), after.flatten()
+    wide, double = list[int](), torch.Tensor.double
+
+    def counted(tensor: torch.Tensor) -> torch.Tensor:
+        wide.append(tensor.numel())
+        return double(tensor)
+
+    monkeypatch.setattr(statistics, "SLICE", size)
+    monkeypatch.setattr(torch.Tensor, "double", counted)
+    (moved,) = compare_contents(Contents("first", {"x": before}), Contents("second", {"x": after})).moved
+    assert sum(wide) == 2 * before.numel()
+    assert max(wide) <= size
+    assert moved.distance == pytest.approx(float((b - a).norm()))
+    assert moved.share == pytest.approx(float((b - a).norm() / a.norm()))
+    assert moved.cosine == pytest.approx(float(torch.cosine_similarity(a, b, dim=0)))
+    assert moved.largest == pytest.approx(float((b - a).abs().max()))
+
+
+def test_what_moved_from_or_to_nothing_that_is_a_number_is_told_as_such():
+    for before, after, share, cosine in [
+        ([0.0, 0.0], [3.0, 4.0], float("inf"), 0.0),
+        ([3.0, 4.0], [0.0, 0.0], 1.0, 0.0),
+        ([float("nan"), 1.0], [1.0, 1.0], float("nan"), float("nan")),
+    ]:
+        first, second = (Contents(name, {"x": torch.tensor(one)}) for name, one in (("a", before), ("b", after)))
+        (moved,) = compare_contents(first, second).moved
+        np.testing.assert_equal((moved.share, moved.cosine), (share, cosine))
+
+
+def test_other_kinds_of_numbers_are_compared_too():
+    kinds = (torch.float16, torch.float32, torch.float64)
+    for kind in kinds:
+        first, second = (Contents("a", {"x": torch.ones(3, dtype=one)}) for one in (kind, torch.float32))
+        found = compare_contents(first, second)
+        assert (found.unchanged, found.moved) == (("x",), ())
+
+
+def test_a_checkpoint_has_not_moved_from_itself():
+    found = compare(reference_file("annotated"), reference_file("annotated"))
+    assert (found.moved, found.only_in_first, found.only_in_second) == ((), (), ())

@@ -1,0 +1,186 @@
+"""Who imports whom: the rooms of the project from the ground up, and what the syntax trees say.
+
+`python -m tests.imports` draws the rooms into ARCHITECTURE.md, from the imports as they are.
+"""
+
+import ast
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("app.py", "transformer", "ui", "pages")
+START, END = "<!-- rooms -->", "<!-- /rooms -->"
+
+FLOORS = (
+    ("transformer.messages", "transformer.sites"),
+    ("transformer.errors",),
+    ("transformer.layers", "transformer.tokens", "transformer.pictures"),
+    ("transformer.models",),
+    ("transformer.decoding",),
+    ("transformer.figures",),
+    ("transformer.attention",),
+    ("transformer.sequences",),
+    ("transformer.checkpoint.safe",),
+    ("transformer.checkpoint.checkpoint", "transformer.checkpoint.meta_shapes", "transformer.checkpoint.weight_files"),
+    ("transformer.checkpoint.ours",),
+    ("transformer.checkpoint.foreign",),
+    ("transformer.checkpoint.huggingface",),
+    ("transformer.checkpoint.load",),
+    ("transformer.checkpoint.inspect", "transformer.checkpoint.ours.convert"),
+    ("transformer.checkpoint.worker",),
+    ("transformer.checkpoint.foreign.bundle",),
+    ("transformer.checkpoint.foreign.previews", "transformer.checkpoint.foreign.samples"),
+    ("transformer.checkpoint",),
+    ("transformer.runs",),
+    ("transformer.lessons", "transformer.training"),
+    ("transformer.commands",),
+    ("transformer",),
+    ("ui.texts", "ui.components"),
+    ("ui.store",),
+    ("ui.shared",),
+    ("ui.translate", "ui.align", "ui.sequences", "ui.checkpoints", "ui.lessons"),
+    ("ui",),
+    ("pages",),
+    ("app",),
+)
+"""The rooms from the ground up: each imports only what lies below its own floor. Rooms of one floor do not know each
+other. A room stands for all of its modules that are not in a room of their own."""
+
+NEVER = {
+    "transformer": ("streamlit",),
+    "transformer.layers": ("plotly",),
+    "transformer.models": ("plotly",),
+    "transformer.pictures": ("torch", "plotly"),
+    "transformer.figures": ("torch",),
+    "transformer.decoding": ("plotly",),
+    "transformer.checkpoint": ("plotly",),
+    "transformer.runs": ("plotly",),
+    "ui": ("transformer.training", "transformer.commands"),
+    "pages": ("torch", "plotly", "transformer.layers", "transformer.models", "transformer.training"),
+    "app": ("torch", "plotly"),
+}
+"""Room -> what it must not import although it could."""
+
+
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def project_files() -> list[Path]:
+    """Every file that belongs to the project: tracked, or new and not ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode == 0:
+        paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+        return [path for path in paths if path.is_file()]
+    hidden = {".venv", ".git", "runs", "__pycache__"}
+    return [p for p in ROOT.rglob("*") if p.is_file() and not hidden & set(p.relative_to(ROOT).parts)]
+
+
+FILES = project_files()
+PYTHON = [path for path in FILES if path.suffix == ".py"]
+
+
+def name_of(path: Path) -> str:
+    """The dotted name of a module: `transformer/layers/__init__.py` is `transformer.layers`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+@cache
+def imports(path: Path) -> set[str]:
+    """Dotted names that a file imports; `from a import b` counts as `a.b`, and relative imports are resolved."""
+    found = set()
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def sources(*places: str) -> list[Path]:
+    return [path for path in PYTHON if any(within(name_of(path), place.removesuffix(".py")) for place in places)]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room_of(name: str) -> str | None:
+    """The innermost room that a dotted name lies in; None for what is not ours."""
+    parts = name.split(".")
+    inside = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((room for room in inside if room in FLOOR), None)
+
+
+def wrong_ways(path: Path) -> list[str]:
+    """Imports of a file that do not lead down."""
+    here = name_of(path)
+    room = room_of(here)
+    assert room is not None, f"{relative(path)} stands in no room of FLOORS"
+    found = []
+    for name in sorted(imports(path)):
+        other = room_of(name)
+        if other is not None and other != room and FLOOR[other] >= FLOOR[room]:
+            found.append(f"{relative(path)} ({room}) imports {name} ({other})")
+        if any(within(here, place) and any(within(name, no) for no in never) for place, never in NEVER.items()):
+            found.append(f"{relative(path)} imports {name}")
+    return found
+
+
+def edges(paths: Iterable[Path]) -> set[tuple[str, str]]:
+    """Which room imports which."""
+    found = set()
+    for path in paths:
+        room = room_of(name_of(path))
+        found |= {(room, other) for name in imports(path) if (other := room_of(name)) not in (None, room)}
+    return {(room, other) for room, other in found if room is not None and other is not None}
+
+
+def needed(found: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges without those that a longer way says already."""
+    below: dict[str, set[str]] = {}
+    for room in sorted(FLOOR, key=FLOOR.__getitem__):
+        direct = {other for one, other in found if one == room}
+        below[room] = direct.union(*(below[other] for other in direct))
+    return {
+        (room, other)
+        for room, other in found
+        if not any(other in below[between] for one, between in found if one == room and between != other)
+    }
+
+
+def diagram() -> str:
+    """The rooms and their imports as a Mermaid flowchart; an arrow points from who imports to what is imported."""
+    ids = {room: room.replace(".", "_") for room in FLOOR}
+    drawn = sorted(needed(edges(sources(*SOURCES))), key=lambda edge: (-FLOOR[edge[0]], edge))
+    nodes = [f'  {ids[room]}["{room}"]' for room in sorted(FLOOR, key=lambda room: (-FLOOR[room], room))]
+    arrows = [f"  {ids[room]} --> {ids[other]}" for room, other in drawn]
+    return "\n".join(["```mermaid", "flowchart TD", *nodes, *arrows, "```"])
+
+
+def drawn_into(text: str) -> str:
+    """`text` with the drawing between its two marks.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    before, _, rest = text.partition(START)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError(f"no {START} ... {END}")
+    return f"{before}{START}\n{diagram()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    page = ROOT / "ARCHITECTURE.md"
+    page.write_text(drawn_into(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,331 @@
+"""Masks as they are built, in every convention, broken on purpose, and found out by the leak test."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from transformer.attention.capture import watch
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import CheckpointError, InputError
+from transformer.layers.masks import Mask
+from transformer.lessons.breaking import BREAKS, Break, broken, broken_mask, damage
+from transformer.lessons.conventions import CONVENTIONS, conversion, converted, first_of
+from transformer.lessons.leaks import LeakReport, allowed_cells, largest_forbidden, leak_test
+from transformer.lessons.masks import KINDS, PAD, Batch, Reason, attended, batch_run, mask_view, reasons, table
+from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
+from transformer.models.common import log_probs
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.sites import Site
+from transformer.tokens.text import train_tokenizer
+
+SOURCES = (Sentence.of((5, 6, 7, 8, 3), tuple("abcd.")), Sentence.of((6, 5, 3), tuple("ba.")))
+TARGETS = (Sentence.of((2, 9, 10), ("<s>", "x", "y")), Sentence.of((2, 9, 10, 11), ("<s>", "x", "y", "z")))
+BATCH = Batch.of(SOURCES, TARGETS, pad_id=0)
+SENTENCES = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "Two dogs run.", "Zwei Hunde rennen."]
+
+
+def model(**options: Any) -> Seq2Seq:
+    sizes = dict(source_vocab=13, target_vocab=13, d_model=14, n_heads=2, d_ff=11, max_length=17)
+    marks = dict(pad_id=0, bos_id=2, eos_id=3, n_encoder_layers=2, n_decoder_layers=2)
+    return Seq2Seq(Seq2SeqConfig(**{**sizes, **marks, **options})).double().eval()
+
+
+def checkpoint(made: Any, tokenizer: Any = None) -> Checkpoint:
+    return Checkpoint(name="tiny", model=watch(made.eval()), tokenizer=tokenizer)
+
+
+def translator(**options: Any) -> Checkpoint:
+    tokenizer = train_tokenizer(SENTENCES * 5, 60)
+    size = len(tokenizer)
+    return checkpoint(model(source_vocab=size, target_vocab=size, max_length=50, **options), tokenizer)
+
+
+@pytest.mark.parametrize(("kind", "row"), list(product(KINDS, (0, 1))))
+def test_reasons_agree_with_the_mask_that_the_attention_gets(kind: str, row: int):
+    view = mask_view(BATCH, kind, row)
+    np.testing.assert_array_equal(view.reasons == Reason.VISIBLE, view.visible)
+    assert view.visible.shape == (len(view.queries), len(view.keys))
+
+
+def test_each_kind_hides_what_its_name_says():
+    padding, causal, both, cross = (mask_view(BATCH, kind, 0) for kind in KINDS)
+    assert padding.visible.all()
+    np.testing.assert_array_equal(causal.visible, np.tri(4, dtype=bool))
+    np.testing.assert_array_equal(both.visible, np.tri(4, dtype=bool) & np.array([1, 1, 1, 0], dtype=bool))
+    assert cross.visible.shape == (4, 5)
+    second = mask_view(BATCH, "cross", 1)
+    assert second.visible[:, :3].all()
+    assert not second.visible[:, 3:].any()
+    assert second.keys[3:] == (f"{PAD} (1)", f"{PAD} (2)")
+
+
+@pytest.mark.parametrize(("pad_id", "target_pad"), [(0, 12), (12, 1), (0, 0)])
+def test_targets_are_padded_and_masked_with_their_own_padding(pad_id: int, target_pad: int):
+    """The mask that is shown is the one that the model's attention gets, also where targets have another padding."""
+    made = model(pad_id=pad_id, target_pad_id=target_pad)
+    batch = Batch.for_model(SOURCES, TARGETS, made)
+    assert [int(batch.source[1, -1]), int(batch.target[0, -1])] == [pad_id, target_pad]
+    run = batch_run(made, batch)
+    kinds = {Site("encoder.0.self"): "padding", Site("decoder.0.self"): "both", Site("decoder.0.cross"): "cross"}
+    for (site, kind), row in product(kinds.items(), (0, 1)):
+        shown, used = mask_view(batch, kind, row), attended(run, batch, site, 1, row)
+        np.testing.assert_array_equal(shown.visible, used.visible)
+        np.testing.assert_array_equal(shown.visible, used.weights > 0)
+
+
+def test_padding_in_the_future_is_hidden_for_both_reasons():
+    view = mask_view(BATCH, "both", 0)
+    assert [Reason(code) for code in view.reasons[1]] == [Reason.VISIBLE, Reason.VISIBLE, Reason.FUTURE, Reason.BOTH]
+    assert Reason(view.reasons[3, 3]) == Reason.PADDING
+
+
+@pytest.mark.parametrize("site", ["encoder.1.self", "decoder.0.self", "decoder.1.cross"])
+def test_scores_and_weights_are_those_of_torch(site: str):
+    made = model()
+    seen: list[Any] = []
+    core = made.attention_sites()[Site(site)]
+    handle = core.register_forward_hook(lambda module, inputs, output: seen.append(inputs))
+    with torch.no_grad():
+        made(BATCH.source, BATCH.target)
+    handle.remove()
+    q, k, _, mask = seen[0]
+    run = batch_run(made, BATCH)
+    for head, row in product((0, 1), (0, 1)):
+        found = attended(run, BATCH, Site(site), head, row)
+        scores = q[row, head] @ k[row, head].T / 7**0.5
+        visible = torch.from_numpy(table(mask, len(scores), scores.shape[1], row))
+        torch.testing.assert_close(torch.from_numpy(found.before), scores, rtol=0, atol=1e-9)
+        masked = scores.masked_fill(~visible, -torch.inf)
+        torch.testing.assert_close(torch.from_numpy(found.after), masked, rtol=0, atol=1e-9)
+        torch.testing.assert_close(torch.from_numpy(found.weights), masked.softmax(-1), rtol=0, atol=1e-9)
+
+
+VISIBLE = np.tri(4, dtype=bool)[None] & np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)[:, None]
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_the_code_that_is_shown_makes_the_mask_that_is_shown(name: str):
+    convention = CONVENTIONS[name]
+    space: dict[str, Any] = {
+        "visible": torch.from_numpy(VISIBLE), "torch": torch, "F": F, "n_heads": 2,
+        "scores": torch.randn(3, 2, 4, 4), **{x: torch.randn(3, 4, 6) for x in "qkv"},
+        "attention": nn.MultiheadAttention(6, 2, batch_first=True),
+    }  # fmt: skip
+    if name == "sdpa":
+        space |= {x: torch.randn(3, 2, 4, 3) for x in "qkv"}
+    exec(convention.code, space)
+    made = converted(VISIBLE, name, n_heads=2)
+    np.testing.assert_array_equal(space["mask"].numpy(), made)
+    assert str(made.dtype) == convention.dtype
+    sizes = {"batch": 3, "query": 4, "key": 4, "1": 1, "batch * heads": 6}
+    assert made.shape == tuple(sizes[axis] for axis in convention.shape.strip("()").split(", "))
+
+
+@pytest.mark.parametrize(("given", "wanted"), list(product(CONVENTIONS, CONVENTIONS)))
+def test_the_code_that_is_shown_converts_any_mask_to_any_other(given: str, wanted: str):
+    """Padding alone, which every convention can hold."""
+    padding = np.repeat(np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)[:, None], 5, axis=1)
+    space: dict[str, Any] = {
+        "mask": torch.from_numpy(converted(padding, given, n_heads=2)), "torch": torch, "F": F, "n_heads": 2,
+        "n_queries": 5, "scores": torch.randn(3, 2, 5, 4), "q": torch.randn(3, 5, 6),
+        "k": torch.randn(3, 4, 6), "v": torch.randn(3, 4, 6),
+        "attention": nn.MultiheadAttention(6, 2, batch_first=True),
+    }  # fmt: skip
+    if wanted == "sdpa":
+        space |= {"q": torch.randn(3, 2, 5, 3), "k": torch.randn(3, 2, 4, 3), "v": torch.randn(3, 2, 4, 3)}
+    exec(conversion(given, wanted), space)
+    np.testing.assert_array_equal(space["visible"].numpy(), padding)
+    np.testing.assert_array_equal(space["mask"].numpy(), converted(padding, wanted, n_heads=2))
+
+
+def test_a_conversion_from_the_table_itself_is_its_code():
+    assert conversion("visible", "sdpa") == CONVENTIONS["sdpa"].code
+
+
+@pytest.mark.parametrize("name", ["annotated", "jadore", "attn_mask", "sdpa", "additive"])
+def test_every_convention_gives_the_same_weights(name: str):
+    torch.manual_seed(3)
+    q, k, v = (torch.randn(3, 2, 4, 5, dtype=torch.float64) for _ in range(3))
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(VISIBLE)[:, None])
+    scores = q @ k.transpose(-1, -2) / 5**0.5
+    mask = torch.from_numpy(converted(VISIBLE, name, n_heads=2))
+    hidden = {
+        "annotated": lambda: scores.masked_fill(mask == 0, -1e9),
+        "jadore": lambda: scores.masked_fill(mask.unsqueeze(1) == 0, -1e9),
+        "attn_mask": lambda: scores.masked_fill(mask.view(3, 2, 4, 4), -torch.inf),
+        "sdpa": lambda: scores.masked_fill(~mask, -torch.inf),
+        "additive": lambda: scores + mask,
+    }[name]()
+    torch.testing.assert_close(hidden.softmax(-1) @ v, expected, rtol=0, atol=1e-9)
+
+
+def test_a_picture_of_a_convention_is_its_own_numbers():
+    np.testing.assert_array_equal(first_of(converted(VISIBLE, "sdpa"), 1, "sdpa", 4), VISIBLE[1])
+    np.testing.assert_array_equal(first_of(converted(VISIBLE, "attn_mask", 2), 2, "attn_mask", 4, 2), ~VISIBLE[2])
+    np.testing.assert_array_equal(first_of(converted(VISIBLE, "key_padding"), 2, "key_padding", 4)[1], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_broken_mask_shows_what_it_should_not(how: Break):
+    keys = torch.tensor([[True, True, True, False]])
+    found = table(broken_mask(Mask(keys, causal=True), how, 4, 4), 4, 4, 0)
+    real, triangle = np.array([1, 1, 1, 0], dtype=bool), np.tri(4, dtype=bool)
+    expected = {
+        "right": triangle & real,
+        "no_causal": np.ones((4, 4), dtype=bool) & real,
+        "no_padding": triangle,
+        "shift": np.tri(4, k=1, dtype=bool) & real,
+        "transpose": triangle.T & real,
+    }[how]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_the_leak_test_finds_every_break_and_no_other(how: Break):
+    report = leak_test(broken(checkpoint(model()), how))
+    assert report.leaks == (how != "right")
+    leaking = {leak.site.group for leak in report.sites if leak.leaks}
+    assert (
+        leaking
+        == {
+            "right": set(),
+            "no_causal": {"decoder.self"},
+            "no_padding": {"encoder.self", "decoder.cross"},
+            "shift": {"decoder.self"},
+            "transpose": {"decoder.self"},
+        }[how]
+    )
+    assert report.future is not None
+    assert report.padding is not None
+    assert (report.future > 1e-9) == (how in {"no_causal", "shift", "transpose"})
+    assert (report.padding > 1e-9) == (how == "no_padding")
+
+
+def test_a_checkpoint_is_left_as_it_was():
+    made = checkpoint(model())
+    broken(made, "no_causal")
+    leak_test(made)
+    assert not any(module._forward_pre_hooks for module in made.model.modules())
+    assert not leak_test(made).leaks
+
+
+@pytest.mark.parametrize(
+    ("made", "leaks"),
+    [
+        (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0)), False),
+        (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0, attention="location", max_length=9)), True),
+        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, causal=True)), False),
+        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
+    ],
+)
+def test_every_text_architecture_can_be_tested(made: Any, leaks: bool):
+    """Location attention puts weight on places past the end: the test says so."""
+    assert leak_test(checkpoint(made())).leaks == leaks
+
+
+@pytest.mark.parametrize("vocab", [3, 4, 5])
+def test_a_small_vocabulary_is_tested_too(vocab: int):
+    """Where no other word is left, a special token is the other end; a leak is still found."""
+    made = model(source_vocab=vocab, target_vocab=vocab, pad_id=0, bos_id=1, eos_id=2)
+    assert not leak_test(checkpoint(made)).leaks
+    assert leak_test(broken(checkpoint(made), "no_causal")).future > 1e-6
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_an_encoder_of_one_word_is_tested_where_nothing_must_change(causal: bool):
+    made = Encoder(EncoderConfig(vocab=2, d_model=14, n_heads=2, d_ff=11, n_layers=1, pad_id=0, causal=causal))
+    if causal:
+        with pytest.raises(CheckpointError, match="tiny has a vocabulary of 2, too small for two different tokens"):
+            leak_test(checkpoint(made))
+    else:
+        assert not leak_test(checkpoint(made)).leaks
+
+
+def test_a_translator_of_one_word_is_refused():
+    made = model(source_vocab=2, target_vocab=2, pad_id=0, bos_id=1, eos_id=1)
+    with pytest.raises(CheckpointError, match="vocabulary of 2"):
+        leak_test(checkpoint(made))
+
+
+def test_windows_have_no_mask_to_test():
+    with pytest.raises(CheckpointError, match="windows of letters"):
+        leak_test(checkpoint(KmerClassifier(KmerConfig(5, 2, d_model=8, n_heads=2, n_layers=1, d_ff=5))))
+
+
+def test_the_largest_forbidden_weight_is_found_where_it_is():
+    weights = np.full((2, 3, 5, 5), 0.2)
+    weights[1, 2, 0, 3] = 0.7
+    allowed = allowed_cells(Site("decoder.0.self"), np.ones((2, 5), bool), np.ones((2, 5), bool), causal=False)
+    leak = largest_forbidden(Site("decoder.0.self"), weights, allowed)
+    assert (leak.largest, leak.where, leak.leaks) == (0.7, (1, 2, 0, 3), True)
+    assert largest_forbidden(Site("x"), weights, np.ones((2, 5, 5), bool)).where is None
+    weights[0, 0, 0, 1] = np.nan
+    assert largest_forbidden(Site("x"), weights, allowed).largest == np.inf
+
+
+@pytest.mark.parametrize("target_pad", [0, 1])
+def test_damage_is_the_loss_of_the_broken_model(target_pad: int):
+    made = translator(target_pad_id=target_pad)
+    sources = [source_sentence(made, text) for text in (SENTENCES[0], SENTENCES[2])]
+    targets = [target_sentence(made, text) for text in (SENTENCES[1], SENTENCES[3])]
+    batch = Batch.of(sources, targets, 0, target_pad)
+    assert batch.target[:, -1].tolist().count(target_pad) == 1, "one of the targets is padded"
+    right = damage(made, batch, "right")
+    total = count = 0.0
+    for source, target in zip(sources, targets, strict=True):  # one by one: no padding at all
+        read = torch.tensor([target.ids])
+        written = torch.tensor([[*target.ids[1:], 3]])
+        with torch.no_grad():
+            found = log_probs(made.model(torch.tensor([source.ids]), read))
+        total -= float(found.gather(-1, written[..., None]).sum())
+        count += written.numel()
+    assert right.loss == pytest.approx(total / count, abs=1e-9)
+    losses = {how: damage(made, batch, how).loss for how in BREAKS}
+    assert len({round(loss, 9) for loss in losses.values()}) == len(BREAKS)
+    assert len(right.translations) == 2
+
+
+def test_a_right_mask_changes_nothing():
+    made = checkpoint(model())
+    copied = broken(made, "right")
+    with torch.no_grad():
+        assert torch.equal(copied.model(BATCH.source, BATCH.target), made.model(BATCH.source, BATCH.target))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Batch.of([], [], 0), "0 source sentences"),
+        (lambda: Batch.of(SOURCES * 3, TARGETS * 3, 0), "6 source sentences"),
+        (lambda: Batch.of(SOURCES, TARGETS[:1], 0), "as many of one"),
+        (lambda: mask_view(BATCH, "nothing", 0), "mask='nothing'"),
+        (lambda: mask_view(BATCH, "both", 2), "sentence=2"),
+        (lambda: converted(VISIBLE, "numpy"), "convention='numpy'"),
+        (lambda: conversion("numpy", "sdpa"), "convention='numpy'"),
+        (lambda: conversion("sdpa", "visible"), "to 'visible'"),
+        (lambda: damage(checkpoint(model()), BATCH, "right"), "has no tokenizer"),
+    ],
+)
+def test_mistakes_are_explained(call: Any, message: str):
+    with pytest.raises((InputError, CheckpointError), match=message):
+        call()
+
+
+def test_reasons_of_a_table_with_more_keys_than_queries():
+    found = reasons(2, np.array([True, True, False]), causal=True)
+    assert found.tolist() == [[0, 1, 3], [0, 0, 3]]
+
+
+def test_reports_without_hidden_keys_do_not_leak():
+    assert not LeakReport((), None, None).leaks
+    assert replace(LeakReport((), None, None), padding=0.1).leaks
+    assert replace(LeakReport((), None, None), future=float("nan")).leaks

@@ -1,0 +1,61 @@
+"""How tests of pages open one, and read what it sends to the browser."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+from ui.components.shared.blob import unpack
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 120
+"""Seconds that one run of a page may take on a busy machine."""
+
+
+def opened(name: str, **address: str) -> AppTest:
+    """The page called `name` alone, at this address."""
+    at = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=PATIENCE)
+    at.query_params.update(address)
+    return at.run()
+
+
+def fine(at: AppTest) -> AppTest:
+    """The page again, which neither failed nor warned."""
+    assert not at.exception
+    assert not at.warning
+    return at
+
+
+def address_of(at: AppTest) -> dict[str, str]:
+    """The page's address: one value a name."""
+    return {key: value if isinstance(value, str) else value[0] for key, value in at.query_params.items()}
+
+
+def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a component got, the first one without a `key`: its header, and its arrays by name."""
+    found = next(part.proto for part in at.get("bidi_component") if key is None or part.key == key)
+    header, arrays = unpack(found.bytes)
+    return header, arrays
+
+
+def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the matrices component got: each matrix by name, and its numbers."""
+    header, arrays = sent(at)
+    return {matrix["name"]: matrix for matrix in header["matrices"]}, arrays
+
+
+def figure(at: AppTest, number: int = 0) -> dict[str, Any]:
+    """One of the page's figures, as Plotly gets it."""
+    made: dict[str, Any] = json.loads(at.get("plotly_chart")[number].proto.spec)
+    return made
+
+
+def numbers(packed: Any) -> np.ndarray:
+    """Numbers as Plotly sends them: a list, or base64 with its type and shape."""
+    if isinstance(packed, list):
+        return np.array(packed)
+    flat = np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
+    return flat.reshape([int(n) for n in packed["shape"].split(",")]) if "shape" in packed else flat

@@ -1,0 +1,121 @@
+"""From page to page by the menu: what was chosen on one page is not taken for a choice on the next."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.classifiers import sequence_checkpoint
+from tests.pages.tiny import save_tiny
+from transformer.checkpoint.ours.folder import save_folder
+
+APP = str(Path(__file__).parents[2] / "app.py")
+PAGES = ("translate", "align", "sequences", "checkpoints", "attention_steps", "masks", "positions")
+ODD: dict[str, dict[str, Any]] = {
+    "translate": {
+        "head": "0",
+        "layer": "0",
+        "kind": "encoder.self",
+        "view": "head_view",
+        "text": "two dogs",
+        "beam": "2",
+    },
+    "align": {"screen": "changes", "target": "second", "text": "two dogs"},
+    "sequences": {"head": "1", "layer": "0", "view": "heads", "lang": "en"},
+    "checkpoints": {
+        "model": "tiny",
+        "show": "attention",
+        "head": "1",
+        "kind": "encoder.self",
+        "input": "two",
+        "map": "downloads",
+    },
+    "attention_steps": {"made": "shipped", "screen": "board", "at_head": "1", "source": "two dogs"},
+    "masks": {"made": "shipped", "screen": "break", "how": "no_padding", "at_head": "1"},
+    "positions": {"screen": "rotation", "d_table": "12"},
+}
+"""An address of each page that is full of what its controls are not at first."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A translator and a classifier in the place of the shipped ones."""
+    made = tmp_path_factory.mktemp("checkpoints")
+    save_tiny(made)
+    small = sequence_checkpoint()
+    save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+
+
+def at(page: str, **address: str) -> AppTest:
+    """A session that starts on a page with an address."""
+    return go(AppTest.from_file(APP, default_timeout=120), page, **address)
+
+
+def go(session: AppTest, page: str, **address: str) -> AppTest:
+    """To a page by the menu, which leaves the old address behind; or with an address."""
+    session.query_params.clear()
+    session.query_params.update(address)
+    session.switch_page(f"pages/{page}.py").run()
+    assert not session.exception
+    return session
+
+
+def controls(session: AppTest) -> dict[str, Any]:
+    """The values of a page's controls by key."""
+    kinds = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area")
+    return {
+        f"{kind} {one.key}": one.value
+        for kind in kinds
+        for one in session.get(kind)
+        if one.key not in {"model", "lang"}
+    }
+
+
+def address(session: AppTest) -> str:
+    found = {key: value for key, value in dict(session.query_params).items() if key not in {"model", "lang"}}
+    return json.dumps(found, sort_keys=True)
+
+
+@cache
+def alone(page: str, model: str | None) -> tuple[str, dict[str, Any]]:
+    """The address and the controls of a page that a session starts with; its checkpoint may be another's choice."""
+    session = at(page, **({} if model is None else {"model": model}))
+    return address(session), controls(session)
+
+
+@pytest.mark.parametrize("first", PAGES)
+def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(first: str) -> None:
+    session = at(first, **ODD[first])
+    assert address(session) != "{}"
+    for second in PAGES:
+        if second == first:
+            continue
+        session = go(session, second)
+        models = [list_.value for list_ in session.selectbox if list_.key == "model"]
+        assert (second, address(session), controls(session)) == (second, *alone(second, *(models or [None])))
+        session = go(session, first, **ODD[first])
+
+
+def test_the_language_goes_along() -> None:
+    session = at("translate", lang="zh")
+    title = session.title[0].value
+    session = go(session, "masks")
+    assert session.title[0].value != go(at("masks"), "masks").title[0].value
+    assert go(session, "translate").title[0].value == title
+
+
+def test_what_a_page_is_left_with_comes_back_with_its_address_alone() -> None:
+    session = at("sequences", head="1", layer="0")
+    kept = controls(session)
+    go(session, "translate")
+    assert controls(go(session, "sequences")) != kept
+    assert controls(go(at("translate"), "sequences", head="1", layer="0")) == kept

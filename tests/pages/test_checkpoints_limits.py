@@ -1,0 +1,86 @@
+"""The page Checkpoints: limits and folders that the environment names, and a server that is nearly full."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.checkpoint.references import reference_file
+from tests.pages.tiny import save_tiny
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.errors import CheckpointError
+from ui.store import user_folder
+from ui.store.ledger import UploadLimits
+
+APP = str(Path(__file__).parents[2] / "app.py")
+ANNOTATED = reference_file("annotated").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny checkpoint stands in for the shipped ones."""
+    save_tiny(tmp_path / "checkpoints")
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(APP, default_timeout=120)
+    page.query_params.update(address)
+    page.run()
+    page.switch_page("pages/checkpoints.py").run()
+    assert not page.exception
+    return page
+
+
+def test_limits_come_from_the_environment():
+    limits = UploadLimits.of({"HEEDMAP_UPLOAD_MB": "7", "HEEDMAP_SERVER_MB": "9"})
+    assert (limits.file_bytes, limits.server_bytes) == (7 * MEGABYTE, 9 * MEGABYTE)
+    with pytest.raises(CheckpointError, match="no number of megabytes"):
+        UploadLimits.of({"HEEDMAP_SESSION_MB": "much"})
+
+
+@pytest.mark.parametrize("argv", [["--checkpoints", "there"], ["--other", "x", "--checkpoints=there"]])
+def test_the_folder_is_named_by_an_argument_or_a_variable(argv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    user_folder.own_folder.cache_clear()
+    monkeypatch.setattr("sys.argv", ["app.py", *argv])
+    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
+    assert user_folder.own_folder() == tmp_path / "there"
+    user_folder.own_folder.cache_clear()
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    assert user_folder.own_folder() == tmp_path / "other"
+    user_folder.own_folder.cache_clear()
+    monkeypatch.delenv(user_folder.VARIABLE)
+    assert user_folder.own_folder() is None
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "at most 3 MB can arrive"), ("zh", "最多只能接收 3 MB")])
+def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(
+    monkeypatch: pytest.MonkeyPatch, lang: str, said: str
+):
+    assert not opened().warning
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
+    assert said in opened(lang=lang).warning[0].value
+
+
+def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "mine"
+    (folder / "paper").mkdir(parents=True)
+    (folder / "paper" / "model.pt").write_bytes(ANNOTATED)
+    (folder / "broken.pt").write_bytes(b"nothing")
+    save_tiny(folder)
+    outside = tmp_path / "outside.pt"
+    outside.write_bytes(ANNOTATED)
+    (folder / "link.pt").symlink_to(outside)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
+    page = opened(model="mine/paper")
+    assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
+    assert page.selectbox(key="model").value == "mine/paper"
+    assert "link that leads out" in page.warning[0].value
+    assert "The Annotated Transformer" in page.success[0].value
+    page.selectbox(key="model").set_value("mine/broken.pt")
+    page.run()
+    assert any("neither safetensors nor" in warning.value for warning in page.warning)
+    page.switch_page("pages/translate.py").run()
+    assert page.selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]

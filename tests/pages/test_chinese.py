@@ -1,0 +1,130 @@
+"""Every page in Chinese holds no English sentence: not in Streamlit's elements, nor in figures, nor in components."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.classifiers import sequence_checkpoint
+from tests.pages.tiny import save_tiny
+from transformer.checkpoint.ours.folder import save_folder
+
+APP = str(Path(__file__).parents[2] / "app.py")
+SENTENCE = re.compile(r"(?<![-\w./])[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
+"""Three words in a row, apart by spaces."""
+
+OURS = re.compile(r"<style>.*?</style>|\\[a-z]+(\{[a-z ]+\})?", re.DOTALL)
+"""What is no text: styles, and commands of formulas."""
+
+TYPED = "two dogs run"
+ALLOWED = (TYPED, "A man is riding a bicycle", "the sat cat mat on", "Elhage et al")
+"""The user's text, examples of it, and names."""
+
+SOURCES = {"js_content", "css_content", "html_content"}
+"""The parts of a component that are its program."""
+
+VISITS: list[tuple[str, dict[str, str]]] = [
+    *(("translate", {"view": view}) for view in ("heatmap", "head_view", "steps", "beams", "downloads")),
+    ("translate", {"kind": "decoder.self", "head": "mean", "scores": "true", "pair": "0-0"}),
+    ("translate", {"text": " "}),
+    *(("align", {"screen": screen}) for screen in ("side", "agreement", "changes", "training", "lesson", "downloads")),
+    *(("sequences", {"view": view}) for view in ("letters", "windows", "heads")),
+    ("sequences", {"read": "motifs"}),
+    ("sequences", {"read": "file"}),
+    ("sequences", {"sequence": "ACXX"}),
+    *(("checkpoints", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
+    ("checkpoints", {"model": "letters"}),
+    *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
+    *(("masks", {"screen": screen}) for screen in ("build", "scores", "conventions", "break", "test")),
+    *(
+        ("positions", {"screen": screen})
+        for screen in ("table", "products", "rotation", "relative", "learned", "order")
+    ),
+]
+"""Every page, with each of its screens and some mistakes."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two translators and a classifier in the place of the shipped ones."""
+    made = tmp_path_factory.mktemp("checkpoints")
+    save_tiny(made)
+    (made / "tiny").rename(made / "second")
+    save_tiny(made)
+    small = sequence_checkpoint()
+    save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text in a message that a page sends to the browser."""
+    if isinstance(value, str):
+        yield value
+    elif hasattr(value, "ListFields"):
+        for field, part in value.ListFields():
+            if field.name not in SOURCES:
+                yield from strings(part)
+    elif hasattr(value, "values"):
+        for part in value.values():
+            yield from strings(part)
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for part in value:
+            yield from strings(part)
+
+
+def protos(block: Any) -> Iterator[Any]:
+    """The messages of a page's elements."""
+    children = getattr(block, "children", {})
+    for child in children.values():
+        yield from protos(child)
+    if getattr(block, "proto", None) is not None:
+        yield block.proto
+
+
+def english(page: AppTest) -> list[str]:
+    """The English sentences of a page."""
+    found = []
+    for proto in protos(page._tree):
+        for text in strings(proto):
+            said = OURS.sub("", text)
+            for typed in ALLOWED:
+                said = said.replace(typed, "")
+            found += SENTENCE.findall(said)
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize(
+    ("page", "address"), VISITS, ids=lambda part: part if isinstance(part, str) else "-".join(part.values())
+)
+def test_a_page_in_chinese_holds_no_english_sentence(page: str, address: dict[str, str]) -> None:
+    session = AppTest.from_file(APP, default_timeout=120)
+    session.query_params.update(
+        {"lang": "zh", "text": TYPED, "longest": "5", **address}
+        if page in {"translate", "align"}
+        else {"lang": "zh", **address}
+    )
+    session.switch_page(f"pages/{page}.py").run()
+    assert not session.exception
+    assert english(session) == []
+
+
+def test_english_would_be_found_wherever_it_stands() -> None:
+    def script() -> None:
+        import plotly.graph_objects as go
+        import streamlit as st
+
+        st.caption("one is said here")
+        st.button("press", help="two is said here")
+        st.plotly_chart(go.Figure(layout={"title": "three is said here"}))
+        st.html("<p title='four is said here'></p>")
+
+    page = AppTest.from_function(script).run()
+    assert [text.partition(" ")[0] for text in english(page)] == ["four", "one", "three", "two"]

@@ -1,0 +1,84 @@
+"""Effects of letters: every mutation against a run of its own, gradients against their sum."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.classifiers import sequence_checkpoint
+from transformer.errors import InputError
+from transformer.layers.masks import Mask
+from transformer.runs.classify import read
+from transformer.runs.sequence_attribution import MAX_MUTATED, integrated_gradients, log_odds, mutations
+
+SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
+
+
+def test_log_odds_are_of_the_calibrated_probability():
+    logits = torch.randn(5, 3, dtype=torch.float64)
+    p = (logits / 1.7).softmax(1)[:, 1]
+    torch.testing.assert_close(log_odds(logits, 1.7, 1), (p / (1 - p)).log())
+
+
+def test_each_mutation_is_the_change_that_a_run_of_its_own_shows(monkeypatch):
+    monkeypatch.setattr("transformer.runs.sequence_attribution.LETTERS_AT_ONCE", 7 * 23)  # several batches
+    checkpoint = sequence_checkpoint(double=True)
+    letters = read(checkpoint, SEQUENCE)
+    seen: list[float] = []
+    found = mutations(checkpoint, letters, 2, seen.append)
+
+    def answer(text: str) -> float:
+        logits = checkpoint.model.outputs(torch.tensor([read(checkpoint, text).ids]))["logits"]
+        return log_odds(logits, 1.7, 2).item()
+
+    for place, new in ((0, "T"), (8, "A"), (22, "G"), (12, "C")):
+        mutant = SEQUENCE[:place] + new + SEQUENCE[place + 1 :]
+        expected = answer(mutant) - answer(SEQUENCE)
+        assert found.change["ACGT".index(new), place] == pytest.approx(expected, abs=1e-12)
+    assert found.change[found.letters.index("A"), 0] == 0
+    np.testing.assert_allclose(found.effect[0], np.abs(found.change[1:, 0]).mean())
+    np.testing.assert_allclose(found.effect[8], np.abs(found.change[:, 8]).mean())  # N may become any of four
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+
+
+def test_integrated_gradients_add_up_to_the_difference():
+    checkpoint = sequence_checkpoint(double=True, activation="gelu")
+    letters = read(checkpoint, SEQUENCE)
+    coarse, fine = (integrated_gradients(checkpoint, letters, 0, steps) for steps in (4, 256))
+    assert abs(fine.difference) > 1e-3
+    assert fine.gap < 1e-2 * abs(fine.difference)
+    assert fine.gap < coarse.gap
+    assert fine.contribution.shape == (23,)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_gradients_are_taken_at_midpoints_of_the_line_from_the_mean_of_all_known_letters(monkeypatch, steps):
+    """The definition, one point after the other; the unknown letter's embedding is no part of the mean."""
+    monkeypatch.setattr("transformer.runs.sequence_attribution.LETTERS_AT_ONCE", 2 * 4 * 23)  # several batches
+    checkpoint = sequence_checkpoint(double=True, activation="gelu")
+    model, letters = checkpoint.model, read(checkpoint, SEQUENCE)
+    table = model.embedding.weight.detach()
+    end = table[[["A", "C", "G", "T", "N"].index(letter) for letter in SEQUENCE]]
+    start = (table[0] + table[1] + table[2] + table[3]) / 4
+    expected = torch.zeros(23, dtype=torch.float64)
+    for step in range(steps):
+        point = (start + (2 * step + 1) / (2 * steps) * (end - start)).requires_grad_()
+        logits = model.decide(point[None], Mask())[0] / 1.7
+        (logits[1] - torch.logsumexp(logits[[0, 2]], 0)).backward()
+        expected += ((end - start) * point.grad).sum(1) / steps
+    found = integrated_gradients(checkpoint, letters, 1, steps)
+    np.testing.assert_allclose(found.contribution, expected.numpy(), rtol=0, atol=1e-12)
+
+
+def test_no_gradient_stays_behind():
+    checkpoint = sequence_checkpoint()
+    integrated_gradients(checkpoint, read(checkpoint, SEQUENCE), 0, 4)
+    assert all(parameter.grad is None for parameter in checkpoint.model.parameters())
+
+
+def test_long_sequences_are_refused():
+    checkpoint = sequence_checkpoint()
+    letters = read(checkpoint, "ACGT" * (MAX_MUTATED // 4) + "A")
+    for effect in (mutations, integrated_gradients):
+        with pytest.raises(InputError, match="at most 512"):
+            effect(checkpoint, letters, 0)

@@ -1,0 +1,69 @@
+"""FASTA files as people have them: plain, packed, headless, commented, broken."""
+
+import gzip
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.errors import InputError
+from transformer.sequences import fasta
+from transformer.sequences.fasta import FastaRecord, fasta_of, parse_fasta, read_fasta
+
+TWO = b">one first of two\r\nACGT\r\nAC\r\n\r\n; a comment\n>two\nGG\n"
+RECORDS = [FastaRecord("one", "first of two", "ACGTAC"), FastaRecord("two", "", "GG")]
+
+
+def test_records_are_joined_over_lines():
+    assert list(fasta_of(TWO)) == RECORDS
+
+
+def test_gzip_is_told_by_its_content():
+    assert list(fasta_of(gzip.compress(TWO))) == RECORDS
+
+
+@pytest.mark.parametrize("text", [">one\nACGT\n>two\nGG\n", "ACGT", "; a comment\n>one\nAC"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_belongs_to_no_record(text: str, packed: bool):
+    data = text.encode("utf-8-sig")
+    expected = [*parse_fasta(text.splitlines())]
+    assert [*fasta_of(gzip.compress(data) if packed else data)] == expected
+    assert [*parse_fasta(("\ufeff" + text).splitlines())] == expected  # pasted
+
+
+def test_bare_letters_are_one_record():
+    assert list(parse_fasta(["ACG", "T"])) == [FastaRecord("sequence", "", "ACGT")]
+
+
+def test_no_lines_are_no_record_and_an_empty_record_is_kept():
+    assert list(parse_fasta(["", "  "])) == []
+    assert list(parse_fasta([">empty", ">full", "A"])) == [FastaRecord("empty", "", ""), FastaRecord("full", "", "A")]
+
+
+@given(st.lists(st.tuples(st.text("abc", min_size=1), st.text("ACGT", min_size=1)), min_size=1, max_size=5))
+def test_what_is_written_is_read(records):
+    text = "".join(f">{name}\n{letters[:3]}\n{letters[3:]}\n" for name, letters in records)
+    assert [(r.id, r.sequence) for r in fasta_of(text.encode())] == records
+
+
+def test_the_callers_file_stays_open():
+    file = io.BytesIO(TWO)
+    list(read_fasta(file))
+    assert not file.closed
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(gzip.compress(TWO)[:-9], "gzip file is broken"), (b">x\n\xff\xfe\x00", "no text")],
+)
+def test_a_broken_file_is_refused(data, says):
+    with pytest.raises(InputError, match=says):
+        list(fasta_of(data))
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(fasta, "MAX_BYTES", 1_000)
+    bomb = gzip.compress(b">x\n" + b"A" * 5_000)
+    with pytest.raises(InputError, match="split it"):
+        list(fasta_of(bomb))

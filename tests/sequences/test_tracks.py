@@ -1,0 +1,47 @@
+"""Tracks as text: what a spreadsheet and a genome browser read back is what was there."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.errors import InputError
+from transformer.sequences import tracks
+
+values = st.lists(st.sampled_from([0.0, 0.25, 1.5, -2.0]), min_size=1, max_size=23)
+
+
+@given(values)
+def test_bedgraph_covers_every_letter_once_with_its_value(track):
+    lines = tracks.bedgraph("chr 1", {"attention": np.array(track)}, start=100).splitlines()
+    assert lines[0] == 'track type=bedGraph name="attention"'
+    read, place = [], 100
+    for line in lines[1:]:
+        name, start, stop, value = line.split("\t")
+        assert name == "chr_1"
+        assert int(start) == place < int(stop)
+        place = int(stop)
+        read += [float(value)] * (int(stop) - int(start))
+    assert read == track
+
+
+def test_bedgraph_leaves_out_what_is_not_known():
+    text = tracks.bedgraph("", {"x": np.array([1.0, np.nan, np.nan, 1.0])})
+    assert text.splitlines()[1:] == ["sequence\t0\t1\t1", "sequence\t3\t4\t1"]
+
+
+@given(values)
+def test_csv_gives_the_same_numbers_back(track):
+    text = tracks.csv("A" * len(track), {"attention": np.array(track), "effect": np.array(track) / 3})
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["place"] for row in rows] == [str(i + 1) for i in range(len(track))]
+    assert [float(row["effect"]) for row in rows] == (np.array(track) / 3).tolist()
+
+
+def test_a_track_that_does_not_fit_is_refused():
+    with pytest.raises(InputError, match="2 values for 3 letters"):
+        tracks.csv("ACG", {"x": np.zeros(2)})
+    assert tracks.csv("A", {"x": np.array([np.nan])}) == "place,letter,x\n1,A,\n"

@@ -1,0 +1,169 @@
+"""Every sentence has a code, and a text with the same fields in every language."""
+
+import ast
+import copy
+import pickle
+import re
+import threading
+from collections.abc import Iterator
+from string import Formatter
+
+import pytest
+
+from tests.imports import name_of, relative, sources
+from transformer import errors
+from transformer.errors import HeedmapError, InputError
+from transformer.messages import LANGUAGES, Message, catalogue, say, speaking, words
+
+ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, HeedmapError)}
+SOURCES = sources("transformer", "ui", "pages", "app.py")
+MAKERS = (
+    "transformer/messages/",
+    "transformer/errors.py",
+    "transformer/checkpoint/safe/refusal.py",
+    "transformer/checkpoint/worker/told.py",
+)
+"""Modules that make messages of codes that they are given."""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalogue of this test's own."""
+    texts = {
+        "en": {"noun": "source", "count": "the {what} has {n:,} of {items}", "plain": "nothing"},
+        "zh": {"noun": "源句", "count": "{what}有 {n:,} 个[{items}]", "plain": "没有"},
+    }
+    monkeypatch.setattr("transformer.messages.catalogue", texts.__getitem__)
+
+
+def fields_of(text: str) -> set[str]:
+    """The names that a text puts in."""
+    return {name.partition(".")[0].partition("[")[0] for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def test_every_language_says_everything_with_the_same_fields() -> None:
+    first = catalogue(LANGUAGES[0])
+    for language in LANGUAGES[1:]:
+        other = catalogue(language)
+        assert first.keys() == other.keys()
+        wrong = [code for code, text in first.items() if fields_of(text) != fields_of(other[code])]
+        assert not wrong
+
+
+def test_a_message_is_its_english_text_and_is_said_in_any_language(small: None) -> None:
+    message = Message("count", what=Message("noun"), n=12_345, items=("a", Message("noun")))
+    assert message == "the source has 12,345 of a, source"
+    assert message.in_language("zh") == "源句有 12,345 个[a、源句]"
+    assert say(message) == message
+    with speaking("zh"):
+        assert say(message) == message.in_language("zh")
+        assert (say("as it is"), words("plain")) == ("as it is", "没有")
+    assert words("plain") == "nothing"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_can_still_be_translated(small: None, copied: object) -> None:
+    message = copied(Message("count", what=Message("noun"), n=2, items=()))
+    assert message.in_language("zh").startswith("源句")
+    error = copied(InputError("count", what=Message("noun"), n=3, items=("x",)))
+    assert (type(error), error.code, error.fields["n"]) == (InputError, "count", 3)
+    assert error.message.in_language("zh") == "源句有 3 个[x]"
+
+
+def test_threads_do_not_mix_their_languages(small: None) -> None:
+    found: dict[str, str] = {}
+    entered = threading.Barrier(2)
+
+    def speak(language: str) -> None:
+        with speaking(language):
+            entered.wait(timeout=30)
+            found[language] = words("plain")
+
+    threads = [threading.Thread(target=speak, args=(language,)) for language in LANGUAGES]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"en": "nothing", "zh": "没有"}
+
+
+def calls(*names: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call of a function of one of these names, with its place."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if called in names:
+                    yield f"{relative(path)}:{node.lineno}", node
+
+
+SAYING = ("Message", "words", "refused", *ERRORS)
+"""What makes a message of a code and fields."""
+
+FROM_SCRIPTS = ("canvas_", "all_heads_", "head_view_", "alignments_", "matrices_")
+"""How the codes begin that scripts of components ask for; a test of theirs finds unused ones."""
+
+
+def codes(argument: ast.expr) -> Iterator[tuple[str, bool]]:
+    """The codes that an argument may be, and whether that is only how they begin (one for each of several values)."""
+    if isinstance(argument, ast.IfExp):
+        yield from codes(argument.body)
+        yield from codes(argument.orelse)
+    elif isinstance(argument, ast.JoinedStr) and isinstance(argument.values[0], ast.Constant):
+        yield str(argument.values[0].value), True
+    elif isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        yield argument.value, False
+
+
+def asked() -> Iterator[tuple[str, ast.Call, str, bool]]:
+    """Every code that is asked for: where, the call, the code, and whether it is a beginning."""
+    for place, call in calls(*SAYING):
+        if call.args:
+            for code, begins in codes(call.args[0]):
+                yield place, call, code, begins
+
+
+def test_every_message_has_a_code_of_the_catalogue_and_its_fields() -> None:
+    known, wrong = catalogue(LANGUAGES[0]), []
+    for place, call, code, begins in asked():
+        if begins:
+            if not any(one.startswith(code) for one in known):
+                wrong.append(f"{place}: no code starts with {code!r}")
+        elif code not in known:
+            wrong.append(f"{place}: {code!r} is in no catalogue")
+        elif all(word.arg for word in call.keywords):
+            given, needed = {str(word.arg) for word in call.keywords}, fields_of(known[code])
+            if given != needed:
+                wrong.append(f"{place}: {code} asks for {sorted(needed)}, is given {sorted(given)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_message_is_made_of_free_text() -> None:
+    passed_on = (
+        "transformer/messages/",
+        "transformer/errors.py",
+        "transformer/checkpoint/safe/refusal.py",
+        "transformer/checkpoint/worker/told.py:",  # makes again what a worker was told
+        "transformer/training/translation/options.py:",  # codes of one check each, given as texts
+    )
+    wrong = [
+        place
+        for place, call in calls("Message", *ERRORS)
+        if not place.startswith(passed_on) and (not call.args or not list(codes(call.args[0])))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_text_is_used() -> None:
+    whole = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    families = {code for _, _, code, begins in asked() if begins} | set(FROM_SCRIPTS)
+    unused = [
+        code
+        for code in catalogue(LANGUAGES[0])
+        if not re.search(rf"""["']{code}["']""", whole) and not code.startswith(tuple(families))
+    ]
+    assert not unused
+
+
+def test_modules_of_the_library_are_all_read() -> None:
+    assert {"transformer.runs.translate", "transformer.checkpoint.load"} <= {name_of(path) for path in SOURCES}

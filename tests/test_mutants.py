@@ -1,0 +1,12 @@
+"""The list of mutations stays applicable; `python -m tests.mutants` runs it."""
+
+from tests.imports import ROOT
+from tests.mutants import mutants
+
+
+def test_every_mutation_still_applies_and_names_tests_that_exist() -> None:
+    for mutant in mutants():
+        text = (ROOT / mutant.file).read_text(encoding="utf-8")
+        assert mutant.broken(text) != text
+        assert mutant.tests
+        assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.tests), mutant.name

@@ -1,0 +1,64 @@
+"""The library as a package: what it asks for, and that it runs where nothing else is installed."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def required(name: str) -> set[str]:
+    """The lines of a requirements file, without those of files that it includes."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return {line for line in lines if line and line[0] not in "#-"}
+
+
+def test_requirements_and_extras_ask_for_the_same() -> None:
+    app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"]}
+    pinned = {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in required("requirements.txt")}
+    assert app == pinned
+    assert set(EXTRAS["huggingface"]) == required("requirements-hf.txt")
+    assert set(EXTRAS["dev"]) == required("requirements-dev.txt")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy, so that nothing that an older build left behind gets into it."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT / "transformer", source / "transformer", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source]
+    subprocess.run(command, check=True, timeout=300)
+    (built,) = folder.glob("heedmap-*.whl")
+    return built
+
+
+@pytest.mark.timeout(900)
+def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
+    """README's notebook, in a fresh environment that has the wheel and what it asks for, and no dashboard."""
+    venv.create(tmp_path / "fresh", with_pip=True)
+    python = tmp_path / "fresh" / "bin" / "python"
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("\n".join(required("requirements.txt")))
+    install = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", constraints, wheel]
+    subprocess.run(install, check=True, timeout=800)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
+    installed = "import transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
+    notebook = tmp_path / "notebook.py"
+    notebook.write_text(absent + installed + "\n".join(blocks))
+    for folder in ("checkpoints", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    ran = subprocess.run([python, notebook], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,74 @@
+"""Sites: the names of attention, their parts, and what models of each architecture say of themselves."""
+
+import pickle
+from typing import Any
+
+import pytest
+
+from tests.classifiers import sequence_checkpoint
+from transformer.attention.measures import has_kind, sites_of, strongest_head
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
+from transformer.errors import CheckpointError, RecordError
+from transformer.lessons.toy import toy_recurrent, toy_transformer
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier
+from transformer.models.protocols import Decodable
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
+from transformer.runs.classify import classify
+from transformer.sites import Site
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("decoder.12.cross", ("decoder", 12, "cross", "decoder.cross")),
+        ("encoder.0.self", ("encoder", 0, "self", "encoder.self")),
+        ("decoder.cross", ("decoder", None, "cross", "decoder.cross")),
+        ("pooling", ("pooling", None, "pooling", "pooling")),
+    ],
+)
+def test_a_site_knows_its_parts_and_stays_a_name(name: str, parts: tuple[str, int | None, str, str]) -> None:
+    site = Site(name)
+    assert (site.stack, site.layer, site.kind, site.group) == parts
+    assert site == name
+    assert {site: 1}[name] == 1  # type: ignore[index]
+    assert isinstance(pickle.loads(pickle.dumps(site)), Site)
+
+
+def test_a_site_is_made_from_its_parts() -> None:
+    assert Site.of("decoder", 3, "self") == "decoder.3.self"
+
+
+def test_the_sites_of_a_classifier_are_grouped_like_all_others() -> None:
+    record = classify(sequence_checkpoint(), "ACGTACGTAC").record
+    assert record.sites == ("encoder.0.self", "encoder.1.self", "pooling")
+    assert all(isinstance(site, Site) for site in [*record.sites, *record, *(record[s].site for s in record)])
+    assert [has_kind(record, kind) for kind in ("encoder.self", "pooling", "decoder.cross")] == [True, True, False]
+    assert sites_of(record, "pooling") == ("pooling",)
+    assert strongest_head(record, "pooling").site == "pooling"
+    with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
+        sites_of(record, "decoder.cross")
+
+
+MODELS = (
+    toy_transformer(4, 2, seed=1),
+    toy_recurrent(3, "additive", 1),
+    Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2)),
+    sequence_checkpoint().model,
+)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_says_what_it_can_do_and_can_do_it(model: Seq2Seq | Recurrent | Encoder | KmerClassifier) -> None:
+    checkpoint = Checkpoint("it", model)
+    assert checkpoint.translates == isinstance(model, Decodable)
+    assert model.abilities.reads_windows == hasattr(model, "windows")
+    assert ARCHITECTURES[checkpoint.architecture][0] is type(model)
+    assert isinstance(model.config, ARCHITECTURES[checkpoint.architecture][1])
+    kind: Any = type(model)
+    assert checkpoint.model_as(kind) is model
+    other: Any = Encoder if isinstance(model, Seq2Seq) else Seq2Seq
+    wanted = "Transformer encoder" if other is Encoder else "encoder-decoder Transformer"
+    with pytest.raises(CheckpointError, match=f"it is no {wanted}: choose another checkpoint"):
+        checkpoint.model_as(other)

@@ -1,0 +1,264 @@
+"""The training loop: it learns, it goes on after a stop as if there had been none, and processes share its work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from tests import toy
+from transformer.errors import TrainingError
+from transformer.tokens.batch import pad
+from transformer.training.processes import Process
+from transformer.training.translation.architectures import new_model
+from transformer.training.translation.options import ARCHITECTURES
+from transformer.training.translation.run import Run, WithLoss
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.write_corpus(tmp_path_factory.mktemp("corpus") / "toy")
+
+
+def trained(data: Path, work: Path, **changes: Any) -> Run:
+    run = Run(toy.training_options(data, work, **changes))
+    run.train()
+    return run
+
+
+def state(work: Path) -> dict[str, Any]:
+    return torch.load(work / "state.pt", weights_only=True)
+
+
+def curve(work: Path) -> list[dict[str, Any]]:
+    """The curve without the time that it took."""
+    entries = [json.loads(line) for line in (work / "curve.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in entries]
+
+
+def assert_same(first: Any, second: Any) -> None:
+    """Equal to the bit, all the way down; only the seconds may differ."""
+    assert type(first) is type(second)
+    if isinstance(first, Tensor):
+        assert torch.equal(first, second)
+    elif isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for name in first.keys() - {"seconds"}:
+            assert_same(first[name], second[name])
+    else:
+        assert first == second
+
+
+@pytest.fixture(scope="module")
+def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never stopped."""
+    work = tmp_path_factory.mktemp("straight") / "run"
+    trained(data, work)
+    return work
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(data: Path, straight: Path, tmp_path: Path) -> None:
+    """Five updates lie inside the second epoch, between two validations."""
+    work = tmp_path / "run"
+    stopped = trained(data, work, stop_after=5)
+    assert not stopped.finished
+    assert stopped.progress.update == 5
+    assert stopped.progress.batch > 0
+    resumed = trained(data, work)
+    assert resumed.finished
+    assert_same(state(work), state(straight))
+    assert curve(work) == curve(straight)
+    for path in (straight / "weights").iterdir():
+        assert_same(load_file(path), load_file(work / "weights" / path.name))
+
+
+def test_a_killed_run_goes_on_from_its_last_state(
+    data: Path, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after update 9: the state is that of update 8, but weights and curve may be newer."""
+    work = tmp_path / "run"
+    run = Run(toy.training_options(data, work))
+    update = run._update
+
+    def dies(batch: Any) -> tuple[float, bool]:
+        if run.progress.update == 9:
+            raise KeyboardInterrupt
+        return update(batch)
+
+    monkeypatch.setattr(run, "_update", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert state(work)["progress"]["update"] == 8
+    with (work / "curve.jsonl").open("a") as log:
+        log.write(json.dumps({"update": 9}) + "\n")
+    trained(data, work)
+    assert_same(state(work), state(straight))
+    assert curve(work) == curve(straight)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests import toy
+from transformer.training.translation.run import Run
+
+run = Run(toy.training_options(Path(sys.argv[1]), Path(sys.argv[2])))
+update = run._update
+
+def dies(batch):
+    if run.progress.update == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(batch)
+
+run._update = dies
+run.train()
+"""
+"""A run that is killed before the update after its third argument; with -1 it comes to its end."""
+
+
+def test_a_run_that_is_killed_and_goes_on_in_other_processes_is_the_same(
+    data: Path, straight: Path, tmp_path: Path
+) -> None:
+    """Subwords are dropped at random here (the default), and every process has other hashes."""
+    work = tmp_path / "run"
+    assert Run(toy.training_options(data, work)).options.subword_dropout > 0
+    for seed, at, status in (("1", 6, -signal.SIGKILL), ("2", -1, 0)):
+        command = [sys.executable, "-c", KILLED, str(data), str(work), str(at)]
+        variables = environment() | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+    assert state(work)["progress"]["epoch"] > 0
+    assert_same(state(work), state(straight))
+    assert curve(work) == curve(straight)
+
+
+def test_a_finished_run_has_nothing_left_to_do(data: Path, straight: Path) -> None:
+    before = state(straight)
+    run = trained(data, straight)
+    assert run.finished
+    assert_same(state(straight), before)
+
+
+def test_it_learns(straight: Path) -> None:
+    entries = curve(straight)
+    assert [entry["update"] for entry in entries] == [4, 8, 12]
+    assert entries[-1]["valid_loss"] < entries[0]["valid_loss"] - 0.05
+    assert entries[-1]["train_loss"] < entries[0]["train_loss"]
+    assert entries[1]["rate"] == pytest.approx(0.005 * 0.5**0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            dict(d_model=8),
+            "d_model=8, but .* holds a run with d_model=6: resume it with 6, or choose another work folder",
+        ),
+        (dict(seed=2), "seed=2, but .* holds a run with seed=1"),
+        (dict(updates=13), "updates=13, but .* holds a run with updates=12"),
+    ],
+)
+def test_other_options_do_not_resume_a_run(data: Path, straight: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        Run(toy.training_options(data, straight, **changes))
+
+
+def test_pace_and_place_may_change(data: Path, straight: Path) -> None:
+    assert Run(toy.training_options(data, straight, threads=1, stop_after=3)).finished
+
+
+def test_a_broken_state_is_refused(data: Path, tmp_path: Path) -> None:
+    trained(data, tmp_path / "run", stop_after=1)
+    (tmp_path / "run" / "state.pt").write_bytes(b"half a file")
+    with pytest.raises(TrainingError, match=r"state\.pt cannot be resumed: delete the folder"):
+        Run(toy.training_options(data, tmp_path / "run"))
+    trained(data, tmp_path / "other", stop_after=1)
+    (tmp_path / "other" / "options.json").write_text("{")
+    with pytest.raises(TrainingError, match=r"options\.json cannot be read"):
+        Run(toy.training_options(data, tmp_path / "other"))
+
+
+def test_text_without_a_usable_pair_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="max_tokens=4 leaves no pair to learn from"):
+        Run(toy.training_options(data, tmp_path / "run", max_tokens=4))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_loss_counts_each_real_token_once(architecture: str) -> None:
+    """Padding adds nothing, and a row without real tokens (a process without work) gives zero and no gradient."""
+    words = toy.tokenizer()
+    model = new_model(toy.training_options(ROOT, ROOT, architecture=architecture), words).eval()
+    learner = WithLoss(model, label_smoothing=0.1)
+    rows = [(words.source_ids(s), words.target_ids(t)) for s, t in toy.sentences(5, seed=1)]
+    together = learner(pad([s for s, _ in rows], words.pad_id), pad([t for _, t in rows], words.pad_id))
+    alone = sum(learner(torch.tensor([s]), torch.tensor([t])) for s, t in rows)
+    torch.testing.assert_close(together, alone)
+    nothing = learner(torch.tensor([[words.eos_id]]), torch.tensor([[words.bos_id, words.pad_id]]))
+    assert nothing.item() == 0
+    nothing.backward()
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+
+
+def test_shares_of_a_batch_are_the_batch() -> None:
+    rows = list(range(7))
+    for count in (1, 2, 3, 9):
+        shares = [Process(rank, count, torch.device("cpu")).share(rows) for rank in range(count)]
+        assert sorted(row for share in shares for row in share) == rows
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_two_processes_give_what_one_gives(data: Path, tmp_path: Path) -> None:
+    """Without dropout, up to rounding. The bias of a key cancels in the softmax, so its gradient is rounding alone."""
+    module = ["-m", "tests.training.each_rank", str(data)]
+    commands = (
+        [sys.executable, *module, str(tmp_path / "one"), str(tmp_path)],
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *module,
+         str(tmp_path / "two"), str(tmp_path)],
+    )  # fmt: skip
+    for command in commands:
+        done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    alone, first, second = (load_file(tmp_path / f"{name}.safetensors") for name in ("0-of-1", "0-of-2", "1-of-2"))
+    assert_same(first, second)
+    for name in alone:
+        if not name.endswith("key.bias"):
+            torch.testing.assert_close(first[name], alone[name], rtol=0, atol=2e-4, msg=name)
+    assert_same(
+        [entry["update"] for entry in curve(tmp_path / "two")], [entry["update"] for entry in curve(tmp_path / "one")]
+    )
+
+
+def test_sigterm_stops_after_the_update_in_hand(data: Path, tmp_path: Path) -> None:
+    work = tmp_path / "run"
+    options = toy.training_options(data, work, updates=100_000, save_every=1, validate_every=50_000)
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.changed().items()]
+    command = [sys.executable, "-m", "transformer", "train", "translation", f"--data={data}", f"--work={work}",
+               f"--out={tmp_path / 'out'}", *arguments]  # fmt: skip
+    with subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not list(work.glob("weights/*")) and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert "Traceback" not in errors
+    done = state(work)["progress"]["update"]
+    assert done >= 1
+    assert f"stopped after update {done} of 100000: the same command goes on" in errors
+    assert not (tmp_path / "out").exists()
+    run = Run(options)
+    assert run.progress.update == done
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}

@@ -1,0 +1,109 @@
+// Thumbnails, alignments and matrices: what their scripts work out, without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { rowAt, strongest } from "../../../ui/components/alignments/canvas.js";
+import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
+import { keyTarget } from "../../../ui/components/all_heads/keys.js";
+import { aspect, cellSide, marks, TICKS } from "../../../ui/components/all_heads/thumbnails.js";
+import { written } from "../../../ui/components/matrices/canvas.js";
+import { cellAt, moved } from "../../../ui/components/matrices/keys.js";
+import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
+
+test("a thumbnail's cells are whole pixels, and never none", () => {
+  assert.equal(cellSide(11, 7, 96), 8);
+  assert.equal(cellSide(7, 12, 96), 8);
+  assert.equal(cellSide(97, 1, 96), 1);
+});
+
+test("a thumbnail is as wide as its numbers are, up to twice", () => {
+  assert.deepEqual([[10, 10], [10, 15], [10, 30], [30, 10]].map(([q, k]) => aspect([1, 1, q, k])), [1, 1.5, 2, 0.5]);
+});
+
+test("the colour bar's ticks stand at square roots", () => {
+  assert.deepEqual(TICKS.map(([weight]) => weight), [0, 0.1, 0.25, 0.5, 1]);
+  assert.ok(TICKS.every(([weight, position]) => Math.abs(position ** 2 - weight) < 1e-12));
+});
+
+test("the legend names only marks that occur", () => {
+  const words = { masked: "M", nan: "N" };
+  const [plain, masked, nan] = [new Uint8Array([0, 254]), new Uint8Array([0, 255]), new Uint8Array([1])];
+  assert.deepEqual(marks({ codes: plain }, words), []);
+  assert.deepEqual(marks({ codes: masked }, words), [[false, "M"]]);
+  assert.deepEqual(marks({ codes: masked, nan }, words), [[false, "M"], [true, "N"]]);
+});
+
+test("keys move among the thumbnails and stop at the edges", () => {
+  const to = (key, layer, head, ctrlKey = false) => keyTarget({ key, ctrlKey }, layer, head, [3, 5, 1, 1]);
+  assert.deepEqual([to("ArrowLeft", 0, 0), to("ArrowRight", 0, 4), to("ArrowUp", 0, 2), to("ArrowDown", 2, 2)], [[0, 0], [0, 4], [0, 2], [2, 2]]);
+  assert.deepEqual([to("Home", 1, 2), to("End", 1, 2), to("Home", 1, 2, true), to("End", 1, 2, true)], [[1, 0], [1, 4], [0, 0], [2, 4]]);
+  assert.equal(to("x", 1, 2), undefined);
+});
+
+const VIEW = {
+  moment: 0,
+  header: {
+    columns: ["a", "b", "c", "d", "e"],
+    same_rows: true,
+    moments: [{ panels: [{ title: "M1", rows: ["u", "v"] }, { title: "M2", rows: ["u", "v"] }] }],
+    words: { looks: "{word} > {looked}", told: "{title}: {looked}", weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-" },
+  },
+  arrays: {
+    "0.0": new Float32Array([1, 0, 0, 0, 0, 0.3, 0.1, 0.05, 0.45, 0.1]),
+    "0.1": new Float32Array([1, 0, 0, 0, 0, 0.04, 0.04, -1, NaN, 0.04]),
+  },
+};
+
+test("a target word's weights are its row", () => {
+  assert.deepEqual([...lookedAt(VIEW, 0, 1)], [0.3, 0.1, 0.05, 0.45, 0.1].map(Math.fround));
+});
+
+test("the three strongest source words are told, in each panel, or that there is none", () => {
+  assert.equal(spoken(VIEW, { panel: 0, row: 1 }), "v > M1: d=0.45, a=0.30, b=0.10 | M2: -");
+  const apart = { ...VIEW, header: { ...VIEW.header, same_rows: false } };
+  assert.equal(spoken(apart, { panel: 1, row: 0 }), "u > a=1.00");
+});
+
+test("the strongest is the first of equals", () => {
+  assert.deepEqual([[1], [0, 2, 2], [3, 1], [-1, -1]].map(strongest), [0, 1, 0, 0]);
+});
+
+test("a row is found by its height, and none outside", () => {
+  const at = (y) => rowAt({ top: 20, tall: 10 }, y, 3);
+  assert.deepEqual([19, 20, 29.9, 30, 49.9, 50].map(at), [null, 0, 0, 1, 2, null]);
+});
+
+const DRAWN = {
+  matrix: { rows: ["r1", "r2"], columns: ["c1", "c2", "c3"] },
+  shape: { left: 50, top: 20, width: 10, height: 5 },
+};
+
+test("a cell is found by its point, and none beside the cells", () => {
+  assert.deepEqual(cellAt(DRAWN, 50, 20), [0, 0]);
+  assert.deepEqual(cellAt(DRAWN, 79.9, 29.9), [1, 2]);
+  for (const [x, y] of [[49, 20], [50, 19], [80, 20], [50, 30]]) assert.equal(cellAt(DRAWN, x, y), null);
+});
+
+test("keys move among the cells and stop at the edges", () => {
+  const to = (key, row, column) => moved(key, [row, column], 2, 3);
+  assert.deepEqual([to("ArrowUp", 0, 1), to("ArrowDown", 1, 1), to("ArrowLeft", 1, 0), to("ArrowRight", 0, 2)], [[0, 1], [1, 1], [1, 0], [0, 2]]);
+  assert.deepEqual([to("ArrowUp", 1, 1), to("ArrowDown", 0, 1), to("ArrowLeft", 1, 2), to("ArrowRight", 0, 1)], [[0, 1], [1, 1], [1, 1], [0, 2]]);
+  assert.deepEqual([to("Home", 1, 2), to("End", 1, 0), to("Tab", 0, 0)], [[1, 0], [1, 2], undefined]);
+});
+
+test("numbers are written short, with a true minus, and zero has none", () => {
+  const text = (value, digits = 2) => written(value, digits, "undefined");
+  assert.deepEqual([0.5, -0.25, -0.001, 12345, -1e6].map((value) => text(value)), ["0.50", "−0.25", "0.00", "12345.00", "−1e6"]);
+  assert.deepEqual([NaN, Infinity, -Infinity].map((value) => text(value)), ["undefined", "∞", "−∞"]);
+  assert.equal(text(1e-4, 4), "0.0001");
+});
+
+test("one letter after ^ or _ is raised or lowered, the rest stays on the line", () => {
+  const short = (symbol) => partsOf(symbol).map(({ text, level }) => `${["v", "", "^"][level + 1]}${text}`);
+  assert.deepEqual(short("W^Q_0"), ["W", "^Q", "v0"]);
+  assert.deepEqual(short("S_0 / √2"), ["S", "v0", " / √2"]);
+  assert.deepEqual(short("E + P"), ["E + P"]);
+  assert.deepEqual(short("a_"), ["a", "_"]);
+  assert.equal(spokenSymbol("W^Q_0"), "W Q 0");
+});

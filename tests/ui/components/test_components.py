@@ -1,0 +1,188 @@
+"""The components in a page, without a browser: what they are sent, what they return, what they refuse."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.browser.pages.sample import attention, product_board
+from transformer.errors import InputError
+from transformer.messages import Message
+from ui.components.all_heads.component import Picked, _picked, all_heads
+from ui.components.head_view.component import Lines, _pair, head_view
+from ui.components.matrices.component import Cell, _cell
+from ui.components.shared.blob import unpack
+
+PAGE = Path(__file__).parents[2] / "browser" / "pages" / "components.py"
+
+
+@pytest.fixture
+def page():
+    app = AppTest.from_file(str(PAGE), default_timeout=30).run()
+    assert not app.exception
+    return app
+
+
+def sent(page):
+    """What each element was sent: the grid's blob and options, then the lines' blob and options."""
+    grid, grid_options, lines, lines_options = (element.proto for element in page.get("bidi_component"))
+    return grid.bytes, json.loads(grid_options.json), lines.bytes, json.loads(lines_options.json)
+
+
+def texts(page):
+    return [element.value for element in page.text]
+
+
+def test_the_browser_is_sent_the_record_s_numbers(page):
+    weights, _ = attention(3, 5, 11, 7)
+    grid, grid_options, lines, lines_options = sent(page)
+    header, arrays = unpack(grid)
+    assert header["shape"] == [3, 5, 11, 7]
+    assert header["instance"] == grid_options["instance"] == "grid"
+    assert (header["query_axis"], header["words"]["save_png"]) == ("queries", "Save PNG")
+    np.testing.assert_array_equal(arrays["codes"], np.rint(254 * np.sqrt(weights.ravel())))
+    assert grid_options["selected"] == [1, 2]
+    header, arrays = unpack(lines)
+    assert header["query_labels"][10] == "q10"
+    assert header["key_labels"][6] == "k6"
+    np.testing.assert_array_equal(arrays["weights"], weights[1].ravel())
+    rest = {"active": None, "selected_pair": None, "threshold": 0}
+    assert lines_options == {"instance": "lines", "events": ["pair"], **rest}
+
+
+def test_a_choice_sends_options_and_no_weights_again(page):
+    grid, _, lines, _ = sent(page)
+    page.slider[0].set_value(0.25).run()
+    page.button[0].click().run()
+    same_grid, _, same_lines, options = sent(page)
+    assert (same_grid, same_lines) == (grid, lines)
+    assert options["threshold"] == 0.25
+    assert options["selected_pair"] == [1, 2]
+
+
+def test_the_identity_of_an_element_does_not_depend_on_its_data(page):
+    before = [element.proto.id for element in page.get("bidi_component")]
+    page.session_state["selected"] = (0, 0)
+    page.run()
+    assert [element.proto.id for element in page.get("bidi_component")] == before
+    assert unpack(sent(page)[2])[1]["weights"][0] == attention(3, 5, 11, 7)[0][0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("news", "picked"),
+    [
+        ({"layer": 2, "head": 3}, Picked(2, 3)),
+        ({"layer": 0, "head": 4}, Picked(0, 4)),
+        ({"layer": 3, "head": 0}, None),
+        ({"layer": 0, "head": 5}, None),
+        ({"layer": -1, "head": 0}, None),
+        ({"layer": "1", "head": 0}, None),
+        (7, None),
+    ],
+)
+def test_only_a_head_that_is_there_can_be_picked(news, picked):
+    assert _picked(news, 3, 5) == picked
+
+
+@pytest.mark.parametrize(
+    ("news", "pair"),
+    [
+        ({"query": 10, "key": 6}, (10, 6)),
+        ({"query": 0, "key": 0}, (0, 0)),
+        ({"query": 11, "key": 0}, None),
+        ({"query": 0, "key": 7}, None),
+        ({"query": -1, "key": 0}, None),
+        ({"query": "1", "key": 0}, None),
+        ([1, 2], None),
+    ],
+)
+def test_only_a_pair_that_is_there_can_be_selected(news, pair):
+    assert _pair(news, (5, 11, 7)) == pair
+
+
+@pytest.mark.parametrize(
+    ("news", "cell"),
+    [
+        ({"matrix": "B", "row": 2, "column": 1}, Cell("B", 2, 1)),
+        ({"matrix": "B", "row": 3, "column": 1}, None),
+        ({"matrix": "B", "row": 0, "column": 2}, None),
+        ({"matrix": "D", "row": 0, "column": 0}, None),
+        ({"none": True}, None),
+    ],
+)
+def test_only_a_cell_that_is_there_can_be_picked(news, cell):
+    assert _cell(news, product_board()) == cell
+
+
+def test_nobody_is_told_what_nobody_listens_for():
+    app = AppTest.from_file(str(PAGE), default_timeout=30)
+    app.query_params["deaf"] = "1"
+    app.query_params["show"] = "grid,lines,board"
+    told = [json.loads(element.proto.json)["events"] for element in app.run().get("bidi_component")[1::2]]
+    assert told == [[], [], []]
+    del app.query_params["deaf"]
+    told = [json.loads(element.proto.json)["events"] for element in app.run().get("bidi_component")[1::2]]
+    assert told == [["picked"], ["pair"], ["picked"]]
+
+
+def test_matrices_hint_at_a_click_only_where_one_is_heard():
+    app = AppTest.from_file(str(PAGE), default_timeout=30)
+    app.query_params["show"] = "board"
+    assert unpack(app.run().get("bidi_component")[0].proto.bytes)[0]["hint"].startswith("Click a cell")
+    app.query_params["deaf"] = "1"
+    assert unpack(app.run().get("bidi_component")[0].proto.bytes)[0]["hint"] == ""
+
+
+def test_empty_and_single_inputs_have_a_picture():
+    for shape in ("0,0,0,0", "1,2,0,0", "1,1,1,1"):
+        app = AppTest.from_file(str(PAGE), default_timeout=30)
+        app.query_params["shape"] = shape
+        assert not app.run().exception
+
+
+GRID = np.zeros((2, 3, 7, 5))
+LINES = Lines(np.zeros((3, 2, 5)), None, list("xyz"), list("ab"), list("abcde"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row_names": ["one"]}, "1 row_names and 3 column_names for 2 layers of 3 heads"),
+        ({"selected": (2, 0)}, r"selected=\(2, 0\) is not among 2 layers of 3 heads"),
+        ({"selected": (0, -1)}, r"selected=\(0, -1\) is not among 2 layers of 3 heads"),
+    ],
+)
+def test_a_grid_s_misfits_are_refused(change, message):
+    right = {"row_names": ["a", "b"], "column_names": ["c", "d", "e"], "selected": (0, 0)}
+    with pytest.raises(InputError, match=message):
+        all_heads(GRID, None, key="k", **(right | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"active": [0, 3]}, r"active=\[0, 3\] names a head that is not among 3"),
+        ({"selected_pair": (0, 5)}, r"selected_pair=\(0, 5\) is not among 2 queries and 5 keys"),
+        ({"threshold": 1.5}, "threshold=1.5 is no weight"),
+    ],
+)
+def test_a_head_view_s_misfits_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        head_view(LINES, key="k", **change)
+
+
+def test_lines_need_a_name_for_every_head_and_token():
+    with pytest.raises(InputError, match=r"3 heads, 1 query_labels and 5 key_labels for weights of shape \(3, 2, 5\)"):
+        replace(LINES, query_labels=["q"])
+
+
+def test_an_error_of_a_component_is_told_in_chinese():
+    with pytest.raises(InputError) as raised:
+        head_view(LINES, key="k", threshold=1.5)
+    assert raised.value.code == "component_lines_threshold"
+    assert raised.value.fields == {"threshold": 1.5}
+    assert isinstance(raised.value.message, Message)
+    assert raised.value.message.in_language("zh").startswith("threshold=1.5 不是权重")

@@ -1,0 +1,1 @@
+"""All that watches: capture, records, pictures and what is measured on them."""

@@ -1,0 +1,129 @@
+"""What stands beside queries and keys in a softmax where it is no plain padding or causal mask: tables and biases.
+
+Other people's models hand their attention a table of who sees whom, and sometimes numbers to add to the scores. Both
+are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from transformer.layers.masks import Mask
+
+
+@dataclass(frozen=True, eq=False)
+class MaskTable(Mask):
+    """Who sees whom, cell by cell: what a sliding window needs, or a mask that is wrong on purpose.
+
+    One table serves all layers that share it; padding is part of the table.
+    """
+
+    visible: Bool[Tensor, "#batch 1 query key"] = field(kw_only=True)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the table."""
+        return self.visible.nbytes
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#batch 1 query key"]:
+        """The table itself."""
+        return self.visible.to(device)
+
+    def part(
+        self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int
+    ) -> Bool[Tensor, "query key"] | None:
+        """What `rows` may see of `keys` in one batch element."""
+        return self.visible[min(batch, len(self.visible) - 1), 0, rows, keys].cpu()
+
+    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Nothing is known without a look at the table: any key may be visible or not."""
+        return slice(0, n_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeBias:
+    """A bias that depends on how far the key is from the query alone (Raffel et al. 2020, section 2.1).
+
+    `diagonals[head, d]` is added where key - query = d - (n_queries - 1); one row may stand for all heads.
+    """
+
+    diagonals: Float[Tensor, "#head distance"]
+    n_queries: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the diagonals."""
+        return self.diagonals.nbytes
+
+    def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """What is added to the scores of `rows` and `keys`."""
+        device = self.diagonals.device
+        query = torch.arange(rows.start, rows.stop, device=device)[:, None]
+        key = torch.arange(keys.start, keys.stop, device=device)[None, :]
+        return self.diagonals[min(head, len(self.diagonals) - 1), key - query + self.n_queries - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class BiasTable:
+    """A bias of any form, cell by cell."""
+
+    values: Float[Tensor, "#batch #head query key"]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the table."""
+        return self.values.nbytes
+
+    def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """What is added to the scores of `rows` and `keys`."""
+        batches, heads = self.values.shape[:2]
+        return self.values[min(batch, batches - 1), min(head, heads - 1), rows, keys]
+
+
+Bias = RelativeBias | BiasTable
+"""What is added to scores before the softmax."""
+
+_masks = WeakTensorKeyDictionary()
+_biases = WeakTensorKeyDictionary()
+"""The layers of a model share one table: its form is found once, and forgotten with it."""
+
+
+def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> Mask:
+    """The smallest mask that says the same as `table`; without one, all is visible, or the past if `causal`."""
+    if table is None:
+        return Mask(causal=causal)
+    known = _masks.get(table)
+    if known is None:
+        known = _masks[table] = _smallest_mask(table)
+    return known
+
+
+def bias_of(table: Float[Tensor, "#batch #head query key"] | None) -> Bias | None:
+    """The smallest bias that says the same as `table`; None where it adds nothing."""
+    if table is None:
+        return None
+    if table not in _biases:
+        _biases[table] = _smallest_bias(table)
+    return _biases[table]
+
+
+def _smallest_mask(table: Tensor) -> Mask:
+    keys = table.any(dim=2)[:, 0]
+    for causal in (False, True):
+        mask = Mask(None if bool(keys.all()) else keys, causal)
+        dense = mask.dense(table.shape[2], table.shape[3], table.device)
+        if bool(((dense == table) if dense is not None else table).all()):
+            return mask
+    return MaskTable(visible=table.clone())
+
+
+def _smallest_bias(table: Tensor) -> Bias | None:
+    if not bool(table.any()):
+        return None
+    if len(table) == 1 and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
+        first_column, first_row = table[0, :, 1:, 0].flip(-1), table[0, :, 0]
+        return RelativeBias(torch.cat([first_column, first_row], dim=-1), table.shape[2])
+    return BiasTable(table.detach())

@@ -1,0 +1,244 @@
+"""What was seen: attention maps that own their axes and are computed when asked for.
+
+Rows are queries, columns are keys, everywhere. What is kept is O(n d) per layer: queries, keys, mask and scale; any
+head, tile or block-reduced overview is computed from them exactly. Source: the softmax of Vaswani et al. 2017,
+equation 1; a row's weights are exp(score - log-sum-exp of the row).
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from transformer.attention.blocks import reduced_blocks
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, row_groups
+from transformer.errors import RecordError
+from transformer.messages import Message
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture, block_length
+from transformer.pictures.quantity import Quantity
+from transformer.sites import Site
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked)."""
+
+    site: Site
+    queries: Axis
+    keys: Axis
+    source: SoftmaxInputs = field(repr=False)
+    batch: int = 0
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.source.n_heads
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Queries, keys. Padding that a batch adds at the end is left out."""
+        return len(self.queries), len(self.keys)
+
+    def weights(self, head: int) -> Float[np.ndarray, "query key"]:
+        """Probabilities of one head. O(query x key) memory; use `tile` or `overview` for long inputs."""
+        return self._weights(self._head(head), slice(0, self.shape[0]), slice(0, self.shape[1])).numpy()
+
+    def all_weights(self) -> Float[np.ndarray, "head query key"]:
+        """Probabilities of every head. O(head x query x key) memory."""
+        return np.stack([self.weights(head) for head in range(self.n_heads)])
+
+    def head_average(self) -> Float[np.ndarray, "query key"]:
+        """The mean over heads; its rows sum to 1 as well."""
+        return self.all_weights().mean(axis=0)
+
+    def scores(self, head: int) -> Float[np.ndarray, "query key"]:
+        """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
+        rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
+        return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
+
+    def mask(self) -> Bool[np.ndarray, "query key"]:
+        """True where the query may see the key."""
+        visible = self.source.visible(self.batch, slice(0, self.shape[0]))
+        if visible is None:
+            return np.ones(self.shape, dtype=bool)
+        return np.array(np.broadcast_to(visible.numpy()[:, : self.shape[1]], self.shape))
+
+    def row(self, head: int, query: int) -> Float[np.ndarray, " key"]:
+        """Where one query looks; costs one row."""
+        query = self._position("query", query, self.shape[0])
+        return self._weights(self._head(head), slice(query, query + 1), slice(0, self.shape[1]))[0].numpy()
+
+    def column(self, head: int, key: int) -> Float[np.ndarray, " query"]:
+        """Who looks at one key."""
+        key = self._position("key", key, self.shape[1])
+        return self.tile(head, slice(0, self.shape[0]), slice(key, key + 1))[:, 0]
+
+    def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
+        """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
+
+        Raises:
+            RecordError: a slice has a step.
+        """
+        head = self._head(head)
+        rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
+        if rows.start == rows.stop or columns.start == columns.stop:
+            return np.zeros((rows.stop - rows.start, columns.stop - columns.start))
+        return self._weights(head, rows, columns).numpy()
+
+    def row_sums(self, head: int) -> Float[np.ndarray, " query"]:
+        """1 for every row that sees something: a check, not a decoration."""
+        head, keys = self._head(head), slice(0, self.shape[1])
+        parts = [self._weights(head, rows, keys).sum(-1) for rows in row_groups(slice(0, self.shape[0]))]
+        return torch.cat(parts).numpy()
+
+    def overview(
+        self, head: int, size: int = 256, reduce: Literal["max", "mean"] = "max"
+    ) -> Float[np.ndarray, "block_query block_key"]:
+        """The map in at most `size` x `size` blocks, each the maximum or mean of its cells; never held whole.
+
+        Block edges are `block_length(n, size)` apart; the last block may be smaller.
+        """
+        head = self._head(head)
+        n_queries, n_keys = self.shape
+        tall, wide = block_length(n_queries, size), block_length(n_keys, size)
+        parts = []
+        for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
+            weights = self._weights(head, rows, slice(0, n_keys))
+            parts.append(reduced_blocks(reduced_blocks(weights, wide, reduce, -1), tall, reduce, -2))
+        return torch.cat(parts).numpy()
+
+    def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
+        """True for blocks of `overview` in which some query may see some key."""
+        n_queries, n_keys = self.shape
+        tall, wide = block_length(n_queries, size), block_length(n_keys, size)
+        parts = []
+        for start in range(0, n_queries, tall):
+            rows = slice(start, min(start + tall, n_queries))
+            visible = self.source.visible(self.batch, rows)
+            seen = torch.ones(n_keys, dtype=torch.bool) if visible is None else visible[:, :n_keys].any(0)
+            parts.append(reduced_blocks(seen[None].float(), wide, "max", -1)[0] > 0)
+        return torch.stack(parts).numpy()
+
+    def picture(
+        self,
+        head: int | Literal["mean"],
+        words: bool = False,
+        special: bool = True,
+        scores: bool = False,
+    ) -> Picture:
+        """One head (or the head average) as it will be drawn.
+
+        `words` merges pieces to words: weights are summed over the keys of a word and averaged over its queries.
+        `special=False` leaves out start, end and padding; the notes then say that rows no longer sum to 1.
+        `scores` gives the scores before the mask, which are not merged.
+        """
+        if head == "mean":
+            every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
+            values, name = every.mean(axis=0), Message("mean_of_heads", count=self.n_heads)
+        else:
+            values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
+        visible, queries, keys = self.mask(), self.queries, self.keys
+        notes = list(self.source.notes)
+        if words and not scores:
+            values = _mean_over(queries) @ values @ keys.membership.T
+            visible = (queries.membership @ visible @ keys.membership.T) > 0
+            queries, keys = queries.merged(), keys.merged()
+            notes.append(Message("note_merged_how"))
+        elif words:
+            notes.append(Message("note_scores_of_pieces"))
+        if not special:
+            rows = [i for i, special in enumerate(queries.special) if not special]
+            columns = [i for i, special in enumerate(keys.special) if not special]
+            values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
+            queries, keys = queries.kept(rows), keys.kept(columns)
+            notes.append(Message("note_special_hidden"))
+        quantity = self.source.score_quantity if scores else Quantity.WEIGHT
+        return Picture(self.site, name, values, visible, queries, keys, quantity, tuple(notes))
+
+    def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
+        """A heatmap of one head (or the head average), for a notebook."""
+        from transformer.figures.heatmap import heatmap  # Plotly waits until something is drawn
+
+        return heatmap(self.picture(head, words, special))
+
+    def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
+        return self.source.weights(self.batch, head, rows, keys).cpu()
+
+    def _head(self, head: int) -> int:
+        return self._position("head", head, self.n_heads)
+
+    def _range(self, what: str, positions: slice, count: int) -> slice:
+        if positions.step not in (None, 1):
+            raise RecordError("tile_with_a_step", what=what, positions=str(positions))
+        start, stop, _ = positions.indices(count)
+        return slice(start, max(start, stop))
+
+    def _position(self, what: str, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise RecordError("not_in_site", what=what, index=index, site=self.site, last=count - 1)
+        return int(index)
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Mapping[Site, AttentionMap]):
+    """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
+
+    maps: dict[Site, AttentionMap]
+
+    def __getitem__(self, site: str) -> AttentionMap:
+        """The attention of a site.
+
+        Raises:
+            RecordError: no such site.
+        """
+        found = self.maps.get(Site(site))
+        if found is None:
+            raise RecordError("site_not_in_record", site=site, sites=self.sites)
+        return found
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.maps)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Every site, in the order they ran."""
+        return tuple(self.maps)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What one has to know of how the attention was kept; empty where it is exact and complete."""
+        return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        return sum(attention.source.kept_bytes for attention in self.maps.values())
+
+    def npz(self) -> bytes:
+        """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes."""
+        arrays: dict[str, Any] = {}
+        for site, attention in self.maps.items():
+            arrays[site] = attention.all_weights()
+            arrays[f"{site}.mask"] = attention.mask()
+            arrays[f"{site}.queries"] = np.array(attention.queries.labels)
+            arrays[f"{site}.keys"] = np.array(attention.keys.labels)
+        target = io.BytesIO()
+        np.savez_compressed(target, **arrays)
+        return target.getvalue()
+
+
+def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
+    member = axis.membership
+    return member / member.sum(axis=1, keepdims=True)

@@ -1,0 +1,171 @@
+"""What is kept of one softmax: enough to compute any part of its weights exactly, when they are asked for.
+
+Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row): the first look at a
+row computes all of it and remembers its log-sum-exp, so that later a part of the row costs that part only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer.attention.masks_and_biases import Bias
+from transformer.layers.masks import Mask
+from transformer.pictures.quantity import Quantity
+
+ROWS_AT_ONCE = 256
+"""Queries whose weights are held at one time while a long map is reduced."""
+
+
+def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
+    """`rows` in groups of at most `size`, in order."""
+    return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+
+
+@dataclass(frozen=True, eq=False)
+class QueriesKeys:
+    """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
+
+    `bias` is added to the scaled dot products.
+    """
+
+    q: Float[Tensor, "batch head query d_k"]
+    k: Float[Tensor, "batch key_head key d_k"]
+    mask: Mask
+    scale: float
+    bias: Bias | None = None
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def score_quantity(self) -> Quantity:
+        """What its scores are."""
+        return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.q.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Query positions."""
+        return self.q.shape[2]
+
+    @property
+    def n_keys(self) -> int:
+        """Key positions."""
+        return self.k.shape[2]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        return self.q.nbytes + self.k.nbytes + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
+
+    @cached_property
+    def _log_sums(self) -> Float[Tensor, "batch head query"]:
+        """Each row's log-sum-exp, as far as it is known; NaN where it is not. Every later look may write to it."""
+        with torch.inference_mode(False):
+            return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
+
+    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom; None when every key is visible."""
+        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
+
+    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Scaled dot products and the bias, before the mask."""
+        shared = self.n_heads // self.k.shape[1]  # grouped queries: Ainslie et al. 2023
+        scores = (self.q[batch, head, rows] * self.scale) @ self.k[batch, head // shared, keys].T
+        return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
+
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Softmax of the masked scores; a row that sees nothing is all zeros, as the fused attention leaves it."""
+        known = self._log_sums[batch, head, rows, None]
+        if keys.stop - keys.start < self.n_keys and not bool(known.isnan().any()):
+            weights = self.scores(batch, head, rows, keys).sub_(known).exp_()
+            return self._hide(weights, 0.0, batch, rows, keys)
+        parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
+        """All weights of `rows`; keys that none of them sees are not computed, and their log-sum-exp is noted."""
+        reach = slice(0, max(1, self.mask.edge(rows, self.n_queries, self.n_keys).stop))
+        scores = self._hide(self.scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
+        highest = scores.amax(-1)
+        weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
+        self._log_sums[batch, head, rows] = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
+        return F.pad(weights, (0, self.n_keys - reach.stop)) if reach.stop < self.n_keys else weights
+
+    def _hide(self, x: Tensor, value: float, batch: int, rows: slice, keys: slice) -> Tensor:
+        """Write `value` where the mask hides; only the cells between what all of `rows` see and what none sees."""
+        edge = self.mask.edge(rows, self.n_queries, self.n_keys)
+        unsure = slice(max(keys.start, edge.start), keys.stop)
+        if unsure.start < unsure.stop:
+            visible = self.mask.part(rows, unsure, self.n_queries, self.n_keys, batch)
+            if visible is not None:
+                x[:, unsure.start - keys.start :].masked_fill_(~visible.to(x.device), value)
+        return x
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Attention weights that are kept as they are: small (a recurrent decoder's), or all that a model gives away.
+
+    `mask` says who could see whom, where that is known; `notes` what one has to know of them.
+    """
+
+    values: Float[Tensor, "batch head query key"]
+    mask: Mask | None = None
+    notes: tuple[str, ...] = ()
+    score_quantity: ClassVar[Quantity] = Quantity.LOG_WEIGHT
+
+    @classmethod
+    def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
+        """The steps of a recurrent decoder, one after the other."""
+        return cls(torch.cat([step.values for step in steps], dim=2))
+
+    def folded(self, n_keys: int) -> "Weights":
+        """The first `n_keys` keys, and one more that holds the sum of all further ones."""
+        beyond = self.values[..., n_keys:].sum(-1, keepdim=True)
+        return Weights(torch.cat([self.values[..., :n_keys], beyond], dim=-1))
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.values.shape[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Query positions."""
+        return self.values.shape[2]
+
+    @property
+    def n_keys(self) -> int:
+        """Key positions."""
+        return self.values.shape[3]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that the record holds on to."""
+        return self.values.nbytes
+
+    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""
+        if self.mask is None:
+            return None
+        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
+
+    def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """Natural logarithms of the weights: the scores up to a constant a row, which the softmax does not see."""
+        return self.weights(batch, head, rows, keys).log()
+
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """The kept weights."""
+        return self.values[batch, head, rows, keys]
+
+
+SoftmaxInputs = QueriesKeys | Weights

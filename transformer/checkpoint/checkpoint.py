@@ -1,0 +1,123 @@
+"""A model that is ready to run, with what reads and writes its tokens."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.protocols import Abilities, Decodable
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.base import Tokenizer
+
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
+"""Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
+
+ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
+    Seq2Seq.architecture: (Seq2Seq, Seq2SeqConfig),
+    Encoder.architecture: (Encoder, EncoderConfig),
+    KmerClassifier.architecture: (KmerClassifier, KmerConfig),
+    Recurrent.architecture: (Recurrent, RecurrentConfig),
+}
+"""Every architecture that a folder can hold: its model and the config that the model takes."""
+
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent)
+
+
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
+
+
+class OtherModel(nn.Module, ABC):
+    """A model of another library, which offers what ours do; who reads such folders makes it."""
+
+    config: Any
+    sites: tuple[Any, ...]
+    note: str
+
+    @property
+    @abstractmethod
+    def architecture(self) -> str:
+        """What kind of model it is, after `HUGGING_FACE`."""
+
+    @property
+    @abstractmethod
+    def abilities(self) -> Abilities:
+        """What it can do."""
+
+    def attention_sites(self) -> dict[Any, nn.Module]:
+        """The modules that compute attention, by their public names; none where it is watched in another way."""
+        return {}
+
+    @abstractmethod
+    def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
+        """What the model ends with, by name, for a batch of ids."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
+
+    `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
+    source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
+    `task` is what a classifier of sequences decides.
+    """
+
+    name: str
+    model: Model | OtherModel
+    tokenizer: Tokenizer | None = None
+    languages: tuple[str, str] = ("source", "target")
+    examples: tuple[str, ...] = ()
+    folder: Path | None = None
+    assumptions: tuple[str, ...] = ()
+    task: SequenceTask | None = None
+    target_tokenizer: Tokenizer | None = None
+
+    @property
+    def writer(self) -> Tokenizer | None:
+        """What stands for the target's tokens: a tokenizer of its own, or the source's."""
+        return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
+
+    @property
+    def architecture(self) -> str:
+        """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
+        return self.model.architecture
+
+    @property
+    def translates(self) -> bool:
+        """Whether the model reads a source and writes a target."""
+        return self.model.abilities.translates
+
+    def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
+        """The model, what reads the source, and what writes the target.
+
+        Raises:
+            CheckpointError: it does not translate, or has no tokenizer.
+        """
+        if not isinstance(self.model, Decodable):
+            raise CheckpointError("no_encoder_decoder", name=self.name)
+        if self.tokenizer is None or self.writer is None:
+            raise CheckpointError("no_tokenizer", name=self.name)
+        return self.model, self.tokenizer, self.writer
+
+    def model_as(self, kind: type[M]) -> M:
+        """The model, as one of ours of this class.
+
+        Raises:
+            CheckpointError: it is of another class.
+        """
+        if not isinstance(self.model, kind):
+            raise CheckpointError("another_architecture", name=self.name, wanted=Message(f"noun_{kind.architecture}"))
+        return self.model
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers, shared ones counted once."""
+        return sum(p.numel() for p in self.model.parameters())

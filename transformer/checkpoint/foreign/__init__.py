@@ -1,0 +1,1 @@
+"""Files that others trained: which layout they follow, and what has to be asked."""

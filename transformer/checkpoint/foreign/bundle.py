@@ -1,0 +1,207 @@
+"""Files that someone brings together: weights, perhaps a config, perhaps vocabularies. Nothing here writes to disk."""
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
+from transformer.checkpoint.foreign.recognition import Recognition, recognise
+from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
+from transformer.checkpoint.ours.folder import EXAMPLES, task_of
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.fingerprints import fingerprint
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.refusal import refused
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS
+from transformer.checkpoint.worker import apart
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.vocabulary import SpecialIds
+
+VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
+"""What files of tokens are called; pickles only to be refused with their remedy."""
+
+SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
+"""Ids that a vocabulary may name, so that they need not be asked for."""
+
+CONFIG_BYTES = 1024 * 1024
+"""The most that a config.json may have: one of ours has a kilobyte."""
+
+_TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)(?:$|[._-])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A checkpoint as it was brought: its weights, and its vocabularies by the name of their file.
+
+    `fingerprint` is that of the weights, so answers are remembered under it whatever vocabulary stands beside them.
+    """
+
+    name: str
+    contents: Contents
+    n_bytes: int
+    fingerprint: str
+    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    limits: ReadLimits = DEFAULT_LIMITS
+
+    def with_vocabularies(self, vocabularies: Mapping[str, bytes]) -> "Bundle":
+        """The same weights beside other vocabularies."""
+        return replace(self, vocabularies=dict(vocabularies))
+
+    @cached_property
+    def _parsed(self) -> dict[str, Vocabulary]:
+        """Every vocabulary, parsed once for all that asks for it."""
+        return {name: parse_vocabulary(data, name, self.limits) for name, data in self.vocabularies.items()}
+
+    @cached_property
+    def special_ids(self) -> dict[str, int]:
+        """The special tokens that a vocabulary names; the target's start and end count before the source's.
+
+        Raises:
+            CheckpointError: a vocabulary cannot be read.
+        """
+        found: dict[str, int] = {}
+        for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
+            named = self._parsed[name].special_ids
+            known = {special: getattr(named, special) for special in SPECIAL_IDS}
+            found |= {special: i for special, i in known.items() if i >= 0}
+        return found
+
+    def recognised(self, answers: Mapping[str, Any]) -> Recognition:
+        """What the weights are taken for. Special tokens that a vocabulary names are not asked for.
+
+        Raises:
+            CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
+        """
+        first = recognise(self.contents, answers)
+        asked = {question.name for question in first.report.questions}
+        told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
+        return recognise(self.contents, {**answers, **told}) if told else first
+
+    def checkpoint(self, answers: Mapping[str, Any], name: str | None = None) -> Checkpoint:
+        """The model, ready to run, with the vocabularies that were brought, or ids instead of tokens.
+
+        Raises:
+            CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
+        """
+        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        source, target = self._tokenizers(built)
+        if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
+            return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
+        written = target or built.target_tokenizer
+        return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
+
+    def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
+        """Which vocabulary reads the source and which writes the target, told by size, then by name."""
+        config = built.model.config
+        special_ids = SpecialIds(*(getattr(config, name, -1) for name in SPECIAL_IDS))
+        source_size = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
+        target_size = getattr(config, "target_vocab", None)
+        source: Tokenizer | None = None
+        target: Tokenizer | None = None
+        by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
+        for name in by_name:
+            vocabulary = self._parsed[name]
+            count = len(vocabulary)
+            aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
+            if count == source_size and source is None and not (aims_at_target and target_size):
+                source = vocabulary.tokenizer(special_ids)
+            elif count == target_size and target is None:
+                target = vocabulary.tokenizer(special_ids)
+            else:
+                if target_size in {None, source_size}:
+                    raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
+                rows = {"source_rows": source_size, "target_rows": target_size}
+                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **rows)
+        return source, target
+
+
+def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
+    """With the languages and the task that a config.json of ours names.
+
+    Raises:
+        CheckpointError: the task is none, or one of another model.
+    """
+    languages = settings.get("languages")
+    if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
+        built = replace(built, languages=(languages[0][:80], languages[1][:80]))
+    if "task" in settings and ("architecture" in settings or isinstance(settings["task"], dict)):  # no option
+        task = task_of(settings["task"], built.model.config, CONFIG, Message("remedy_bring_folder"))
+        built = replace(built, task=task)
+    return built
+
+
+def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:
+    """Sort open files by name: weights (one, or the encoder and decoder of a recurrent pair), config, vocabularies.
+
+    Weights and vocabularies are read in a worker process (see `apart`).
+
+    Raises:
+        CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
+    """
+    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in ENDINGS}
+    if not weights:
+        brought = ", ".join(files) or Message("nothing")
+        raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
+    settings = _config(files[CONFIG]) if CONFIG in files else None
+    if settings is not None and "model_type" in settings and "architecture" not in settings:
+        raise CheckpointError("config_of_other_library", file=CONFIG)
+    contents = apart.read_files(weights, limits)
+    if settings is not None:
+        contents = replace(contents, settings=settings)
+    vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
+    useless = files.keys() - weights.keys() - vocabularies.keys() - {CONFIG, EXAMPLES}
+    if useless:
+        raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
+    streams = [weights[name] for name in sorted(weights)]
+    return Bundle(
+        name="-".join(sorted(Path(name).stem for name in weights)),
+        contents=contents,
+        n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
+        fingerprint=fingerprint(streams),
+        vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
+        limits=limits,
+    )
+
+
+def is_vocabulary(name: str) -> bool:
+    """Whether a file of this name is taken for a list of tokens."""
+    return Path(name).suffix.lower() in VOCABULARY_ENDINGS and name not in {CONFIG, EXAMPLES}
+
+
+def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
+    """The bytes of a vocabulary, once they are found (in a worker process) to be readable as one.
+
+    Raises:
+        CheckpointError: it is too large, no vocabulary, or a pickle.
+    """
+    length = stream.seek(0, io.SEEK_END)
+    if length > limits.vocabulary_bytes:
+        raise refused("file_large", name, found=length, most=limits.vocabulary_bytes)
+    stream.seek(0)
+    data = stream.read()
+    apart.try_vocabulary(data, name, limits)
+    return data
+
+
+def _config(stream: BufferedIOBase) -> dict[str, Any]:
+    """The table in a config.json."""
+    length = stream.seek(0, io.SEEK_END)
+    if length > CONFIG_BYTES:
+        raise refused("file_large", CONFIG, found=length, most=CONFIG_BYTES)
+    stream.seek(0)
+    try:
+        found = json.loads(stream.read())
+    except (ValueError, RecursionError) as error:
+        raise refused("no_json", CONFIG, error=type(error).__name__) from error
+    if not isinstance(found, dict):
+        raise refused("no_table_of_names", CONFIG)
+    return found

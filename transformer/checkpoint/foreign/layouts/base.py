@@ -1,0 +1,110 @@
+"""What a layout is: a published way to name tensors, and how its tensors become ours."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from transformer.checkpoint.foreign.questions import Answers
+from transformer.checkpoint.safe.contents import Contents, Shape
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where one of our tensors comes from: a foreign tensor, one of `parts` equal blocks of its rows.
+
+    `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
+    the original has no such tensor and ours is zero (a layer without bias).
+    """
+
+    name: str | None
+    part: int = 0
+    parts: int = 1
+    extra_axis: int | None = None
+
+    def foreign_shape(self, ours: Shape) -> Shape:
+        """The shape that the foreign tensor must have for our tensor of shape `ours`."""
+        shape = (ours[0] * self.parts, *ours[1:]) if self.parts > 1 else ours
+        return shape if self.extra_axis is None else (*shape[: self.extra_axis], 1, *shape[self.extra_axis :])
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """Our tensor, cut from the foreign one."""
+        if self.name is None:
+            return torch.zeros(ours)
+        tensor = tensors[self.name]
+        if self.extra_axis is not None:
+            tensor = tensor.squeeze(self.extra_axis)
+        return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a file would become one of our models: its config, and where each of its tensors comes from.
+
+    `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
+    what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
+    over: they might act before the last attention.
+    """
+
+    architecture: str
+    config: Any
+    sources: Mapping[str, Source]
+    reasons: tuple[str, ...]
+    copies: tuple[str, ...] = ()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Layout(Protocol):
+    """A published way to name tensors."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+
+    @property
+    def title(self) -> str:
+        """What it is called on a page."""
+
+    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
+        """How `contents` would become our model, as well as can be told; None when nothing looks like this layout."""
+
+    def typical_names(self) -> Iterable[str]:
+        """The names that a small checkpoint of this layout has, to tell which layout a strange file is nearest to."""
+
+
+def root_of(names: Iterable[str], sign: str) -> str | None:
+    """What stands before the first name that `sign` (a regular expression) matches to its end; None if none does."""
+    pattern = re.compile(rf"(?P<root>(?:.*\.)?){sign}")
+    return next((found["root"] for name in names if (found := pattern.fullmatch(name))), None)
+
+
+def layer_count(names: Iterable[str], prefix: str) -> int:
+    """How many different layer numbers follow `prefix`."""
+    numbers = {name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)}
+    return sum(number.isdigit() for number in numbers)
+
+
+def size(shapes: Mapping[str, Shape], *places: tuple[str, int]) -> int:
+    """The first size that can be read off: each place is a tensor and one of its axes. At least 1.
+
+    Where none is there, the answer is 1: the report will then show the tensors that are missing.
+    """
+    for name, axis in places:
+        if len(shapes.get(name, ())) > axis:
+            return max(1, shapes[name][axis])
+    return 1
+
+
+def linear(
+    ours: str, theirs: str, weight: str = "weight", bias: str = "bias", has_bias: bool = True
+) -> dict[str, Source]:
+    """A linear map (or a norm) under another name; without a bias of theirs, ours is zero."""
+    return {
+        f"{ours}.weight": Source(f"{theirs}.{weight}"),
+        f"{ours}.bias": Source(f"{theirs}.{bias}" if has_bias else None),
+    }

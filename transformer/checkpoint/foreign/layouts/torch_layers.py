@@ -1,0 +1,113 @@
+"""Layers of torch.nn.Transformer: how their tensors become ours, and where in a module they stand."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from transformer.checkpoint.foreign.layouts.base import Source, linear
+from transformer.checkpoint.foreign.layouts.roles import name_words
+from transformer.checkpoint.foreign.questions import Answers, choice
+from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
+
+_LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
+_LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
+
+_TEMPLATE_WORDS = frozenset(
+    {"encoder", "decoder", "transformer", "one", "single", "base", "template", "layer", "block"}
+)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Layers that stand one after the other at `path` (`transformer.encoder.layers.`)."""
+
+    path: str
+    count: int
+    decodes: bool
+
+    @property
+    def norm(self) -> str:
+        """Where torch's own container keeps the norm after the last layer."""
+        return f"{self.path.removesuffix('layers.')}norm"
+
+
+def stacks(shapes: Mapping[str, Shape]) -> list[Stack]:
+    """Every stack of torch's layers, in the order of the file."""
+    indices: dict[str, set[str]] = {}
+    for name in shapes:
+        if layer := _LAYER.match(name):
+            indices.setdefault(layer["path"], set()).add(layer["index"])
+    return [
+        Stack(path, len(found), any(f"{path}{i}.multihead_attn.in_proj_weight" in shapes for i in found))
+        for path, found in indices.items()
+    ]
+
+
+def norm_after(found: Sequence[Stack], shapes: Mapping[str, Shape], answers: Answers) -> bool:
+    """Whether the norms beside the stacks stand after their last layers.
+
+    They do in torch's own container, which holds layers and a norm alone. In a module that holds other things too, a
+    `norm` may as well stand before the layers: it is asked, and without an answer it has no place.
+    """
+    normed = [stack for stack in found if stack.path.endswith("layers.") and f"{stack.norm}.weight" in shapes]
+    open_to_doubt = [stack for stack in normed if not _torchs_own(stack, shapes)]
+    if not open_to_doubt:
+        return bool(normed)
+    names = " + ".join(stack.norm for stack in open_to_doubt)
+    text = Message("question_norm_after_stack", norms=names)
+    return choice(answers, "norm_after_stack", (False, True), Message("why_norm_before"), text)
+
+
+def _torchs_own(stack: Stack, shapes: Mapping[str, Shape]) -> bool:
+    """Whether the module that holds the layers is torch's container: it holds nothing but them and the norm."""
+    held = (stack.path, f"{stack.norm}.")
+    container = stack.path.removesuffix("layers.")
+    return all(name.startswith(held) for name in shapes if name.startswith(container))
+
+
+def templates(contents: Contents, answers: Answers) -> tuple[str, ...]:
+    """Paths of single layers beside the stacks: what nn.TransformerEncoder copied, and never runs itself.
+
+    Such a layer is never trained, so that its norms are as they were made. One whose norms have moved is a template
+    only by its name (`encoder_layer`), and then it is asked.
+    """
+    shapes = contents.shapes
+    paths = [layer["path"] for name in shapes if (layer := _LONE_LAYER.match(name))]
+    moved = [path for path in paths if not _untouched(contents, path)]
+    named = [path for path in moved if set(name_words(path.rstrip(".").rpartition(".")[2])) <= _TEMPLATE_WORDS]
+    if named:
+        text = Message("question_only_copied", layers=" + ".join(named))
+        if not choice(answers, "only_copied", (True, False), Message("why_name_says"), text):
+            named = []
+    return tuple(path for path in paths if path not in moved or path in named)
+
+
+def _untouched(contents: Contents, path: str) -> bool:
+    """Whether a layer's norms are as they were made: gains of 1, shifts of 0."""
+    norms = {name: tensor for name, tensor in contents.tensors.items() if name.startswith(f"{path}norm")}
+    return bool(norms) and all(bool((t == float(name.endswith("weight"))).all()) for name, t in norms.items())
+
+
+def attention(ours: str, theirs: str, bias: bool) -> dict[str, Source]:
+    """torch.nn.MultiheadAttention, whose query, key and value maps are one matrix."""
+    sources = {f"{ours}.output.weight": Source(f"{theirs}.out_proj.weight")}
+    for part, name in enumerate(("query", "key", "value")):
+        sources[f"{ours}.{name}.weight"] = Source(f"{theirs}.in_proj_weight", part, parts=3)
+        if bias:
+            sources[f"{ours}.{name}.bias"] = Source(f"{theirs}.in_proj_bias", part, parts=3)
+    if bias:
+        sources[f"{ours}.output.bias"] = Source(f"{theirs}.out_proj.bias")
+    return sources
+
+
+def layer(ours: str, theirs: str, decodes: bool, bias: bool) -> dict[str, Source]:
+    """torch.nn.TransformerEncoderLayer or TransformerDecoderLayer."""
+    kinds = {"self": "self_attn", "cross": "multihead_attn"} if decodes else {"self": "self_attn"}
+    sources: dict[str, Source] = {}
+    for i, (kind, name) in enumerate(kinds.items(), start=1):
+        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", bias)
+        sources |= linear(f"{ours}.{kind}_residual.norm", f"{theirs}.norm{i}", has_bias=bias)
+    sources |= linear(f"{ours}.feed_forward.widen", f"{theirs}.linear1", has_bias=bias)
+    sources |= linear(f"{ours}.feed_forward.narrow", f"{theirs}.linear2", has_bias=bias)
+    return sources | linear(f"{ours}.feed_forward_residual.norm", f"{theirs}.norm{len(kinds) + 1}", has_bias=bias)

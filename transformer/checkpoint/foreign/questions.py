@@ -1,0 +1,167 @@
+"""What shapes cannot tell is asked, with a default that is usually right; what was assumed is said."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+
+ALIASES = {"heads": "n_heads", "nhead": "n_heads", "n_head": "n_heads", "sos_id": "bos_id"}
+"""Other words in use for the same answers."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something about a checkpoint that its names and shapes do not say.
+
+    `text` asks it. `options` lists every possible answer, or is empty where any whole number of at least `least` will
+    do, or any number between 0 and 1 where `is_number`; `default` is what is assumed when nobody answers, and `why`
+    says so. The default of a `rare` one is what the layout's own code has, so it is no assumption.
+    """
+
+    name: str
+    text: str
+    default: Any
+    options: tuple[Any, ...] = ()
+    why: str = ""
+    least: int = 0
+    is_number: bool = False
+    rare: bool = False
+
+    def check(self, answer: Any) -> Any:
+        """The answer, if it is a possible one.
+
+        Raises:
+            CheckpointError: it is not; the message lists those that are.
+        """
+        if self.options:
+            for option in self.options:
+                if answer == option and isinstance(answer, bool) == isinstance(option, bool):
+                    return option
+            options = tuple(map(repr, self.options))
+            raise CheckpointError("answer_is_no_option", name=self.name, answer=repr(answer), options=options)
+        if self.is_number:
+            if type(answer) in {int, float} and 0 < answer < 1:
+                return float(answer)
+            raise CheckpointError("answer_is_no_number", name=self.name, answer=repr(answer))
+        if type(answer) is not int or not self.least <= answer < 2**31:
+            raise CheckpointError("answer_is_no_count", name=self.name, answer=repr(answer), least=self.least)
+        return answer
+
+
+@dataclass
+class Answers:
+    """The answers that were given, and the questions that came up. Asking again gives the same answer."""
+
+    given: Mapping[str, Any]
+    asked: dict[str, Question] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Answers":
+        """Answers under their usual names.
+
+        Raises:
+            CheckpointError: one thing is answered twice, under two names.
+        """
+        named: dict[str, Any] = {}
+        for name, answer in given.items():
+            usual = ALIASES.get(name, name)
+            if named.setdefault(usual, answer) != answer:
+                raise CheckpointError("answered_twice", name=usual, first=repr(named[usual]), second=repr(answer))
+        return cls(named)
+
+    def ask(self, question: Question) -> Any:
+        """The given answer, or the default.
+
+        Raises:
+            CheckpointError: the given answer is not a possible one.
+        """
+        self.asked[question.name] = question
+        return question.check(self.given[question.name]) if question.name in self.given else question.default
+
+    def know(self, name: str, value: Any) -> Any:
+        """What the file's settings say, so that it need not be asked. An answer that differs is refused.
+
+        Raises:
+            CheckpointError: an answer was given that contradicts the file.
+        """
+        if name in self.given and self.given[name] != value:
+            answer = repr(self.given[name])
+            raise CheckpointError("answer_against_settings", name=name, answer=answer, found=repr(value))
+        self.known[name] = value
+        return value
+
+    def check_all_used(self, config: Any) -> None:
+        """Refuse answers that nothing asked for, unless they repeat what the file says anyway.
+
+        Raises:
+            CheckpointError: names the answer and the questions there are.
+        """
+        for name, answer in self.given.items():
+            if name in self.asked or name in self.known or getattr(config, name, None) == answer:
+                continue
+            if hasattr(config, name):
+                found = repr(getattr(config, name))
+                raise CheckpointError("answer_against_file", name=name, answer=repr(answer), found=found)
+            usual_first = sorted(self.asked, key=lambda name: self.asked[name].rare)
+            choices = tuple(usual_first) or Message("no_questions")
+            raise CheckpointError("answer_to_nothing", name=name, answer=repr(answer), questions=choices)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was assumed for want of an answer, a sentence each."""
+        return tuple(
+            Message("assumed_because", name=q.name, default=repr(q.default), why=q.why)
+            if q.why
+            else Message("assumed", name=q.name, default=repr(q.default))
+            for q in self.asked.values()
+            if q.name not in self.given and not q.rare
+        )
+
+
+def heads_question(d_model: int, usual: int = 8) -> Question:
+    """How many heads share the width; every divisor is possible."""
+    divisors = tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
+    if d_model % 64 == 0 and d_model >= 128:
+        default, why = d_model // 64, Message("why_64_a_head")
+    else:
+        default = max(n for n in divisors if n <= usual)
+        why = Message("why_largest_divisor", d_model=d_model, usual=usual)
+    return Question("n_heads", Message("question_n_heads"), default, divisors, why)
+
+
+def special_id_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int]:
+    """Ask for the ids of padding, start and end."""
+    defaults = {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}
+    return {name: special_id(answers, name, default) for name, default in defaults.items()}
+
+
+def norm_eps(answers: Answers, default: float) -> float:
+    """Ask for what LayerNorm adds to the variance (or the deviation) before it divides."""
+    text, why = Message("question_norm_eps"), Message("why_original")
+    return answers.ask(Question("norm_eps", text, default, why=why, is_number=True, rare=True))
+
+
+def target_pad(answers: Answers, pad_id: int) -> int | None:
+    """Ask for the target's own padding id; None where it is the source's."""
+    text, why = Message("question_target_pad_id"), Message("why_one_padding")
+    found = answers.ask(Question("target_pad_id", text, pad_id, why=why, least=-1, rare=True))
+    return None if found == pad_id else found
+
+
+def seq2seq_special_ids(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, Any]:
+    """The special ids of an encoder-decoder, whose target may be padded with an id of its own."""
+    ids = special_id_questions(answers, pad_id, bos_id, eos_id)
+    return {**ids, "target_pad_id": target_pad(answers, ids["pad_id"])}
+
+
+def special_id(answers: Answers, name: str, default: int) -> int:
+    """Ask for one id; -1 says that there is none."""
+    return answers.ask(Question(name, Message(f"question_{name}"), default, why=Message("why_common"), least=-1))
+
+
+def choice(answers: Answers, name: str, options: Sequence[Any], why: str, text: str | None = None) -> Any:
+    """Ask for one of `options`; the first is the default. `text` is the question where it needs fields."""
+    return answers.ask(Question(name, text or Message(f"question_{name}"), options[0], tuple(options), why))

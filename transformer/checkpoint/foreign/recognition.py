@@ -1,0 +1,174 @@
+"""Recognising a layout from names and shapes, and holding the whole file against it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformer.checkpoint.checkpoint import ARCHITECTURES
+from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
+from transformer.checkpoint.foreign.questions import Answers
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import CheckpointError, ConfigError
+from transformer.messages import Message
+
+WRAPPERS = frozenset({"module", "_orig_mod"})
+"""What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""
+
+_LOSS = re.compile(r"(?:^|\.)(?:criterion|loss\w*|metrics?|\w+_loss)\.", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Recognition:
+    """What a file was taken for. `fit` is None when no layout is near."""
+
+    contents: Contents
+    report: Report
+    fit: Fit | None
+
+
+def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
+    """The layout that explains most of `contents`, and how well.
+
+    Raises:
+        CheckpointError: an answer is no possible one, or contradicts the file.
+    """
+    given = {name: answer for name, answer in answers.items() if name != "ignore"}
+    patterns = answers.get("ignore", ())
+    patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    contents = _without_wrappers(contents)
+    candidates: list[tuple[Fit | None, Answers, Report]] = []
+    for layout in LAYOUTS:
+        asked = Answers.of(given)
+        try:
+            fit = layout.fit(contents, asked)
+            if fit is not None:
+                candidates.append((fit, asked, _compare(contents, layout, fit, asked, patterns)))
+        except ConfigError as error:
+            candidates.append((None, asked, _broken(contents, layout, error)))
+    if not candidates:
+        return Recognition(contents, _nearest(contents), None)
+    fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
+    if fit is not None and report.fits:
+        asked.check_all_used(fit.config)
+        _check_special_ids(asked.given, fit.config)
+    return Recognition(contents, report, fit)
+
+
+def _check_special_ids(given: Mapping[str, Any], config: Any) -> None:
+    """Refuse ids that were answered and that the vocabulary has not; a default that it has not counts for none."""
+    source = int(getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0))
+    target = int(getattr(config, "target_vocab", source))
+    for name, size in {"pad_id": source, "target_pad_id": target, "bos_id": target, "eos_id": target}.items():
+        if name in given and given[name] >= size:
+            raise CheckpointError("answered_id_outside", name=name, id=given[name], last=size - 1)
+
+
+def _without_wrappers(contents: Contents) -> Contents:
+    """Names without what trainers wrap around modules."""
+    tensors = {}
+    for name, tensor in contents.tensors.items():
+        plain = ".".join(part for part in name.split(".") if part not in WRAPPERS)
+        tensors[plain if plain not in tensors else name] = tensor
+    return replace(contents, tensors=tensors)
+
+
+def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, patterns: Iterable[str]) -> Report:
+    """Every name of the file and of the layout, sorted into those that match and those that do not."""
+    shapes = contents.shapes
+    needed = _needed(fit)
+    known = needed.keys() | set(fit.copies) | fit.ignored.keys()
+    ignored = dict(fit.ignored)
+    unexpected = {}
+    for name in shapes.keys() - known:
+        reason = _harmless(name, contents.tensors[name], patterns)
+        if reason:
+            ignored[name] = reason
+        else:
+            unexpected[name] = shapes[name]
+    missing = {name: shape for name, shape in needed.items() if name not in shapes}
+    wrong = {n: (shape, shapes[n]) for n, shape in needed.items() if n in shapes and shapes[n] != shape}
+    matched = [n for n, shape in needed.items() if shapes.get(n) == shape] + [n for n in fit.copies if n in shapes]
+    total = len(matched) + len(missing) + len(wrong) + len(unexpected)
+    return Report(
+        source=contents.source,
+        layout=layout.name,
+        title=layout.title,
+        confidence=len(matched) / total if total else 0.0,
+        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons),
+        matched=tuple(matched),
+        missing=dict(sorted(missing.items())),
+        unexpected=dict(sorted(unexpected.items())),
+        wrong_shape=dict(sorted(wrong.items())),
+        ignored=dict(sorted(ignored.items())),
+        doubts={name: reason for name, reason in fit.doubts.items() if name in unexpected},
+        questions=tuple(answers.asked.values()),
+        assumptions=answers.assumptions,
+        config=fit.config,
+        format=contents.format,
+    )
+
+
+def _needed(fit: Fit) -> dict[str, Shape]:
+    """The foreign tensors that our model needs, with the shapes that they must have."""
+    model, _ = ARCHITECTURES[fit.architecture]
+    ours = meta_shapes(model, fit.config)
+    return {source.name: source.foreign_shape(ours[name]) for name, source in fit.sources.items() if source.name}
+
+
+def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:
+    """Why a tensor that no layer uses plays no part; None if it might."""
+    if any(fnmatchcase(name, pattern) for pattern in patterns):
+        return Message("ignored_as_asked")
+    if _LOSS.search(name):
+        return Message("ignored_loss")
+    if not tensor.shape and not tensor.is_floating_point():  # a lone real number may scale what is read
+        return Message("ignored_counter")
+    if name.endswith("mask") and bool(((tensor == 0) | (tensor == 1) | (tensor == -torch.inf)).all()):
+        return Message("ignored_mask")
+    if name.endswith("ids") and not tensor.is_floating_point():
+        return Message("ignored_indices")
+    return None
+
+
+def _broken(contents: Contents, layout: Layout, error: ConfigError) -> Report:
+    """The layout's signs are there, but the sizes do not make a model."""
+    return Report(
+        contents.source,
+        layout.name,
+        layout.title,
+        0.0,
+        (error.message,),
+        unexpected=contents.shapes,
+        format=contents.format,
+    )
+
+
+def _nearest(contents: Contents) -> Report:
+    """No layout's signs are there: name the one with most names in common, numbers aside."""
+    found = {_pattern(name) for name in contents.tensors}
+    shares = {}
+    for layout in LAYOUTS:
+        typical = {_pattern(name) for name in layout.typical_names()}
+        shares[layout] = len(found & typical) / len(found | typical)
+    best = max(shares, key=lambda layout: shares[layout])
+    title = Message("title_unknown_near", nearest=best.title) if shares[best] > 0 else Message("title_unknown")
+    return Report(
+        source=contents.source,
+        layout=None,
+        title=title,
+        confidence=shares[best],
+        reasons=(Message("reason_starts_with", names=tuple(contents.tensors)[:3]),),
+        unexpected=contents.shapes,
+        format=contents.format,
+    )
+
+
+def _pattern(name: str) -> str:
+    return re.sub(r"\d+", "#", name)

@@ -1,0 +1,75 @@
+"""The `transformers` library, which is an optional extra: imported when it is needed, and kept off the network."""
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from threading import RLock
+from typing import Any
+
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""What the library is told by the environment when this process imports it first: a folder is all that it reads."""
+
+REQUIREMENTS = "requirements-hf.txt"
+"""Where the extra is pinned."""
+
+
+def check_installed() -> None:
+    """Say what to install where the library is missing; it is not imported.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise _missing(Message("no_such_module"))
+
+
+@cache
+def library() -> Any:
+    """The library with our attention function registered.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    if "huggingface_hub" not in sys.modules:
+        os.environ.update({name: value for name, value in OFFLINE.items() if name not in os.environ})
+    try:
+        found = importlib.import_module("transformers")
+    except ImportError as error:
+        raise _missing(str(error)) from error
+    from transformer.checkpoint.huggingface import attention  # it imports the library in turn
+
+    attention.register(found)
+    return found
+
+
+def _missing(reason: str) -> CheckpointError:
+    return CheckpointError("library_missing", reason=reason, requirements=REQUIREMENTS)
+
+
+_quiet = RLock()
+"""What is turned off is turned off for the whole process, so it must be turned on again in order."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's progress bars and advice, which speak to the author of a script. One caller at a time."""
+    logging = library().utils.logging
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()

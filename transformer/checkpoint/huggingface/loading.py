@@ -1,0 +1,294 @@
+"""From a Hugging Face folder to a model that is ready to run and be watched.
+
+Whether attention can be recorded lazily is found out, not believed: a few tokens are run both ways, with padding, and
+what was kept is held against what the model's own eager attention says. Where they differ, eager attention is used.
+"""
+
+import copy
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.huggingface.attention import NAME
+from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
+from transformer.checkpoint.huggingface.library import library, quiet
+from transformer.checkpoint.huggingface.model import (
+    HuggingFaceConfig,
+    HuggingFaceModel,
+    HuggingFaceReader,
+    HuggingFaceTranslator,
+    Kind,
+)
+from transformer.checkpoint.huggingface.probing import eager_sites, lazy_sites
+from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
+from transformer.checkpoint.ours.validate import SPARE_NUMBERS
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.refusal import refused, said
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.vocabulary import id_tokenizers
+
+CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
+"""The library's class for each kind of model. An encoder's head plays no part in its attention."""
+
+POOLER = "pooler."
+"""The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
+
+UNMATCHED = Message("ignored_unmatched")
+"""Why a weight may stand in the file and not, so called, in the model."""
+
+EXAMPLE = "A man is riding a bicycle."
+"""What is read at first, since such folders bring no examples."""
+
+USUAL_LENGTH = 512
+"""How many positions are read where nothing says."""
+
+TITLES = {
+    "seq2seq": Message("kind_seq2seq"),
+    "decoder": Message("kind_decoder"),
+    "encoder": Message("kind_encoder"),
+}
+"""What a report calls each kind of model."""
+
+
+def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
+    """The checkpoint in a local folder of config.json, safetensors and a tokenizer. Nothing is fetched, no code run.
+
+    Raises:
+        CheckpointError: the library is not installed; the folder is refused, or does not fit its config; or its
+            attention cannot be watched.
+    """
+    path = path.resolve()
+    contents = checked_contents(path, limits)
+    settings = _settings(path, contents)
+    kind = _kind(contents, settings)
+    tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
+    _described(contents, kind, settings)
+    config = _config(contents, settings, kind, tokenizer)
+    model, spare = _watchable(path, config, settings)
+    assumptions: list[str] = [model.note] if model.note else []
+    if spare:
+        some: tuple[str, ...] = tuple(spare[:3])
+        if len(spare) > len(some):
+            some = (*some, Message("and_more", count=len(spare) - len(some)))
+        assumptions.append(Message("weights_not_used", names=some))
+    reader: Tokenizer | None = tokenizer
+    writer: Tokenizer | None = None
+    if tokenizer is None:
+        assumptions.append(Message("folder_without_tokenizer"))
+        reader, ids = id_tokenizers(config)
+        writer = ids if kind == "seq2seq" else None
+    elif kind == "seq2seq":
+        writer = HuggingFaceTokenizer(tokenizer.library, target=True)
+    return Checkpoint(
+        name=path.name,
+        model=model,
+        tokenizer=reader,
+        target_tokenizer=writer,
+        languages=_languages(tokenizer),
+        examples=(EXAMPLE,) if tokenizer else (),
+        folder=path,
+        assumptions=tuple(assumptions),
+    )
+
+
+def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Report:
+    """What the folder is taken for; its weights are not read.
+
+    Raises:
+        CheckpointError: as `load_hugging_face`, as far as that can be told without the weights.
+    """
+    path = path.resolve()
+    contents = checked_contents(path, limits)
+    settings = _settings(path, contents)
+    kind = _kind(contents, settings)
+    matched = _matched(contents, _described(contents, kind, settings))
+    return Report(
+        source=path.name,
+        layout="hugging-face",
+        title=Message("title_hugging_face", family=contents.family, kind=TITLES[kind]),
+        confidence=len(matched) / len(contents.shapes),
+        reasons=(Message("reason_model_type", family=contents.family),),
+        matched=matched,
+        ignored={name: UNMATCHED for name in contents.shapes if name not in matched},
+        config=contents.config,
+        format="safetensors",
+    )
+
+
+def _settings(path: Path, contents: FolderContents) -> Any:
+    """The library's config of the folder."""
+    found = library()
+    known = found.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
+    if contents.family not in known:
+        file, remedy = f"{contents.name}/config.json", Message("remedy_newer_library")
+        raise refused("model_type_unknown", file, remedy, family=f"{contents.family!r:.80}")
+    try:
+        with quiet():
+            return found.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise unreadable(f"{contents.name}/config.json", error) from error
+
+
+def _kind(contents: FolderContents, settings: Any) -> Kind:
+    """Which stacks the model has, told by its config and the class that saved it."""
+    from transformers.models.auto import modeling_auto as auto
+
+    family, saved = contents.family, next(iter(contents.config.get("architectures") or ()), "")
+    if settings.is_encoder_decoder and family in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "seq2seq"
+    reads_alone = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    writes_alone = family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if not settings.is_encoder_decoder and writes_alone and (not reads_alone or _names_decoder(saved)):
+        return "decoder"
+    if not settings.is_encoder_decoder and reads_alone:
+        return "encoder"
+    raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=family)
+
+
+def _names_decoder(saved: str) -> bool:
+    return saved.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+def _config(
+    contents: FolderContents, settings: Any, kind: Kind, tokenizer: HuggingFaceTokenizer | None
+) -> HuggingFaceConfig:
+    """The sizes and special ids that are needed here; generation settings go before the config's own."""
+
+    def special_id(name: str) -> int:
+        told = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
+        value = next((value for value in told if value is not None), None)
+        if isinstance(value, list):
+            value = next(iter(value), None)
+        return value if isinstance(value, int) else -1
+
+    pad, bos, eos = (special_id(f"{name}_token_id") for name in ("pad", "bos", "eos"))
+    if kind == "seq2seq":
+        start = special_id("decoder_start_token_id")
+        bos = start if start >= 0 else bos
+    elif pad in {bos, eos}:
+        pad = -1  # an id that stands in texts is no padding
+    longest = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions")]
+    longest.append(tokenizer.max_length if tokenizer else None)
+    return HuggingFaceConfig(
+        family=contents.family,
+        kind=kind,
+        source_vocab=settings.vocab_size,
+        target_vocab=getattr(settings, "decoder_vocab_size", None) or settings.vocab_size,
+        max_length=min((n for n in longest if isinstance(n, int) and n > 0), default=USUAL_LENGTH),
+        pad_id=pad,
+        bos_id=bos,
+        eos_id=eos,
+        forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
+    )
+
+
+def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[HuggingFaceModel, list[str]]:
+    """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over."""
+    build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
+    reason: str = ""
+    try:
+        net, spare = _net(path, config.kind, settings, NAME)
+    except CheckpointError as error:  # attention code of its own: then the eager way says whether the folder is sound
+        reason = said(error)
+    else:
+        config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
+        sites, reason = lazy_sites(net, config)
+        if sites:
+            return build(config, net, sites), spare
+    net, spare = _net(path, config.kind, settings, "eager")
+    config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
+    model = build(config, net, (), Message("kept_eagerly", reason=reason))
+    try:
+        sites, sums = eager_sites(model)
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise unreadable(f"{path.name}/config.json", error) from error
+    note = model.note if sums else Message("kept_eagerly_with_sink", note=model.note)
+    return build(config, net, sites, note), spare
+
+
+def _positions(net: nn.Module, usual: int) -> int:
+    """How many positions there are where a table of them starts after the padding id, as RoBERTa's does."""
+    tables = [table for name, table in net.named_modules() if name.endswith("position_embeddings")]
+    sizes = [(t.num_embeddings, t.padding_idx) for t in tables if isinstance(t, nn.Embedding)]
+    return min((rows - padding - 1 for rows, padding in sizes if padding is not None), default=usual)
+
+
+def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Module, list[str]]:
+    """The library's model with the folder's weights as float32, and the names of weights that it did not take.
+
+    Raises:
+        CheckpointError: the library cannot build it, or the weights do not fill it.
+    """
+    maker = getattr(library(), CLASSES[kind])
+    try:
+        with quiet(), torch.random.fork_rng(devices=[]):
+            net, found = maker.from_pretrained(
+                path,
+                config=copy.deepcopy(settings),
+                attn_implementation=attention,
+                dtype=torch.float32,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # they are told below, by name
+                output_loading_info=True,
+            )
+    except Exception as error:
+        raise unreadable(path.name, error) from error
+    missing = [name for name in sorted(found["missing_keys"]) if not name.startswith(POOLER)]
+    if missing or found["mismatched_keys"] or found["error_msgs"]:
+        wrong = [str(entry[0]) for entry in found["mismatched_keys"]]
+        nothing = Message("nothing")
+        raise CheckpointError(
+            "folder_does_not_fit",
+            folder=path.name,
+            missing=str(missing[:3]) if missing else nothing,
+            wrong=str(wrong[:3]) if wrong else nothing,
+        )
+    if found["missing_keys"]:
+        net.pooler = None  # it follows the attention and was not saved: nothing random is kept
+    broken = next((name for name, p in net.named_parameters() if not bool(p.isfinite().all())), None)
+    if broken is not None:
+        raise CheckpointError("weight_not_finite", name=path.name, tensor=broken)
+    return net.eval(), sorted(found["unexpected_keys"])
+
+
+def _described(contents: FolderContents, kind: Kind, settings: Any) -> Any:
+    """The model that the config describes, without memory for its weights.
+
+    Raises:
+        CheckpointError: it describes none, or one that would take far more memory than the weights hold.
+    """
+    maker = getattr(library(), CLASSES[kind])
+    try:
+        with quiet(), torch.device("meta"):
+            net = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)
+    except Exception as error:
+        raise unreadable(f"{contents.name}/config.json", error) from error
+    described = sum(tensor.numel() for tensor in (*net.parameters(), *net.buffers()))
+    held = sum(math.prod(shape) for shape in contents.shapes.values())
+    if described > 2 * held + SPARE_NUMBERS:
+        raise refused("config_numbers", f"{contents.name}/config.json", described=described, held=held)
+    return net
+
+
+def _matched(contents: FolderContents, net: Any) -> tuple[str, ...]:
+    """The weights that stand in the model under the same name, up to its prefix, and in the same shape."""
+    prefix = f"{net.base_model_prefix}."
+    needed = {name.removeprefix(prefix): tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    return tuple(name for name, shape in contents.shapes.items() if needed.get(name.removeprefix(prefix)) == shape)
+
+
+def _languages(tokenizer: HuggingFaceTokenizer | None) -> tuple[str, str]:
+    """What a Marian tokenizer says that it translates."""
+    named = (getattr(tokenizer.library, name, None) for name in ("source_lang", "target_lang")) if tokenizer else ()
+    source, target = (*(name if isinstance(name, str) else "" for name in named), "", "")[:2]
+    return source or "source", target or "target"

@@ -1,0 +1,214 @@
+"""A model of the `transformers` library as this library sees models: its sizes, its outputs, its decoding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transformer.attention.capture import is_recording, record_site
+from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
+from transformer.errors import InputError
+from transformer.layers.masks import Mask, causal, padding
+from transformer.models.common import check_ids, log_probs
+from transformer.models.protocols import Abilities
+from transformer.sites import Site
+
+Kind = Literal["seq2seq", "encoder", "decoder"]
+"""What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
+
+
+@dataclass(frozen=True)
+class HuggingFaceConfig:
+    """What has to be known of another library's model.
+
+    `family` is the library's name for the architecture. `bos_id` is what a decoder reads first; `forced_first_id`, if
+    not -1, is what it then has to write (BART's start mark). Ids of -1 stand for no such mark. `max_length` is the
+    number of positions that it is made for.
+    """
+
+    family: str
+    kind: Kind
+    source_vocab: int
+    target_vocab: int
+    max_length: int
+    pad_id: int = -1
+    bos_id: int = -1
+    eos_id: int = -1
+    forced_first_id: int = -1
+
+
+@dataclass
+class HuggingFaceCache:
+    """What cached decoding keeps between steps: the encoded source, which of it is real, and the library's cache."""
+
+    memory: Float[Tensor, "batch source d_model"]
+    real: Bool[Tensor, "batch source"]
+    past: Any
+    length: int = 0
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order."""
+        self.memory, self.real = self.memory[rows], self.real[rows]
+        self.past.reorder_cache(rows)
+
+
+class HuggingFaceModel(OtherModel):
+    """Ids in, the library's outputs out; its attention is recorded lazily, or as it computed it (`eager`).
+
+    `sites` are the public names of its attention in the order they run. `note` is what a reader of its attention has
+    to know.
+    """
+
+    def __init__(self, config: HuggingFaceConfig, net: nn.Module, sites: Sequence[Site] = (), note: str = "") -> None:
+        super().__init__()
+        self.config = config
+        self.net: Any = net
+        self.sites = tuple(sites)
+        self.note = note
+
+    @property
+    def architecture(self) -> str:
+        """Which stacks it has, after `HUGGING_FACE`."""
+        return f"{HUGGING_FACE}{self.config.kind}"
+
+    @property
+    def abilities(self) -> Abilities:
+        """Its masks are its own; an encoder-decoder translates."""
+        return Abilities(translates=self.config.kind == "seq2seq")
+
+    @property
+    def eager(self) -> bool:
+        """Whether the weights are kept as the model's own attention computed them, since that alone has them."""
+        return bool(self.note)
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The table of what each token means to the model before it reads."""
+        return self.net.get_input_embeddings()
+
+    def attention_sites(self) -> dict[Site, nn.Module]:
+        """None: its attention is not watched through hooks of ours, and needs no `watch`."""
+        return {}
+
+    def run(self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None) -> Any:
+        """One forward pass without a cache: the library's output. Padding is hidden from every query.
+
+        Raises:
+            InputError: an id that the vocabulary lacks, or more positions than the model has.
+        """
+        self._check("inputs", ids, self.config.source_vocab)
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": self._real(ids).long(), "use_cache": False}
+        if self.config.kind == "encoder":
+            del inputs["use_cache"]
+        if target is not None:
+            self._check("targets", target, self.config.target_vocab)
+            inputs["decoder_input_ids"] = target
+        if not (self.eager and is_recording()):
+            return self.net(**inputs)
+        output = self.net(**inputs, output_attentions=True)
+        self._keep_weights(output, ids, target)
+        return output
+
+    def outputs(
+        self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None
+    ) -> dict[str, Tensor]:
+        """`hidden` (batch, position, d_model) of an encoder; else `log_probs` of the token after each position (nats).
+
+        Raises:
+            InputError: as `run`; or an encoder-decoder got no target, or another model one.
+        """
+        if (target is None) == (self.config.kind == "seq2seq"):
+            if target is None:
+                raise InputError("needs_target_ids", family=self.config.family)
+            raise InputError("reads_no_target", family=self.config.family)
+        output = self.run(ids, target)
+        if self.config.kind == "encoder":
+            return {"hidden": output.last_hidden_state}
+        return {"log_probs": log_probs(output.logits)}
+
+    def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
+        """Which ids are no padding."""
+        return ids != self.config.pad_id
+
+    def _check(self, what: str, ids: Tensor, vocab: int, start: int = 0) -> None:
+        check_ids(what, ids, vocab)
+        if start + ids.shape[1] > self.config.max_length:
+            found, most = start + ids.shape[1], self.config.max_length
+            raise InputError("past_the_checkpoint", what=what, found=found, most=most)
+
+    def _keep_weights(self, output: Any, ids: Tensor, target: Tensor | None) -> None:
+        """Hand the weights that eager attention returned to whoever watches, with the masks that they were made by."""
+        source, past = padding(ids, self.config.pad_id), Mask(causal=True)
+        if self.config.kind == "seq2seq":
+            self._keep("encoder", "self", output.encoder_attentions, source)
+            self._keep("decoder", "self", output.decoder_attentions, past)
+            self._keep("decoder", "cross", output.cross_attentions, source)
+        elif self.config.kind == "encoder":
+            self._keep("encoder", "self", output.attentions, source)
+        else:
+            self._keep("decoder", "self", output.attentions, causal(ids, self.config.pad_id))
+
+    def _keep(self, stack: str, kind: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
+        for i, weights in enumerate(layers or ()):
+            if weights is not None:
+                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)))
+
+
+class HuggingFaceReader(HuggingFaceModel):
+    """An encoder or a decoder alone: it reads one text."""
+
+    def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position features"]:
+        """Hidden states of an encoder; logits of the next token of a decoder."""
+        output = self.run(ids)
+        return output.logits if self.config.kind == "decoder" else output.last_hidden_state
+
+
+class HuggingFaceTranslator(HuggingFaceModel):
+    """An encoder-decoder: what it has read tells what it writes. Our own search decodes it, with the library's cache.
+
+    Of the folder's generation settings, the start mark and a forced first token are followed; the rest (lengths,
+    repetition, its own beam width) is the searcher's choice.
+    """
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits of the token after each target position (teacher forcing), a forced first token taken into account."""
+        logits = self.run(source, target).logits
+        return torch.cat([self._forced(logits[:, :1]), logits[:, 1:]], dim=1)
+
+    def start(self, source: Int[Tensor, "batch source"]) -> HuggingFaceCache:
+        """Encode the source and stand before the first target token."""
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        self._check("inputs", source, self.config.source_vocab)
+        real = self._real(source)
+        memory = self.net.get_encoder()(input_ids=source, attention_mask=real.long()).last_hidden_state
+        return HuggingFaceCache(memory, real, EncoderDecoderCache(DynamicCache(), DynamicCache()))
+
+    def step(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+        self._check("targets", new, self.config.target_vocab, cache.length)
+        logits = self.net(
+            encoder_outputs=(cache.memory,),
+            attention_mask=cache.real.long(),
+            decoder_input_ids=new,
+            past_key_values=cache.past,
+            use_cache=True,
+        ).logits[:, -1:]
+        first = cache.length == 0
+        cache.length += new.shape[1]
+        return (self._forced(logits) if first else logits)[:, 0]
+
+    def _forced(self, logits: Float[Tensor, "batch 1 vocab"]) -> Float[Tensor, "batch 1 vocab"]:
+        """The first token's logits: only the forced one can be written, if there is one."""
+        forced = self.config.forced_first_id
+        if forced < 0:
+            return logits
+        only = torch.full_like(logits, -torch.inf)
+        only[..., forced] = 0.0
+        return only

@@ -1,0 +1,1 @@
+"""Looking into a checkpoint without running it."""

@@ -1,0 +1,204 @@
+"""From a path to a model that is ready to run: whoever reads that kind of folder or file is asked."""
+
+from collections.abc import Mapping
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from transformer.checkpoint import weight_files
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
+from transformer.checkpoint.foreign.recognition import recognise
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.huggingface import folder as hugging_face
+from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
+from transformer.checkpoint.ours.folder import TOKENIZER, is_folder, load_folder
+from transformer.checkpoint.ours.validate import checked_folder
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.reading import read_file, read_stream
+from transformer.checkpoint.weight_files import is_hugging_face
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+
+Answers = Mapping[str, Any]
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Who reads one kind of checkpoint."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether `path` is of this kind."""
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """The files of weights by the part that they hold; a lone one has no name."""
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights, all parts together."""
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """The model, ready to run and watched."""
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """What it is taken for."""
+
+
+class HuggingFaceFolders:
+    """Folders of the transformers library, which say everything of themselves."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether its config.json names a `model_type`."""
+        return is_hugging_face(path)
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """One file, or the parts that its index names."""
+        found = hugging_face.weight_files(path)
+        return {file.stem if len(found) > 1 else "": file for file in found}
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights of all parts."""
+        parts = (read_file(file, limits) for file in self.files(path).values())
+        tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
+        return Contents(path.name, tensors, format="safetensors")
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """Through the library, if it is installed."""
+        _refuse_answers(path, answers)
+        return load_hugging_face(path, limits)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """What its config says."""
+        return report_hugging_face(path, limits)
+
+
+class Files:
+    """Files of weights, and folders that hold them: recognised by names and shapes."""
+
+    def reads(self, path: Path) -> bool:
+        """Whatever nobody else reads."""
+        return True
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """See `weight_files.find_files`."""
+        return weight_files.find_files(path)
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights of one file, or of an encoder and a decoder together."""
+        return _joined({part: read_file(file, limits) for part, file in self.files(path).items()}, path.name)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """The nearest layout, if all of the file is of it."""
+        found = recognise(self.contents(path, limits), answers)
+        return build(found, name=path.name if path.is_dir() else path.stem)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """How the file compares with the nearest layout."""
+        return recognise(self.contents(path, limits), answers).report
+
+
+class OwnFolders(Files):
+    """Our own folders, whose config.json says everything."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether config.json and model.safetensors are there."""
+        return is_folder(path)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """What the config describes, with its tokenizer."""
+        _refuse_answers(path, answers)
+        return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
+
+
+READERS: tuple[Reader, ...] = (HuggingFaceFolders(), OwnFolders(), Files())
+"""In the order in which they are asked; the last one reads whatever is left."""
+
+
+def reader_of(path: Path) -> Reader:
+    """Who reads what lies at `path`."""
+    return next(reader for reader in READERS if reader.reads(path))
+
+
+def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
+    """The checkpoint at `path` (a file, or a folder that holds the files), ready to run and watched.
+
+    Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
+    `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
+    assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run. Folders of the
+    transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed.
+
+    Raises:
+        CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
+    """
+    path = Path(path)
+    return reader_of(path).load(path, limits, answers)
+
+
+def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:
+    """What the file or folder at `path` is taken for, how surely and why, and what does not fit.
+
+    Raises:
+        CheckpointError: it is missing, cannot be read, or is refused.
+    """
+    path = Path(path)
+    return reader_of(path).report(path, limits, answers)
+
+
+def read(path: Path, limits: ReadLimits) -> Contents:
+    """The weights of one file, of a folder's encoder and decoder together, or of the parts of a Hugging Face folder.
+
+    Raises:
+        CheckpointError: as `load`.
+    """
+    return reader_of(path).contents(path, limits)
+
+
+def find_files(path: Path) -> dict[str, Path]:
+    """The files of weights at `path` by the part that they hold; a lone one has no name.
+
+    Raises:
+        CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
+    """
+    return reader_of(path).files(path)
+
+
+def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
+    """The weights of open files by name: one, or the `encoder` and `decoder` of a recurrent pair. Nothing is stored.
+
+    Raises:
+        CheckpointError: as `load`; or there are several files that are no pair.
+    """
+    parts = {Path(name).stem: read_stream(stream, name, limits) for name, stream in files.items()}
+    if len(files) != 1 and parts.keys() != {"encoder", "decoder"}:
+        raise CheckpointError("no_pair", files=", ".join(files) or Message("nothing"))
+    return _joined(parts, " and ".join(files))
+
+
+def _joined(parts: Mapping[str, Contents], source: str) -> Contents:
+    """One file's contents, or those of several with the file's name before each tensor's."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    tensors = {f"{part}.{name}": t for part, contents in parts.items() for name, t in contents.tensors.items()}
+    return Contents(source, tensors, format=" and ".join(sorted({contents.format for contents in parts.values()})))
+
+
+def _refuse_answers(path: Path, answers: Answers) -> None:
+    if answers:
+        raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))
+
+
+def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
+    """The checkpoint, whose vocabulary has a token for every row of its embeddings.
+
+    Raises:
+        CheckpointError: it has fewer or more.
+    """
+    if found.tokenizer is None or found.task is not None:
+        return found
+    sizes = [getattr(found.model.config, name, None) for name in ("source_vocab", "target_vocab", "vocab")]
+    other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
+    if other is not None:
+        raise CheckpointError(
+            "vocabulary_of_other_size", name=f"{found.name}/{TOKENIZER}", tokens=len(found.tokenizer), rows=other
+        )
+    return found

@@ -1,0 +1,1 @@
+"""The project's own folders: reading, writing, checking and converting them."""

@@ -1,0 +1,232 @@
+"""Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
+
+`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`.
+Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
+"""
+
+import errno
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from transformer.attention.capture import watch
+from transformer.checkpoint import weight_files
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model, OtherModel
+from transformer.checkpoint.safe.refusal import refused, refused_because, said
+from transformer.errors import CheckpointError, ConfigError
+from transformer.messages import Message
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.text import TextTokenizer
+
+CONFIG, WEIGHTS = weight_files.CONFIG, weight_files.WEIGHTS
+TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
+
+AGAIN = Message("remedy_copy_folder")
+MOST_NAME = 80
+"""Characters of a language's name that are read."""
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether `path` is laid out as one of our folders."""
+    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not weight_files.is_hugging_face(path)
+
+
+def load_folder(path: Path) -> Checkpoint:
+    """The checkpoint in one of our folders.
+
+    Raises:
+        CheckpointError: a file is missing, cannot be read, or does not fit the others.
+    """
+    about = _read_json(path / CONFIG)
+    try:
+        model_type, config_type = ARCHITECTURES[about["architecture"]]
+        config = config_type(**about["config"])
+    except (KeyError, TypeError, ConfigError) as error:
+        raise CheckpointError(
+            "config_of_no_model", file=f"{path.name}/{CONFIG}", error=said(error), known=tuple(ARCHITECTURES)
+        ) from error
+    name = f"{path.name}/{CONFIG}"
+    task = task_of(about["task"], config, name) if "task" in about else None
+    languages = _languages(about, name)
+    examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ()
+    with torch.random.fork_rng(devices=[]):
+        model = model_type(config)
+    weights = _read_weights(path / WEIGHTS)
+    fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
+    tokenizer = TextTokenizer.read(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
+    return Checkpoint(
+        name=path.name,
+        model=watch(model.eval()),
+        tokenizer=tokenizer,
+        languages=languages,
+        examples=examples,
+        folder=path,
+        task=task,
+    )
+
+
+def described_architecture(path: Path) -> str:
+    """The key of `ARCHITECTURES` that one of our folders names; nothing else of it is read.
+
+    Raises:
+        CheckpointError: its config cannot be read, or names none.
+    """
+    about = _read_json(path / CONFIG)
+    found = about.get("architecture") if isinstance(about, dict) else None
+    if not isinstance(found, str) or found not in ARCHITECTURES:
+        raise refused("architecture_unknown", f"{path.name}/{CONFIG}", AGAIN, known=tuple(ARCHITECTURES))
+    return found
+
+
+def task_of(described: Any, config: Any, name: str, remedy: str = AGAIN) -> SequenceTask:
+    """The task that the file `name` describes; it has to fit the classes and letters of a model with this config.
+
+    Raises:
+        CheckpointError: it is no task, or one of another model.
+    """
+    try:
+        task = SequenceTask.of(described)
+    except ConfigError as error:
+        raise refused_because(said(error), name, remedy) from error
+    classes, vocab = getattr(config, "n_classes", len(task.classes)), getattr(config, "vocab", len(task.alphabet))
+    if len(task.classes) != classes or len(task.alphabet) > vocab:
+        raise refused(
+            "task_does_not_fit", name, remedy,
+            classes=len(task.classes), ids=len(task.alphabet), model_classes=classes, model_ids=vocab,
+        )  # fmt: skip
+    return task
+
+
+def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """The names of source and target."""
+    found = about.get("languages", ["source", "target"])
+    if not (isinstance(found, list) and len(found) == 2 and all(isinstance(one, str) for one in found)):
+        raise refused("languages_no_names", name, AGAIN, kind=type(found).__name__)
+    return found[0][:MOST_NAME], found[1][:MOST_NAME]
+
+
+def _examples(file: Path) -> tuple[str, ...]:
+    """Texts to start with."""
+    found = _read_json(file)
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise refused("no_list_of_texts", f"{file.parent.name}/{file.name}", AGAIN)
+    return tuple(found)
+
+
+def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
+    """The same model with other weights: one snapshot of its training, from `history/`.
+
+    Raises:
+        CheckpointError: the file cannot be read, or holds another model.
+    """
+    if isinstance(checkpoint.model, OtherModel):
+        raise CheckpointError("no_snapshots", name=checkpoint.name)
+    with torch.random.fork_rng(devices=[]):
+        model = _like(checkpoint.model)
+    fill(model, _read_weights(path), path.name)
+    return Checkpoint(
+        name=f"{checkpoint.name}@{path.stem}",
+        model=watch(model.eval()),
+        tokenizer=checkpoint.tokenizer,
+        languages=checkpoint.languages,
+        examples=checkpoint.examples,
+        folder=checkpoint.folder,
+    )
+
+
+def _like(model: Model) -> Model:
+    """A model of the same config, with weights of its own."""
+    built: Model = type(model)(model.config)  # type: ignore[arg-type]  # its own config fits it
+    return built
+
+
+def save_folder(
+    path: Path,
+    architecture: str,
+    model: Model,
+    tokenizer: TextTokenizer | None = None,
+    languages: tuple[str, str] = ("source", "target"),
+    examples: tuple[str, ...] = (),
+    half: bool = True,
+    task: SequenceTask | None = None,
+) -> None:
+    """Write a folder that `load_folder` reads; `half` stores float16."""
+    path.mkdir(parents=True, exist_ok=True)
+    about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    if task is not None:
+        about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
+    (path / CONFIG).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
+    if tokenizer is not None:
+        (path / TOKENIZER).write_bytes(tokenizer.model)
+    (path / EXAMPLES).write_text(json.dumps(examples, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -> None:
+    """Tensors by name as safetensors.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = {name: (w.detach().half() if half else w.detach()).cpu().contiguous() for name, w in weights.items()}
+    try:
+        save_file(stored, path)
+    except SafetensorError as error:  # its own name for what the system refused
+        raise OSError(errno.EIO, str(error), str(path)) from error
+
+
+def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
+    """The model, in double precision if that is how all of the weights were kept."""
+    kept = [w.dtype for w in weights.values() if w.is_floating_point()]
+    return model.double() if kept and all(dtype == torch.float64 for dtype in kept) else model
+
+
+def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
+    """Put `weights` into every parameter of `model`.
+
+    Raises:
+        CheckpointError: a tensor is missing, unexpected, of another shape, or holds NaN or infinity.
+    """
+    parameters = dict(model.named_parameters())
+    missing, unexpected = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
+    if missing or unexpected:
+        nothing = Message("nothing")
+        raise CheckpointError(
+            "weights_do_not_fit",
+            name=name,
+            missing=str(missing[:3]) if missing else nothing,
+            unexpected=str(unexpected[:3]) if unexpected else nothing,
+        )
+    for key, parameter in parameters.items():
+        found = weights[key]
+        if found.shape != parameter.shape:
+            shapes = {"shape": str(tuple(found.shape)), "needed": str(tuple(parameter.shape))}
+            raise CheckpointError("weight_of_other_shape", name=name, tensor=key, **shapes)
+        if not bool(found.isfinite().all()):
+            raise CheckpointError("weight_not_finite", name=name, tensor=key)
+        parameter.data.copy_(found)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise refused("no_json", f"{path.parent.name}/{path.name}", AGAIN, error=str(error)) from error
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError("no_safetensors", file=f"{path.parent.name}/{path.name}", error=str(error)) from error

@@ -1,0 +1,111 @@
+"""Our own folders are checked like any untrusted file, since anyone can write one: sizes first, then memory."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.checkpoint import ARCHITECTURES
+from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.checkpoint.safe.contents import Shape
+from transformer.checkpoint.safe.headers import check_header
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.paths import check_inside
+from transformer.checkpoint.safe.refusal import refused, said
+from transformer.checkpoint.weight_files import CONFIG, WEIGHTS
+from transformer.messages import Message
+
+SMALL_FILE_BYTES = 8 * 1024 * 1024
+"""The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
+
+SPARE_NUMBERS = 10_000_000
+"""A config may describe so many numbers more than its weights hold before it is refused outright, not name by name."""
+
+TABLE_NUMBERS = 2**27
+"""The largest table of positions that is computed: `max_length` times `d_model`."""
+
+REMEDY = Message("remedy_convert_again")
+
+LARGEST = 1e30
+"""Real numbers of a config lie below; a comparison refuses NaN, and whole numbers that no float can be."""
+
+LONGEST_WORD = 100
+"""Characters of a word in a config; the longest that means something has under 20."""
+
+
+def checked_folder(path: Path, limits: ReadLimits) -> Path:
+    """The folder, once its files are found to lie in it and to be as large as they, and its config, claim.
+
+    Raises:
+        CheckpointError: a link leads out of it, a file is too large or damaged, or the config describes a model that
+            its weights cannot be.
+    """
+    for file in path.iterdir():
+        check_inside(file, path)
+        most = limits.file_bytes if file.name == WEIGHTS else SMALL_FILE_BYTES
+        if file.is_file() and file.stat().st_size > most:
+            raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
+    weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
+    with weights.open("rb") as handle:
+        header = check_header(handle, weights.stat().st_size, name, limits)
+    checked_config(_read(path / CONFIG, f"{path.name}/{CONFIG}"), f"{path.name}/{CONFIG}", header.shapes)
+    return path
+
+
+def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[str, Any]:
+    """The architecture and the config that a config.json describes, for weights of these shapes.
+
+    A config whose model would take more than its weights is refused; a wrong one of the right size is told by name.
+
+    Raises:
+        CheckpointError: it describes no known model, or one that the weights cannot be.
+    """
+    try:
+        model_type, config_type = ARCHITECTURES[about["architecture"]]
+        values = dict(about["config"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise refused("config_without_model", name, REMEDY, known=tuple(ARCHITECTURES)) from error
+    kinds = {field.name: field.type for field in fields(config_type)}
+    for key, value in values.items():
+        if key not in kinds:
+            raise refused("config_key_unknown", name, REMEDY, key=f"{key!r:.80}")
+        if not _is_plain(value, kinds[key]):
+            raise refused("config_value", name, REMEDY, key=key, value=f"{value!r:.80}")
+    layers = [value for key, value in values.items() if key.endswith("layers")]
+    if max(layers, default=0) > len(shapes):
+        raise refused("config_layers", name, layers=max(layers), tensors=len(shapes))
+    if values.get("max_length", 0) * values.get("d_model", 1) > TABLE_NUMBERS:
+        raise refused("config_positions", name, REMEDY, positions=values["max_length"])
+    try:
+        config = config_type(**values)
+        described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
+        raise refused("config_impossible", name, REMEDY, error=said(error)) from error
+    held = sum(math.prod(shape) for shape in shapes.values())
+    if described > 2 * held + SPARE_NUMBERS:
+        raise refused("config_numbers", name, REMEDY, described=described, held=held)
+    return about["architecture"], config
+
+
+def _read(file: Path, name: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise refused("no_json", name, REMEDY, error=type(error).__name__) from error
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    """Whether a JSON value is of the kind that a config's field has, and no number beyond reason."""
+    if kind == int | None:
+        return value is None or _is_plain(value, int)
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**31
+    if kind is float:
+        return type(value) in {int, float} and -LARGEST < value < LARGEST
+    if kind is str:
+        return isinstance(value, str) and len(value) <= LONGEST_WORD
+    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, int) for item in value)

@@ -1,0 +1,1 @@
+"""Reading untrusted files: sizes and structure first, and nothing in them is ever run."""

@@ -1,0 +1,44 @@
+"""What a checkpoint file holds: the tensors by name, and the options that stood beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformer.messages import Message
+
+Shape = tuple[int, ...]
+"""The size of a tensor along each axis."""
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as it is written: `12 x 64`."""
+    return " x ".join(map(str, shape)) if shape else Message("one_number")
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The weights of one checkpoint, and the options that stood beside them.
+
+    `place` says where in the file the weights lay (`model`, `state_dict`, or nothing for the top); `format` says how
+    it was written. A folder of two files has one `Contents`, whose names start with the file's
+    (`encoder.embedding.weight`).
+    """
+
+    source: str
+    tensors: Mapping[str, Tensor]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+    format: str = ""
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Every name with its shape; layouts are recognised from these alone."""
+        return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
+
+    def same(self, first: str, second: str) -> bool:
+        """Whether two tensors hold the same numbers: then the original shares, or once shared, one matrix."""
+        a, b = self.tensors.get(first), self.tensors.get(second)
+        return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)

@@ -1,0 +1,130 @@
+"""Where in a checkpoint the weights lie: at its top, or under one of the names that trainers use."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformer.checkpoint.safe.declared import Options, TensorInfo
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.names import check_names, is_text
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused
+from transformer.messages import Message
+
+WRAPPERS = (
+    "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
+    "transformer", "checkpoint", "ema",
+)  # fmt: skip
+"""Names under which trainers keep weights, in the order they are looked for; Lightning's is the first."""
+
+HALVES = ("encoder", "decoder")
+"""A recurrent pair in one file is kept under these."""
+
+SETTINGS = ("settings", "hyper_parameters", "hparams", "args", "opt", "config")
+"""Names under which trainers keep options."""
+
+_LONGEST_TEXT = 10_000
+_LARGEST_NUMBER = 2**63
+
+
+def check_tree(root: Any, source: str, limits: ReadLimits) -> None:
+    """Refuse what holds itself, or is nested beyond reason. Each container is entered once.
+
+    Raises:
+        CheckpointError: there is a cycle, or too deep a nest.
+    """
+    inside: set[int] = set()
+    done: set[int] = set()
+    path: list[tuple[int, list[Any]]] = [(id(root), _children(root))]
+    inside.add(id(root))
+    while path:
+        container, children = path[-1]
+        if not children:
+            path.pop()
+            inside.discard(container)
+            done.add(container)
+            continue
+        child = children.pop()
+        if id(child) in inside:
+            raise refused("holds_itself", source, SAVE_WEIGHTS)
+        if id(child) not in done and _children(child):
+            if len(path) >= limits.depth:
+                raise refused("nested_deep", source, SAVE_WEIGHTS, most=limits.depth)
+            inside.add(id(child))
+            path.append((id(child), _children(child)))
+
+
+def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, TensorInfo], str]:
+    """What the file declares of its tensors, by name, and the place where they lie.
+
+    Raises:
+        CheckpointError: there are no named tensors, too many, or names that are too long.
+    """
+    tensors, place = _search(root)
+    if not tensors:
+        remedy = Message("remedy_save_state_dict")
+        if isinstance(root, TensorInfo):
+            raise refused("holds_one_tensor", source, remedy)
+        raise refused("holds_no_tensors", source, remedy)
+    check_names(tensors, source, limits)
+    return tensors, place
+
+
+def find_settings(root: Any) -> dict[str, Any]:
+    """The plain options (texts, numbers, yes or no) that stand beside the weights."""
+    if not isinstance(root, Mapping):
+        return {}
+    for name in SETTINGS:
+        options = root.get(name)
+        values = options.values if isinstance(options, Options) else options
+        if isinstance(values, Mapping):
+            named = {key: value for key, value in values.items() if isinstance(key, str) and _is_plain(key)}
+            return {key: value for key, value in named.items() if _is_plain(value)}
+    return {}
+
+
+def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
+    """The first dictionary of tensors under the known names, depth first, that holds no larger one.
+
+    Each dictionary is looked at once: one that holds another under all of these names, that one a third, and so on, is
+    small to write and has more paths through it than can be walked.
+    """
+    seen: set[int] = set()
+    known: dict[int, dict[str, TensorInfo]] = {}
+    waiting: list[tuple[Any, str]] = [(root, "")]
+    while waiting:
+        node, place = waiting.pop()
+        if not isinstance(node, Mapping) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        halves = {half: _named(node.get(half), known) for half in HALVES}
+        joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+        tensors = max(_named(node, known), joined if all(halves.values()) else {}, key=len)
+        below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
+        if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
+            return tensors, place
+        waiting.extend((node.get(name), f"{place}.{name}" if place else name) for name in reversed(WRAPPERS))
+    return {}, ""
+
+
+def _named(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+    """The tensors that lie in `node` itself; what was found is kept in `known`."""
+    if not isinstance(node, Mapping):
+        return {}
+    if id(node) not in known:
+        items = node.items()
+        known[id(node)] = {key: v for key, v in items if isinstance(key, str) and isinstance(v, TensorInfo)}
+    return known[id(node)]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a text or number of a size that an option has."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT and is_text(value)
+    return isinstance(value, bool | float) or (type(value) is int and abs(value) < _LARGEST_NUMBER)
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, Mapping):
+        return list(node.values())
+    if isinstance(node, Options):
+        return list(node.values.values())
+    return list(node) if isinstance(node, list | tuple) else []

@@ -1,0 +1,268 @@
+"""What an untrusted file holds, found out in a worker process: this process receives numbers that it checks itself.
+
+The dashboard reads uploads and the user's own folder only so. `load`, `read` and `inspect` do the same work in the
+process that calls them.
+"""
+
+import io
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from io import BufferedIOBase
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
+from transformer.checkpoint.huggingface.library import check_installed
+from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
+from transformer.checkpoint.inspect.tensors import Inspection
+from transformer.checkpoint.load import find_files, load
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from transformer.checkpoint.safe.refusal import refused
+from transformer.checkpoint.weight_files import is_hugging_face
+from transformer.checkpoint.worker import frames, jobs
+from transformer.checkpoint.worker.frames import Block, GarbledError
+from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
+from transformer.errors import CheckpointError
+from transformer.messages import Message
+
+Tick = Callable[[], None]
+"""Called several times a second while a worker works; what it raises ends the worker."""
+
+FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 60
+"""The floor of what loading a folder may take: another library may have to be loaded first."""
+
+KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("seq2seq", "decoder", "encoder"))}
+_FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
+_ITEM_BYTES = 8
+_REMEMBERED = 256
+
+
+def read_files(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
+    """As `loading.read_uploads`.
+
+    Raises:
+        CheckpointError: a file is refused, or takes too much memory or time.
+    """
+    source = ", ".join(files) or Message("nothing")
+    sizes = {name: stream.seek(0, io.SEEK_END) for name, stream in files.items()}
+    for name, size in sizes.items():
+        if size > limits.file_bytes:
+            remedy = Message("remedy_weights_alone")
+            raise refused("file_large", name, remedy, found=size, most=limits.file_bytes)
+    request = {"names": list(files), "limits": asdict(limits)}
+    return _contents(source, request, list(files.values()), sum(sizes.values()), limits)
+
+
+def read_path(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
+    """As `loading.read`.
+
+    Raises:
+        CheckpointError: it is missing or refused, or takes too much memory or time.
+    """
+    size = sum(file.stat().st_size for file in find_files(path).values())
+    return _contents(path.name, {"path": str(path.resolve()), "limits": asdict(limits)}, [], size, limits)
+
+
+def inspect(
+    contents: Contents, file_bytes: int, on_progress: Callable[[float], None], limits: ReadLimits = DEFAULT_LIMITS
+) -> Inspection:
+    """As `inspecting.inspect_contents`; `on_progress` hears how much is done, and may raise to stop it.
+
+    Raises:
+        CheckpointError: it takes too much memory or time.
+    """
+    described, memory = frames.packed(contents.tensors)
+    names, count = list(contents.tensors), len(contents.tensors)
+    found: list[TensorSummary] = []
+    tied: tuple[tuple[str, ...], ...] = ()
+    answers = _answers(
+        "inspect",
+        contents.source,
+        {"tensors": described, "limits": asdict(limits)},
+        memory,
+        budget=Budget.of(sum(map(len, memory))),
+        most_bytes=count * (_FLOATS + _COUNTS) * _ITEM_BYTES,
+        on_tick=lambda: on_progress(len(found) / count),
+    )
+    with closing(answers):
+        for answer in answers:
+            try:
+                if "tied" in answer.header:
+                    tied = _groups(answer.header["tied"], names)
+                else:
+                    found += _summaries(answer, contents, names[len(found) :])
+            except GarbledError as error:
+                raise _garbled(contents.source, error) from error
+            on_progress(len(found) / count)
+    if len(found) != count:
+        raise _garbled(contents.source, GarbledError("fewer tensors than it was given"))
+    return Inspection(contents.source, contents.format, file_bytes, tuple(found), tied)
+
+
+def try_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> None:
+    """Parse a vocabulary and use it a little, where that can do no harm.
+
+    Raises:
+        CheckpointError: it is refused, or takes too much memory or time, or ends the process that reads it.
+    """
+    request = {"name": name, "limits": asdict(limits)}
+    _only(_answers("vocabulary", name, request, [data], budget=Budget.of(len(data))), name)
+
+
+def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
+    """The architecture of a folder that says all about itself, once it was loaded and tried in a worker.
+
+    What is known of a folder is remembered for as long as no file in it changes.
+
+    Raises:
+        CheckpointError: it cannot be loaded, or that takes too much memory or time.
+    """
+    other_library = is_hugging_face(path)
+    if other_library:
+        check_installed()
+    files = [file for file in sorted(path.iterdir()) if file.is_file()]
+    key = (str(path), limits, *((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+    known = _TRIED.get(key)
+    if known is None:
+        budget = Budget.of(sum(file.stat().st_size for file in files), FOLDER_MEMORY, FOLDER_SECONDS)
+        request = {"path": str(path.resolve()), "limits": asdict(limits)}
+        answers = _answers("folder", path.name, request, budget=budget, other_library=other_library)
+        known = _only(answers, path.name).header.get("architecture")
+        if known not in KNOWN_ARCHITECTURES:
+            raise _garbled(path.name, GarbledError("no known architecture"))
+        _TRIED.put(key, known)
+    return known
+
+
+def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
+    """As `load`, after a worker has survived it.
+
+    Raises:
+        CheckpointError: as `folder_architecture`.
+    """
+    folder_architecture(path, limits)
+    return load(path, limits=limits)
+
+
+class _Remembered:
+    """Folders that were tried, the last few; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._values = Lock(), OrderedDict[Any, str]()
+
+    def get(self, key: Any) -> str | None:
+        """The architecture of a folder that was tried; None for another."""
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: Any, value: str) -> None:
+        """Remember one."""
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > _REMEMBERED:
+                self._values.popitem(last=False)
+
+
+_TRIED = _Remembered()
+
+
+def _contents(source: str, request: Mapping[str, Any], blocks: list[Block], size: int, limits: ReadLimits) -> Contents:
+    answer = _only(_answers("read", source, request, blocks, budget=Budget.of(size), most_bytes=size), source)
+    header = answer.header
+    texts = [header.get(name) for name in ("source", "place", "format")]
+    settings = header.get("settings")
+    try:
+        tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
+    except GarbledError as error:
+        raise _garbled(source, error) from error
+    plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
+    if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
+        raise _garbled(source, GarbledError("no contents of a checkpoint"))
+    name, place, file_format = (str(text) for text in texts)
+    return Contents(name, tensors, dict(settings or {}), place, file_format)
+
+
+def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:
+    """The next few tensors in numbers; their names, shapes and kinds are ours."""
+    if len(answer.blocks) != 2 or len(answer.blocks[0]) % (_FLOATS * _ITEM_BYTES):
+        raise GarbledError("no numbers of tensors")
+    count = len(answer.blocks[0]) // (_FLOATS * _ITEM_BYTES)
+    if not 0 < count <= len(names) or len(answer.blocks[1]) != count * _COUNTS * _ITEM_BYTES:
+        raise GarbledError("numbers of other tensors")
+    floats = np.frombuffer(answer.blocks[0], "<f8").reshape(count, _FLOATS)
+    counts = np.frombuffer(answer.blocks[1], "<i8").reshape(count, _COUNTS)
+    return [_summary(name, contents, *row) for name, *row in zip(names[:count], floats, counts, strict=True)]
+
+
+def _summary(
+    name: str, contents: Contents, floats: Float[np.ndarray, " value"], counts: Int[np.ndarray, " count"]
+) -> TensorSummary:
+    tensor = contents.tensors[name]
+    norm, mean, deviation, smallest, largest = (float(number) for number in floats[:5])
+    return TensorSummary(
+        name=name,
+        shape=tuple(tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        n_bytes=tensor.numel() * tensor.element_size(),
+        norm=norm,
+        mean=mean,
+        deviation=deviation,
+        smallest=smallest,
+        largest=largest,
+        n_not_finite=int(counts[0]),
+        dead=bool(counts[1]),
+        counts=counts[2:],
+        edges=floats[5:],
+    )
+
+
+def _groups(tied: Any, names: list[str]) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(tied, list) or not all(isinstance(group, list) for group in tied):
+        raise GarbledError("no groups of tensors")
+    places = [place for group in tied for place in group]
+    if len(set(map(repr, places))) < len(places) or not all(type(i) is int and 0 <= i < len(names) for i in places):
+        raise GarbledError("groups of tensors that are not there")
+    return tuple(tuple(names[place] for place in group) for group in tied)
+
+
+def _only(answers: Iterator[Answer], source: str) -> Answer:
+    """The one part of a job that has one."""
+    found = list(answers)
+    if len(found) != 1:
+        raise _garbled(source, GarbledError(f"{len(found)} parts"))
+    return found[0]
+
+
+def _answers(
+    job: str,
+    source: str,
+    request: Mapping[str, Any],
+    blocks: list[Any] | None = None,
+    *,
+    budget: Budget,
+    most_bytes: int = 0,
+    on_tick: Tick = lambda: None,
+    other_library: bool = False,
+) -> Generator[Answer, None, None]:
+    """The parts of a job's answer, from a worker where the system has them, else worked out here."""
+    if POSSIBLE:
+        yield from WORKERS.answers(
+            job, source, request, blocks or (),
+            budget=budget, most_bytes=most_bytes, on_tick=on_tick, other_library=other_library,
+        )  # fmt: skip
+        return
+    held = [bytearray(b"".join(frames.chunks(block))) for block in blocks or ()]
+    for header, found in jobs.JOBS[job](request, held):
+        on_tick()
+        yield Answer(header, [bytearray(block) for block in found])
+
+
+def _garbled(source: str, error: GarbledError) -> CheckpointError:
+    return refused("worker_garbled", source, said=str(error))

@@ -1,0 +1,118 @@
+"""What a worker process does with an untrusted file. Each job yields tables and blocks of bytes (see `frames`)."""
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transformer.checkpoint.foreign.vocabularies import parse_tokenizer
+from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
+from transformer.checkpoint.load import load, read, read_uploads
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.worker import frames
+from transformer.errors import InputError
+from transformer.tokens.base import Tokenizer
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS
+
+Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
+"""A table and its blocks."""
+
+SLICE_NUMBERS, SLICE_TENSORS = 4_000_000, 256
+"""How much is looked through between two reports: about a tenth of a second."""
+
+PROBES = (
+    "a",
+    "A man is riding a bicycle.",
+    "Zwei Männer, 12 Fahrräder!",
+    "你好 世界",
+    "😀\u200d👩 \t\n<s></s>▁##Ġ",
+    "x" * 200,
+)
+"""Texts that a tokenizer must survive before the server loads it."""
+
+PROBED_IDS = 1_000
+"""So many of a vocabulary's first and last ids are written as labels."""
+
+
+def read_files(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The tensors of uploads (`names`, their bytes as blocks), or of the file or folder at `path`."""
+    limits = ReadLimits(**request["limits"])
+    if "path" in request:
+        found = read(Path(request["path"]), limits)
+    else:
+        streams = {name: io.BytesIO(block) for name, block in zip(request["names"], blocks, strict=True)}
+        blocks.clear()
+        found = read_uploads(streams, limits)
+    yield from _packed(found)
+
+
+def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """Every tensor in numbers, slice by slice in their order; at last the places of those that are tied."""
+    tensors = frames.unpacked(request["tensors"], blocks, ReadLimits(**request["limits"]))
+    made: list[TensorSummary] = []
+    numbers = 0
+    for done, (name, tensor) in enumerate(tensors.items(), 1):
+        made.append(summary(name, tensor))
+        numbers += tensor.numel()
+        if numbers >= SLICE_NUMBERS or len(made) >= SLICE_TENSORS or done == len(tensors):
+            yield {"done": done}, [_floats(made), _counts(made)]
+            made, numbers = [], 0
+    place = {name: i for i, name in enumerate(tensors)}
+    yield {"tied": [[place[name] for name in group] for group in tied_groups(tensors)]}, []
+
+
+def try_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """Parse the vocabulary called `name` and use it a little."""
+    tokenizer = parse_tokenizer(bytes(blocks[0]), request["name"], NO_SPECIAL_IDS, ReadLimits(**request["limits"]))
+    probe(tokenizer)
+    yield {"tokens": len(tokenizer)}, []
+
+
+def try_folder(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:  # noqa: ARG001  (as the others)
+    """Load the folder at `path` and use its tokenizers a little."""
+    found = load(Path(request["path"]), limits=ReadLimits(**request["limits"]))
+    for tokenizer in (found.tokenizer, found.target_tokenizer):
+        if tokenizer is not None:
+            probe(tokenizer)
+    yield {"architecture": found.architecture}, []
+
+
+JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] = {
+    "read": read_files,
+    "inspect": inspect,
+    "vocabulary": try_vocabulary,
+    "folder": try_folder,
+}
+"""Every job by name."""
+
+
+def probe(tokenizer: Tokenizer) -> None:
+    """Use every way into a tokenizer, so that one that fails does so here. A refused text is no failure."""
+    count = len(tokenizer)
+    ids = [*range(min(count, PROBED_IDS)), *range(max(0, count - PROBED_IDS), count)]
+    tokenizer.labels(ids)
+    tokenizer.decode(ids)
+    for text in PROBES:
+        with suppress(InputError):
+            tokenizer.pieces(text)
+            tokenizer.target_ids(text)
+            tokenizer.decode(tokenizer.source_ids(text))
+
+
+def _packed(found: Contents) -> Iterator[Part]:
+    described, memory = frames.packed(found.tensors)
+    about = {"source": found.source, "place": found.place, "format": found.format, "settings": dict(found.settings)}
+    yield {**about, "tensors": described}, memory
+
+
+def _floats(made: Sequence[TensorSummary]) -> bytes:
+    rows = [[one.norm, one.mean, one.deviation, one.smallest, one.largest, *one.edges] for one in made]
+    return np.array(rows, dtype="<f8").tobytes()
+
+
+def _counts(made: Sequence[TensorSummary]) -> bytes:
+    return np.array([[one.n_not_finite, one.dead, *one.counts] for one in made], dtype="<i8").tobytes()

@@ -1,0 +1,1 @@
+"""From distributions to a text: greedy and beam search, and what each step wrote."""

@@ -1,0 +1,81 @@
+"""What an encoder costs, counted from its config: how far apart words are, what must wait, how much is multiplied.
+
+Source: Vaswani et al. 2017, table 1 (self-attention and recurrent layers), here with every constant: a layer of self-
+attention is counted with its feed-forward net, a gated recurrent layer with its three gates (Cho et al. 2014).
+"""
+
+from dataclasses import dataclass
+
+from transformer.errors import CheckpointError
+from transformer.models.recurrent import RecurrentConfig
+from transformer.models.seq2seq import Seq2SeqConfig
+
+
+@dataclass(frozen=True)
+class EncoderCosts:
+    """One kind of encoder. Multiply-adds of a layer are `square` n^2 + `linear` n for n tokens, biases left out.
+
+    `recurrent` says whether a position waits for the one before it.
+    """
+
+    recurrent: bool
+    layers: int
+    square: int
+    linear: int
+    formula: str
+
+    def multiply_adds(self, tokens: int) -> int:
+        """Products that one layer computes and adds up."""
+        return self.square * tokens * tokens + self.linear * tokens
+
+    def path_length(self, tokens: int) -> int:
+        """Steps from the first source word to the last within a layer: 1 by attention, one a word by recurrence."""
+        return tokens - 1 if self.recurrent else min(1, tokens - 1)
+
+    def sequential_steps(self, tokens: int) -> int:
+        """Steps of the whole encoder that must wait for each other; what a layer does at once counts as one."""
+        return self.layers * tokens if self.recurrent else self.layers
+
+
+def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
+    """The costs of the encoder that a config describes.
+
+    Self-attention multiplies n d h (2 d_k + 2 d_v) for queries, keys, values and output, n^2 h (d_k + d_v) for scores
+    and mixing, and 2 n d d_ff in the feed-forward net. A recurrent layer multiplies 3 n (d_embedding hidden + hidden^2)
+    in each direction.
+    """
+    if isinstance(config, RecurrentConfig):
+        hidden, embedding = config.hidden, config.embedding_size
+        directions = 2 if config.bidirectional else 1
+        linear = directions * 3 * (embedding * hidden + hidden * hidden)
+        both = "2 · " if config.bidirectional else ""
+        return EncoderCosts(True, 1, 0, linear, f"{both}3n ({embedding}·{hidden} + {hidden}²)")
+    block = config.block
+    wide = block.n_heads * (block.d_k + block.d_v)
+    linear = 2 * block.d_model * wide + 2 * block.d_model * block.d_ff
+    formula = f"{wide} n² + n (2·{block.d_model}·{wide} + 2·{block.d_model}·{block.d_ff})"
+    return EncoderCosts(False, config.n_encoder_layers, wide, linear, formula)
+
+
+def costs_of(config: object, name: str) -> EncoderCosts:
+    """The costs of any checkpoint's encoder.
+
+    Raises:
+        CheckpointError: it is neither a Transformer nor a recurrent encoder-decoder.
+    """
+    if not isinstance(config, (Seq2SeqConfig, RecurrentConfig)):
+        raise CheckpointError("lesson_no_encoder_decoder", name=name)
+    return encoder_costs(config)
+
+
+def crossing(first: EncoderCosts, second: EncoderCosts) -> int | None:
+    """The first length from which the order of the two changes: the layer that was cheaper at one token is dearer.
+
+    None where that never happens.
+    """
+    square, linear = first.square - second.square, first.linear - second.linear
+    if square < 0:
+        square, linear = -square, -linear
+    if not square or linear >= -square:  # one of them is dearer at every length
+        return None
+    return -linear // square + 1

@@ -1,0 +1,69 @@
+"""Checks that the configs share: each refusal names the option, its value and what to choose instead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer.errors import ConfigError, InputError
+
+
+def at_least(config: Any, least: int, *names: str) -> None:
+    """Refuse sizes below `least`.
+
+    Raises:
+        ConfigError: names the first such size.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if value < least:
+            raise ConfigError("too_small", name=name, value=value, least=least)
+
+
+def one_of(config: Any, name: str, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of `choices`.
+
+    Raises:
+        ConfigError: names the option and the choices.
+    """
+    if getattr(config, name) not in choices:
+        raise ConfigError("not_one_of", name=name, value=getattr(config, name), choices=tuple(choices))
+
+
+def probability(config: Any, *names: str) -> None:
+    """Refuse what is not at least 0 and below 1.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    for name in names:
+        if not 0 <= getattr(config, name) < 1:
+            raise ConfigError("no_probability", name=name, value=getattr(config, name))
+
+
+def heads_fit(d_model: int, n_heads: int) -> None:
+    """Refuse a width that heads cannot share evenly.
+
+    Raises:
+        ConfigError: names both numbers.
+    """
+    if d_model % n_heads:
+        raise ConfigError("heads_do_not_divide", d_model=d_model, n_heads=n_heads)
+
+
+def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
+    """Refuse ids that an embedding of `vocab` rows lacks.
+
+    Raises:
+        InputError: names the first such id.
+    """
+    outside = ids[(ids < 0) | (ids >= vocab)]
+    if outside.numel():
+        raise InputError("outside_the_vocabulary", what=what, id=int(outside[0]), last=vocab - 1)
+
+
+def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Natural logarithms of the next token's probabilities."""
+    return F.log_softmax(logits, dim=-1)

@@ -1,0 +1,95 @@
+"""What decoding, recording, runs and pages ask of a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer.sites import Site
+
+
+@runtime_checkable
+class Cache(Protocol):
+    """What a model keeps of the rows that it decodes."""
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order; a row may be kept more than once."""
+
+
+@runtime_checkable
+class DecodingConfig(Protocol):
+    """What decoding has to know of a model's config."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills up short rows; -1 if no id does."""
+
+    @property
+    def bos_id(self) -> int:
+        """Starts every target."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends every target."""
+
+    @property
+    def max_length(self) -> int:
+        """Most positions that the model is made to read or write."""
+
+
+C = TypeVar("C", bound=Cache)
+
+
+@runtime_checkable
+class Stepwise(Protocol[C]):
+    """What can be read token by token."""
+
+    def start(self, source: Int[Tensor, "batch source"]) -> C:
+        """Read the sources and stand before the first target token."""
+
+    def step(self, new: Int[Tensor, "batch new"], cache: C) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+
+
+@runtime_checkable
+class Decodable(Stepwise[C], Protocol[C]):
+    """What decoding needs of a model (in evaluation mode)."""
+
+    @property
+    def config(self) -> DecodingConfig:
+        """Its special ids and its length."""
+
+    def __call__(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits of the token after each target position (teacher forcing)."""
+
+
+def written_pad(config: DecodingConfig) -> int:
+    """The padding id of targets, which some models pad with another id than sources."""
+    found: int = getattr(config, "written_pad_id", config.pad_id)
+    return found
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the models of one class can do, said once by that class.
+
+    `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
+    of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide.
+    """
+
+    translates: bool = False
+    reads_windows: bool = False
+    masks: bool = False
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A model that names its attention."""
+
+    def attention_sites(self) -> Mapping[Site, nn.Module]:
+        """Every attention module by its site, in the order they run."""
+        ...

@@ -1,0 +1,1 @@
+"""Arrays with what their axes mean: what figures draw and files hold."""

@@ -1,0 +1,107 @@
+"""Axes: what the rows and columns of an attention map stand for.
+
+An axis knows the text of each token, which tokens make up a word, and which are special tokens rather than text.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from transformer.messages import Message
+
+WORD_START = "▁"
+"""How SentencePiece writes the space before a word."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of an attention map: `name` says what it is, `texts` what stands at each position.
+
+    `words[i]` is the index of the word that token i belongs to; `special[i]` marks start, end and padding.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    words: tuple[int, ...]
+    special: tuple[bool, ...]
+
+    @classmethod
+    def of_pieces(cls, name: str, pieces: Sequence[str], special: Sequence[bool]) -> "Axis":
+        """The axis of SentencePiece pieces: a word starts at a piece with a leading ▁; special tokens are words.
+
+        The first piece after a special token starts a word also without ▁. Where no piece has a ▁, tokens are no
+        pieces: each is a word by itself.
+        """
+        whole = not any(piece.startswith(WORD_START) for piece in pieces)
+        words: list[int] = []
+        for i, piece in enumerate(pieces):
+            starts = whole or i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
+            words.append((words[-1] + 1 if words else 0) if starts else words[-1])
+        return cls(name, tuple(pieces), tuple(words), tuple(special))
+
+    @classmethod
+    def of_tokens(cls, name: str, texts: Sequence[str]) -> "Axis":
+        """An axis whose tokens are words, bases or windows already."""
+        return cls(name, tuple(texts), tuple(range(len(texts))), (False,) * len(texts))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The texts, made unique: the second `the` is `the (2)`, unless that is a token itself."""
+        total, seen = Counter(self.texts), Counter[str]()
+        labels: list[str] = []
+        for text in self.texts:
+            label = text
+            while total[text] > 1 and label in total:
+                seen[text] += 1
+                label = f"{text} ({seen[text]})"
+            labels.append(label)
+        return tuple(labels)
+
+    def kept(self, positions: Sequence[int]) -> "Axis":
+        """The axis of some of the positions."""
+        return Axis(
+            self.name,
+            tuple(self.texts[i] for i in positions),
+            tuple(self.words[i] for i in positions),
+            tuple(self.special[i] for i in positions),
+        )
+
+    def extended(self, text: str) -> "Axis":
+        """The same axis with one more position at its end, a word of its own."""
+        word = max(self.words, default=-1) + 1
+        return Axis(self.name, (*self.texts, text), (*self.words, word), (*self.special, False))
+
+    def merged(self) -> "Axis":
+        """The same axis in whole words."""
+        texts: dict[int, str] = {}
+        special: dict[int, bool] = {}
+        for text, word, is_special in zip(self.texts, self.words, self.special, strict=True):
+            texts[word] = texts.get(word, "") + text
+            special[word] = is_special
+        return Axis(
+            self.name,
+            tuple(text.replace(WORD_START, " ").strip() or text for text in texts.values()),
+            tuple(range(len(texts))),
+            tuple(special.values()),
+        )
+
+    @cached_property
+    def membership(self) -> Float[np.ndarray, "word position"]:
+        """1 where a position belongs to a word: the matrix that sums tokens to words."""
+        index = {word: i for i, word in enumerate(dict.fromkeys(self.words))}
+        member = np.zeros((len(index), len(self)))
+        member[[index[word] for word in self.words], np.arange(len(self))] = 1.0
+        return member
+
+
+def pooling_queries(count: int) -> Axis:
+    """The queries of an attention that pools all positions for a decision: one for each question that it asks."""
+    labels = [Message("label_question", number=i + 1) for i in range(count)]
+    return Axis.of_tokens(Message("axis_pooling"), [Message("label_decision")] if count == 1 else labels)

@@ -1,0 +1,34 @@
+"""What the numbers of a picture are: told by a value, said in any language."""
+
+from enum import Enum
+
+from transformer.messages import Message
+
+
+class Quantity(Enum):
+    """What one cell of a picture holds."""
+
+    WEIGHT = "weight"
+    """A probability: 0 to 1, and each row sums to 1 (or to less where keys are left out)."""
+
+    SCORE = "score"
+    """A scaled dot product, before the mask."""
+
+    BIASED_SCORE = "biased_score"
+    """A scaled dot product and a bias, before the mask."""
+
+    LOG_WEIGHT = "log_weight"
+    """The natural logarithm of a weight: the softmax's input up to a constant a row."""
+
+    DIFFERENCE = "difference"
+    """A weight of one map minus that of another: -1 to 1."""
+
+    @property
+    def unit(self) -> Message:
+        """The quantity and its unit, for a colour bar."""
+        return Message(f"quantity_{self.value}_unit")
+
+    @property
+    def noun(self) -> Message:
+        """One value in a word, for the line that names it."""
+        return Message(f"quantity_{self.value}_noun")

@@ -1,0 +1,1 @@
+"""One entry point for each kind of model: input -> what the model did, with its attention."""

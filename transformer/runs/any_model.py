@@ -1,0 +1,91 @@
+"""A run of a checkpoint of any kind: (checkpoint, text or ids) -> all attention, and what the model made of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from transformer.attention.capture import recording
+from transformer.attention.record import Record
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions
+from transformer.errors import CheckpointError, InputError
+from transformer.messages import Message
+from transformer.models.kmer import KmerClassifier
+from transformer.pictures.axes import Axis, pooling_queries
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
+from transformer.tokens.base import labels_as_typed
+
+MAX_POSITIONS = 512
+"""Most tokens that an encoder is given here; a picture of more is for a notebook."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnyRun:
+    """What was read, and what every head looked at meanwhile.
+
+    `translation` is what an encoder-decoder wrote for it; `outputs` is what any other model ends with, under the names
+    that its `outputs` gives (`logits`, `hidden`), without the batch's axis.
+    """
+
+    checkpoint: str
+    input: str
+    record: Record
+    translation: Translation | None = None
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def run_any(
+    checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None
+) -> AnyRun:
+    """Run the checkpoint on `text`, which is ids where it has no vocabulary; `forced` is a target to walk through.
+
+    Raises:
+        InputError: nothing to read, too much, or what has no id.
+        CheckpointError: the checkpoint has no way to read a text.
+    """
+    if checkpoint.translates:
+        translation = translate(checkpoint, text, options, forced)
+        return AnyRun(checkpoint.name, text, translation.record, translation)
+    model: Any = checkpoint.model
+    ids, pieces = _read(checkpoint, text)
+    with forward_slot(), recording() as seen:
+        outputs = model.outputs(torch.tensor([ids]))
+    axis = _axis(checkpoint, ids, pieces)
+    maps = {
+        site: seen.map(site, axis if site.kind == "self" else pooling_queries(seen.source(site).n_queries), axis)
+        for site in seen.sites
+    }
+    return AnyRun(
+        checkpoint.name, text, Record(maps), outputs={name: value[0].numpy() for name, value in outputs.items()}
+    )
+
+
+def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
+    """Ids and what a person reads for each; with the special tokens that a family puts around a text, where known."""
+    tokenizer = checkpoint.tokenizer
+    if tokenizer is None:
+        raise CheckpointError("no_tokenizer", name=checkpoint.name)
+    if len(text) > MAX_CHARACTERS:
+        raise InputError("too_many_characters", what=Message("noun_text"), found=len(text), most=MAX_CHARACTERS)
+    if not tokenizer.encode(text):
+        raise InputError("no_tokens")
+    ids = tokenizer.encoder_ids(text)
+    if len(ids) > MAX_POSITIONS:
+        raise InputError("too_many_positions", found=len(ids), most=MAX_POSITIONS)
+    return ids, labels_as_typed(tokenizer, text, ids)
+
+
+def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:
+    """Positions of an encoder are tokens; those of a k-mer classifier are windows of them."""
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    if isinstance(model, KmerClassifier):
+        spans = model.windows(len(ids))
+        names = [f"{' '.join(pieces[s.start : s.start + s.width])} ({s.start + 1}-{s.start + s.width})" for s in spans]
+        return Axis.of_tokens(Message("axis_window"), names)
+    return Axis.of_pieces(
+        Message("axis_token"), pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids]
+    )

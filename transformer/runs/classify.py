@@ -1,0 +1,167 @@
+"""Sequences: (checkpoint, sequence) -> probabilities and all attention; or a file -> a table."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.attention.capture import recording
+from transformer.attention.record import Record
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import CheckpointError, InputError
+from transformer.layers.kmers import Window
+from transformer.messages import Message
+from transformer.models.kmer import KmerClassifier
+from transformer.pictures.axes import Axis, pooling_queries
+from transformer.runs.concurrency import forward_slot
+from transformer.sequences.alphabet import Letters
+from transformer.sequences.fasta import FastaRecord
+from transformer.sequences.task import SequenceTask
+
+MAX_LETTERS = 4_096
+"""Longest sequence that is run; attention over its windows is the square of that."""
+
+LETTERS_AT_ONCE = 16_384
+"""Letters that share one forward pass when many sequences are classified."""
+
+RECORDS_AHEAD = 1_024
+"""Records of a file that are sorted by length together, so that equal lengths share a pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classification:
+    """A sequence, what the classifier makes of it, and what every head looked at meanwhile.
+
+    `spans[i]` are the letters of window i, which is position i of the record. Probabilities are calibrated.
+    """
+
+    checkpoint: str
+    letters: Letters
+    classes: tuple[str, ...]
+    probabilities: Float[np.ndarray, " classes"]
+    spans: tuple[Window, ...]
+    record: Record
+
+    @property
+    def predicted(self) -> int:
+        """Index of the likeliest class."""
+        return int(self.probabilities.argmax())
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """One record of a file: its probabilities, or the problem that it could not be read for."""
+
+    id: str
+    probabilities: Float[np.ndarray, " classes"] | None
+    problem: str = ""
+
+
+def classifier(checkpoint: Checkpoint) -> tuple[KmerClassifier, SequenceTask]:
+    """The model and the task of a checkpoint that classifies sequences.
+
+    Raises:
+        CheckpointError: it does something else, or does not say what its ids and classes mean.
+    """
+    if not isinstance(checkpoint.model, KmerClassifier):
+        raise CheckpointError("no_sequence_classifier", name=checkpoint.name)
+    if checkpoint.task is None:
+        raise CheckpointError("no_task", name=checkpoint.name)
+    return checkpoint.model, checkpoint.task
+
+
+def read(checkpoint: Checkpoint, text: str) -> Letters:
+    """The letters of `text` as the checkpoint reads them.
+
+    Raises:
+        InputError: no letters, foreign ones, or a length that cannot be run.
+    """
+    model, task = classifier(checkpoint)
+    if len(text) > 4 * MAX_LETTERS:
+        raise InputError("letters_many", found=len(text), most=MAX_LETTERS)
+    letters = task.alphabet.read(text)
+    if len(letters) > MAX_LETTERS:
+        raise InputError("letters_many", found=len(letters), most=MAX_LETTERS)
+    model.windows(len(letters))  # refuses what is shorter than the widest
+    return letters
+
+
+def classify(checkpoint: Checkpoint, text: str) -> Classification:
+    """Classify one sequence and record all attention.
+
+    Raises:
+        InputError: the sequence cannot be read.
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    return classify_together(checkpoint, [read(checkpoint, text)])[0]
+
+
+def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> list[Classification]:
+    """Classify sequences of one length in one pass, all attention recorded; their answers do not depend on each other.
+
+    The record of each keeps what was recorded of all of them: give few at a time.
+
+    Raises:
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    model, task = classifier(checkpoint)
+    spans = tuple(model.windows(len(sequences[0])))
+    with forward_slot(), recording() as seen:
+        probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
+    pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
+    found = []
+    for row, letters in enumerate(sequences):
+        axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span) for span in spans])
+        maps = {site: seen.map(site, pooled if site == "pooling" else axis, axis, row) for site in seen.sites}
+        found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
+    return found
+
+
+def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator[Verdict]:
+    """Classify many sequences, in their order; one that cannot be read gets the reason instead of probabilities.
+
+    A sequence's probabilities do not depend on its neighbours: only equal lengths share a pass, so none is padded.
+    """
+    model, task = classifier(checkpoint)
+    source = iter(records)
+    while chunk := list(islice(source, RECORDS_AHEAD)):
+        found: dict[int, Verdict] = {}
+        same_length: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
+        for number, record in enumerate(chunk):
+            try:
+                ids = read(checkpoint, record.sequence).ids
+            except InputError as error:
+                found[number] = Verdict(record.id, None, error.message)
+            else:
+                same_length[len(ids)].append((number, ids))
+        for rows in same_length.values():
+            probabilities = _in_batches(model, task, [ids for _, ids in rows])
+            for (number, _), row in zip(rows, probabilities, strict=True):
+                found[number] = Verdict(chunk[number].id, row)
+        yield from (found[number] for number in range(len(chunk)))
+
+
+def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Float[Tensor, "batch classes"]:
+    """Probabilities that mean what they say: the softmax of logits divided by the task's temperature."""
+    return (logits.double() / task.temperature).softmax(-1)
+
+
+def window_name(text: str, span: Window) -> str:
+    """A window's positions, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
+    return f"{span.start + 1}-{span.start + span.width} {text[span.start : span.start + span.width]}"
+
+
+def _in_batches(
+    model: KmerClassifier, task: SequenceTask, rows: Sequence[list[int]]
+) -> Float[np.ndarray, "row classes"]:
+    size = max(1, LETTERS_AT_ONCE // len(rows[0]))
+    parts = []
+    for start in range(0, len(rows), size):
+        with forward_slot():
+            parts.append(calibrated(model(torch.tensor(rows[start : start + size])), task).numpy())
+    return np.concatenate(parts)

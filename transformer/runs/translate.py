@@ -1,0 +1,172 @@
+"""Translations: (checkpoint, input, options) -> what the model did, with its attention.
+
+A run decodes with the key/value cache, then passes the chosen tokens through the model once more, recorded; so the
+record holds whole maps, and any hypothesis of the beam can be looked at in the same way.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer.attention.capture import Recording, recording
+from transformer.attention.record import AttentionMap, Record
+from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import BeamTree, DecodingOptions, decode
+from transformer.decoding.steps import Candidate, Step
+from transformer.errors import InputError
+from transformer.messages import Message
+from transformer.models.common import log_probs
+from transformer.models.protocols import Decodable
+from transformer.pictures.axes import Axis
+from transformer.runs.concurrency import forward_slot
+from transformer.sites import Site
+from transformer.tokens.base import Tokenizer, labels_as_typed
+
+MAX_CHARACTERS = 2_000
+"""Longest text that is looked at; the limit in tokens is the checkpoint's own."""
+
+RUNNERS_UP = 10
+"""How many of the likeliest next tokens each step keeps."""
+
+
+PAST_SOURCE = Message("past_source")
+"""The key that stands for all positions after the end of the source."""
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """A sentence, what was written for it, and what every head looked at meanwhile.
+
+    In the record, decoder rows are the tokens that a step wrote; self-attention's keys are the tokens that the
+    decoder had read by then (the start token, then what was written). Location attention has one key more than the
+    source has tokens: the weight on all positions past its end. `tree` is None for a forced target; `node` is the
+    hypothesis of the tree that the record shows.
+    """
+
+    checkpoint: str
+    input: str
+    text: str
+    source_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+    steps: tuple[Step, ...]
+    record: Record
+    tree: BeamTree | None = None
+    node: int | None = None
+
+    @property
+    def log_prob(self) -> float:
+        """Natural logarithm of the probability of all written tokens."""
+        return float(sum(np.log(step.probability) for step in self.steps))
+
+
+def translate(
+    checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None
+) -> Translation:
+    """Translate `text`, or walk through the `forced` target, and record all attention.
+
+    Raises:
+        InputError: nothing to read, or too much.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    model, reader, writer = checkpoint.translator()
+    source_ids = checked_ids(text, Message("noun_text"), model, reader)
+    source = torch.tensor([source_ids])
+    if forced is not None:
+        target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
+        return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
+    with forward_slot():
+        decoded = decode(model, source, options or DecodingOptions())[0]
+    translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
+    return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
+
+
+def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Translation:
+    """The same sentence with another hypothesis of its beam tree, finished or pruned, and that one's attention.
+
+    Raises:
+        InputError: the translation was forced, so it has no tree; or the tree has no such hypothesis.
+    """
+    if translation.tree is None:
+        raise InputError("forced_has_no_beam")
+    ids = translation.tree.path(node)
+    if not ids:
+        raise InputError("hypothesis_is_empty", node=node)
+    other = _watched(checkpoint, translation.input, list(translation.source_ids), list(ids))
+    return replace(other, tree=translation.tree, node=node)
+
+
+def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
+    """Ids of `text` with the end token, if it is a text of a length that can be run; `what` names it in a refusal.
+
+    Raises:
+        InputError: it is empty, or too long for the model.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InputError("too_many_characters", what=what, found=len(text), most=MAX_CHARACTERS)
+    ids = tokenizer.source_ids(text)
+    if not tokenizer.encode(text):
+        raise InputError("no_sentence", what=what)
+    if len(ids) > model.config.max_length:
+        raise InputError("too_many_tokens", what=what, found=len(ids), most=model.config.max_length)
+    return ids
+
+
+def _watched(
+    checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
+) -> Translation:
+    """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
+    model, reader, writer = checkpoint.translator()
+    read_ids = [model.config.bos_id, *target_ids[:-1]]
+    with forward_slot(), recording() as seen:
+        logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
+        distribution = log_probs(logits).exp()
+    source_name, target_name = checkpoint.languages
+    written_pieces = pieces or writer.labels(target_ids)
+    read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]
+    source = _axis(
+        Message("axis_source", language=source_name), labels_as_typed(reader, text, source_ids), source_ids, reader
+    )
+    written = _axis(Message("axis_written", language=target_name), written_pieces, target_ids, writer)
+    read = _axis(Message("axis_read", language=target_name), read_pieces, read_ids, writer)
+    axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
+    maps = {site: _map(seen, site, *axes[site.group]) for site in seen.sites}
+    return Translation(
+        checkpoint=checkpoint.name,
+        input=text,
+        text=writer.decode(target_ids),
+        source_ids=tuple(source_ids),
+        target_ids=tuple(target_ids),
+        steps=_steps(distribution, target_ids, written_pieces, writer),
+        record=Record(maps),
+    )
+
+
+def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap:
+    """The map of a site; weights past the end of the source, which location attention has, become one last key."""
+    kept = seen.source(site)
+    if isinstance(kept, Weights) and kept.n_keys > len(keys):
+        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), kept.folded(len(keys)))
+    return seen.map(site, queries, keys)
+
+
+def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: Tokenizer) -> Axis:
+    return Axis.of_pieces(name, pieces, [tokenizer.is_special(i) for i in ids])
+
+
+def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: Tokenizer) -> tuple[Step, ...]:
+    top = distribution.topk(min(RUNNERS_UP, distribution.shape[-1]), dim=-1)
+    chosen = distribution.gather(1, torch.tensor(ids)[:, None])
+    ranks = (distribution > chosen).sum(1)
+    return tuple(
+        Step(
+            text=piece,
+            probability=float(p),
+            rank=int(rank),
+            likeliest=tuple(map(Candidate, tokenizer.labels(tops.tolist()), values.tolist())),
+        )
+        for piece, p, rank, tops, values in zip(pieces, chosen[:, 0], ranks, top.indices, top.values, strict=True)
+    )

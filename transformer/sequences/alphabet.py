@@ -1,0 +1,194 @@
+"""Biological sequences as letters: which letters a checkpoint reads, what an ambiguous code means, how a strand turns.
+
+Source of the codes: IUPAC-IUB, Cornish-Bowden 1985 (nucleotides) and IUPAC-IUB 1984 (amino acids).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from transformer.errors import ConfigError, InputError
+from transformer.messages import Message
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The letters of a checkpoint, with ids in their order; the id after the last is `unknown`.
+
+    `ambiguous` maps each further code to the letters that it may stand for: every such code is read as unknown, and
+    counted. `aliases` are other spellings of one letter (RNA's U is DNA's T). `complement` pairs each code with the
+    one opposite; it is empty where there is no other strand.
+
+    Raises:
+        ConfigError: no letters, one twice, or an `unknown` that is no ambiguous code.
+    """
+
+    name: str
+    letters: str
+    unknown: str
+    ambiguous: Mapping[str, str]
+    aliases: Mapping[str, str]
+    complement: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if len(set(self.letters)) < len(self.letters) or not self.letters:
+            raise ConfigError("alphabet_letters", letters=self.letters)
+        if self.unknown in self.letters or self.unknown not in self.ambiguous:
+            raise ConfigError("alphabet_unknown", unknown=self.unknown)
+
+    @classmethod
+    def of(cls, described: str | Mapping[str, Any]) -> "Alphabet":
+        """The alphabet that a checkpoint's config names (`dna`, `protein`) or spells out field by field.
+
+        Raises:
+            ConfigError: the name is not known, or a field is missing or wrong.
+        """
+        if isinstance(described, str):
+            if described not in ALPHABETS:
+                raise ConfigError("alphabet_not_known", alphabet=described, choices=tuple(ALPHABETS))
+            return ALPHABETS[described]
+        try:
+            return cls(**described)
+        except TypeError as error:
+            raise ConfigError("alphabet_not_complete", reason=str(error), choices=tuple(ALPHABETS)) from error
+
+    def __len__(self) -> int:
+        """Ids in use: the letters and `unknown`."""
+        return len(self.letters) + 1
+
+    @property
+    def unknown_id(self) -> int:
+        """The id of every code that does not name one letter."""
+        return len(self.letters)
+
+    @property
+    def codes(self) -> str:
+        """Everything that may be typed."""
+        return self.letters + "".join(self.ambiguous) + "".join(self.aliases)
+
+    def read(self, text: str) -> "Letters":
+        """The sequence in `text`: white space and case do not matter; aliases become letters and are counted.
+
+        Raises:
+            InputError: nothing is left, or a character is no code of this alphabet.
+        """
+        typed = "".join(text.split()).upper()
+        if not typed:
+            raise InputError("letters_empty", alphabet=self.name, letters=self.letters)
+        foreign = typed.translate(self._delete_codes)
+        if foreign:
+            raise self._refusal(typed, foreign)
+        counts = Counter(typed)
+        return Letters(
+            alphabet=self,
+            text=typed.translate(self._unalias),
+            ambiguous={code: counts[code] for code in self.ambiguous if counts[code]},
+            aliased={code: counts[code] for code in self.aliases if counts[code]},
+        )
+
+    def ids(self, text: str) -> list[int]:
+        """The id of each letter of a sequence that was read."""
+        return [self._ids[letter] for letter in text]
+
+    def reverse_complement(self, text: str) -> str:
+        """The other strand, read in its own direction (5' to 3').
+
+        Raises:
+            InputError: letters of this alphabet have no complement.
+        """
+        if not self.complement:
+            raise InputError("no_other_strand", alphabet=self.name)
+        return text.translate(self._opposite)[::-1]
+
+    def _refusal(self, typed: str, foreign: str) -> InputError:
+        where = typed.index(foreign[0]) + 1
+        protein = ALPHABETS["protein"]
+        looks_like_protein = self.name != protein.name and not typed.translate(protein._delete_codes)
+        if looks_like_protein:
+            return InputError("letters_protein", position=where, letter=foreign[0], alphabet=self.name)
+        codes = "".join(self.ambiguous)
+        return InputError(
+            "letters_foreign",
+            position=where,
+            letter=foreign[0],
+            alphabet=self.name,
+            letters=self.letters,
+            codes=codes,
+        )
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        known = {letter: i for i, letter in enumerate(self.letters)}
+        return known | dict.fromkeys(self.ambiguous, self.unknown_id)
+
+    @cached_property
+    def _delete_codes(self) -> dict[int, None]:
+        return dict.fromkeys(map(ord, self.codes))
+
+    @cached_property
+    def _unalias(self) -> dict[int, str]:
+        return str.maketrans(dict(self.aliases))
+
+    @cached_property
+    def _opposite(self) -> dict[int, str]:
+        return str.maketrans(dict(self.complement))
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A sequence that a checkpoint can read: upper-case codes, and what had to be interpreted."""
+
+    alphabet: Alphabet
+    text: str
+    ambiguous: Mapping[str, int]
+    aliased: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def ids(self) -> list[int]:
+        """The id of each letter."""
+        return self.alphabet.ids(self.text)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each thing that was read as something else."""
+        aliased = (
+            Message("note_alias", code=code, count=count, letter=self.alphabet.aliases[code])
+            for code, count in self.aliased.items()
+        )
+        unknown = (
+            Message("note_ambiguous", code=code, count=count, letters=tuple(self.alphabet.ambiguous[code]))
+            for code, count in self.ambiguous.items()
+        )
+        return (*aliased, *unknown)
+
+
+DNA = Alphabet(
+    name="DNA",
+    letters="ACGT",
+    unknown="N",
+    ambiguous={
+        "N": "ACGT", "R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC",
+        "B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG",
+    },
+    aliases={"U": "T"},
+    complement=dict(zip("ACGTNRYSWKMBDHV", "TGCANYRSWMKVHDB", strict=True)),
+)  # fmt: skip
+"""Four bases; RNA's U is read as T."""
+
+PROTEIN = Alphabet(
+    name="protein",
+    letters="ACDEFGHIKLMNPQRSTVWY",
+    unknown="X",
+    ambiguous={"X": "ACDEFGHIKLMNPQRSTVWY", "B": "DN", "Z": "EQ", "J": "IL", "U": "C", "O": "K"},
+    aliases={},
+    complement={},
+)
+"""Twenty amino acids; selenocysteine (U) and pyrrolysine (O), which no model here knows, are unknown."""
+
+ALPHABETS: dict[str, Alphabet] = {"dna": DNA, "protein": PROTEIN}
+"""Alphabets that a checkpoint's config may name."""

@@ -1,0 +1,70 @@
+"""From windows back to letters: how much of a head's attention each letter received.
+
+The rule: a window of width k stands for k letters and shares what it receives evenly among them. So nothing is lost:
+over all widths and letters the shares sum to 1, as the attention that windows receive does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from transformer.attention.record import AttentionMap
+from transformer.layers.kmers import Window
+
+ROWS_AT_ONCE = 256
+"""Queries whose weights are held at one time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LetterTrack:
+    """What each letter received, by window width.
+
+    `share[i]` belongs to `widths[i]`; all shares together sum to 1. `even` is what the shares would be if every
+    window received the same: less at the ends, where fewer windows lie.
+    """
+
+    widths: tuple[int, ...]
+    share: Float[np.ndarray, "width letter"]
+    even: Float[np.ndarray, "width letter"]
+
+    @property
+    def total(self) -> Float[np.ndarray, " letter"]:
+        """Share of each letter, over all widths; sums to 1."""
+        return self.share.sum(axis=0)
+
+    @property
+    def relative(self) -> Float[np.ndarray, " letter"]:
+        """How many times the even share each letter received: 1 is as much as any other; ends are not favoured."""
+        return self.total / self.even.sum(axis=0)
+
+
+def received(attention: AttentionMap, head: int) -> Float[np.ndarray, " key"]:
+    """The mean weight that each key receives from the queries; sums to 1. Never holds the whole map."""
+    n_queries, n_keys = attention.shape
+    total = np.zeros(n_keys)
+    for start in range(0, n_queries, ROWS_AT_ONCE):
+        rows = slice(start, min(start + ROWS_AT_ONCE, n_queries))
+        total += attention.tile(head, rows, slice(0, n_keys)).sum(axis=0, dtype=float)
+    return total / n_queries
+
+
+def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length: int) -> LetterTrack:
+    """Share each window's value among its letters."""
+    widths = tuple(dict.fromkeys(span.width for span in spans))
+    starts, sizes = np.array([(span.start, span.width) for span in spans]).T
+    share, even = np.zeros((len(widths), length)), np.zeros((len(widths), length))
+    for row, width in enumerate(widths):
+        chosen = sizes == width
+        for step in range(width):
+            np.add.at(share[row], starts[chosen] + step, values[chosen] / width)
+            np.add.at(even[row], starts[chosen] + step, 1 / (width * len(spans)))
+    return LetterTrack(widths, share, even)
+
+
+def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:
+    """Spearman's rho: 1 when both order the rows alike, -1 when in reverse; NaN when one of them is constant."""
+    from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
+
+    return float("nan") if np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)

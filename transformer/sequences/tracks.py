@@ -1,0 +1,51 @@
+"""Tracks over letters as text: a table for a spreadsheet, and bedGraph for a genome browser."""
+
+import csv as csv_format
+import io
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float
+
+from transformer.errors import InputError
+
+Columns = Mapping[str, Float[np.ndarray, " letter"]]
+"""Values for each letter, by what they are."""
+
+
+def csv(text: str, columns: Columns) -> str:
+    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
+    _refuse_misfits(text, columns)
+    target = io.StringIO()
+    rows = csv_format.writer(target, lineterminator="\n")
+    rows.writerow(["place", "letter", *columns])
+    for i, letter in enumerate(text):
+        values = (float(values[i]) for values in columns.values())
+        rows.writerow([i + 1, letter, *("" if np.isnan(value) else repr(value) for value in values)])
+    return target.getvalue()
+
+
+def bedgraph(sequence: str, columns: Columns, start: int = 0) -> str:
+    """One track a column; `sequence` is the name that a browser knows, `start` where its letter 0 lies (from 0).
+
+    Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks.
+    """
+    name = "_".join(sequence.split()) or "sequence"
+    lines = []
+    for title, values in columns.items():
+        quoted = title.replace('"', "'")
+        lines.append(f'track type=bedGraph name="{quoted}"')
+        edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
+        lines += [
+            f"{name}\t{start + first}\t{start + after}\t{values[first]:.6g}"
+            for first, after in pairwise(edges)
+            if after > first and not np.isnan(values[first])
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _refuse_misfits(text: str, columns: Columns) -> None:
+    for name, values in columns.items():
+        if len(values) != len(text):
+            raise InputError("track_misfits", name=name, values=len(values), letters=len(text))

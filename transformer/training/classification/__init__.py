@@ -1,0 +1,1 @@
+"""How the sequence classifiers were made."""

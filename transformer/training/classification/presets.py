@@ -1,0 +1,114 @@
+"""The plans behind the shipped sequence classifiers."""
+
+from transformer.models.kmer import KmerConfig
+from transformer.sequences.alphabet import DNA
+from transformer.sequences.task import Landmark, SequenceTask
+from transformer.training.classification.data import Substitution
+from transformer.training.classification.run import Aim, Hyperparameters, Plan
+
+SPLICE_JUNCTIONS = Plan(
+    name="splice-junctions",
+    title="Splice junctions of primates",
+    task=SequenceTask(
+        alphabet=DNA,
+        classes=("EI", "IE", "N"),
+        length=60,
+        meanings={
+            "EI": "donor: an exon ends and an intron begins in the middle",
+            "IE": "acceptor: an intron ends and an exon begins in the middle",
+            "N": "neither",
+        },
+        landmarks=(Landmark("EI", 30, "GT", "donor GT"), Landmark("IE", 28, "AG", "acceptor AG")),
+    ),
+    config=KmerConfig(
+        vocab=len(DNA),
+        n_classes=3,
+        d_model=48,
+        n_heads=4,
+        n_layers=2,
+        d_ff=96,
+        widths=(3, 11),
+        dropout=0.2,
+        norm_first=True,
+        activation="relu",
+        positions="sinusoidal",
+        max_length=64,
+        scale_embedding=False,
+        pooling="attention",
+    ),
+    hyperparameters=Hyperparameters(epochs=30, batch=64, rate=2e-3, average=0.99, unknown=0.15, decay=0.05),
+    provenance=(
+        "UCI Machine Learning Repository, “Molecular Biology (Splice-junction Gene Sequences)” (Towell, Noordewier and "
+        "Shavlik 1992; from GenBank 64.1), archive.ics.uci.edu, "
+        "licence [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/). 60 letters around the middle of each "
+        "sequence; the junction lies between letters 30 and 31 (counted from 1). Sequences that share 24 letters in a "
+        "row, on either strand, were kept on one side when the data were divided."
+    ),
+    limits=(
+        "Only sequences of 60 letters with the candidate junction in the middle mean anything to it: other lengths "
+        "run, but were never trained. Primate genes known by 1992; half of the rows are junctions, which is far more "
+        "than in a genome. The other strand of a junction is no junction."
+    ),
+    may_pass_on=True,
+    aim=Aim("accuracy", 0.96, "the best published in StatLog, on its own division of the data, is 0.959"),
+)
+
+CORE_PROMOTERS = Plan(
+    name="core-promoters",
+    title="Core promoters of human genes without a TATA box",
+    task=SequenceTask(
+        alphabet=DNA,
+        classes=("non", "promoter"),
+        length=70,
+        meanings={
+            "non": "background: a promoter with parts replaced by random letters",
+            "promoter": "34 letters before a start of transcription to 35 after it",
+        },
+    ),
+    config=KmerConfig(
+        vocab=len(DNA),
+        n_classes=2,
+        d_model=64,
+        n_heads=8,
+        n_layers=1,
+        d_ff=128,
+        widths=(11,),
+        dropout=0.1,
+        norm_first=True,
+        activation="relu",
+        positions="sinusoidal",
+        max_length=72,
+        scale_embedding=False,
+        pooling="attention",
+        n_questions=8,
+    ),
+    hyperparameters=Hyperparameters(
+        epochs=8,
+        batch=64,
+        rate=2e-3,
+        warmup=200,
+        fresh=1.0,
+        substitution=Substitution(block=15, start=216, total=19, replaced=12),
+        positive=1,
+    ),
+    provenance=(
+        "Task `prom_core_notata` of the GUE benchmark (Zhou et al. 2024, “DNABERT-2”), its official training and "
+        "validation parts: 70 letters around the starts of transcription of human genes without a TATA box. No "
+        "licence is stated for the data; only these weights are shipped."
+    ),
+    limits=(
+        "The background of this benchmark is no genomic sequence: it shows itself to be promoters of which random "
+        "letters replace some blocks of 15. (In the training part, 29 to 30 % of the background rows share the 15 "
+        "letters from letter 10, 25, 40 or 55 on with a promoter at the same place, 10 % those that lie between these "
+        "blocks; of promoters, under 2 % share either with another one.) So the score says how well natural letters "
+        "are told from random ones, block by block, and not how well promoters are found in a genome. Background rows "
+        "of training are made anew, in that way, each time they are met, from promoters of the training part, so that "
+        "letters known by heart stand in both classes. The task depends on the strand, so the other strand was not "
+        "used in training."
+    ),
+    may_pass_on=False,
+    aim=Aim("mcc", 0.716, "the best published, by a model of 2.5 billion parameters on the test part, is 0.7158"),
+)
+
+PRESETS = {plan.name: plan for plan in (SPLICE_JUNCTIONS, CORE_PROMOTERS)}
+"""Every plan by name."""

@@ -1,0 +1,239 @@
+"""The choices of the Align page, and the runs that they ask for; every choice writes itself to the address."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import streamlit as st
+
+from transformer import DecodingOptions, Translation
+from transformer.attention.alignment import Comparison, Head, alignment, best_agreeing, compared, heads_of, strongest
+from transformer.attention.record import Record
+from transformer.errors import HeedmapError, InputError
+from transformer.pictures.picture import Picture
+from transformer.tokens.text import TextTokenizer
+from ui.shared import controls
+from ui.shared.address import choice
+from ui.store import runs, store
+from ui.store.cache import cached
+from ui.store.refs import Revision
+from ui.texts import plain, t
+
+AUTO = "auto"
+"""The head that is chosen by what it does: the largest weights, or the best agreement with the other model."""
+
+Words = Literal["first", "second", "own"]
+WORDS: tuple[Words, ...] = ("first", "second", "own")
+"""Whose translation both maps have for rows; or each its own."""
+
+SCREENS = ("side", "agreement", "changes", "training", "lesson", "downloads")
+"""The page's screens, in order."""
+
+MARK = "mark"
+"""The query parameter of the marked target word: panel and row, from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two models on the sentence: what it wrote itself, and its pass through the target that both read."""
+
+    name: str
+    label: str
+    own: Translation
+    read: Translation
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Both models on one sentence; `target` is what both read, and `origin` says in words whose it is."""
+
+    first: Side
+    second: Side
+    target: str
+    origin: str
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both."""
+        return self.first, self.second
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """The head that stands for each model, in words and why it was chosen, and the alignments of the common target."""
+
+    heads: tuple[Head, Head]
+    notes: tuple[str, str]
+    comparison: Comparison
+
+
+def models() -> list[str]:
+    """Everything that can be aligned: checkpoints that translate, and the snapshots of their training after each."""
+    found: list[str] = []
+    for name in store.checkpoint_names(*store.TRANSLATORS):
+        if vocabulary(name) is not None:
+            found += [name, *store.snapshots(name)]
+    return found
+
+
+def vocabulary(name: str) -> int | None:
+    """The same number for checkpoints that share a tokenizer, so that their tokens line up.
+
+    None for one without a tokenizer, and for one that cannot be loaded: the page Checkpoints says why.
+    """
+    return _vocabulary(name, store.revision(name))
+
+
+@cached(max_entries=64)
+def _vocabulary(name: str, revision: Revision) -> int | None:  # noqa: ARG001  (part of the cache key)
+    try:
+        checkpoint = store.checkpoint(name)
+    except HeedmapError:
+        return None
+    keys = []
+    for tokenizer in (checkpoint.tokenizer, checkpoint.writer):
+        if tokenizer is None:
+            return None
+        if isinstance(tokenizer, TextTokenizer):
+            keys.append(hash(tokenizer.model))
+        else:
+            keys.append(hash(tuple(tokenizer.labels(range(len(tokenizer))))))
+    return hash(tuple(keys))
+
+
+def label(name: str) -> str:
+    """What a model is called on the page."""
+    base = store.base(name)
+    found = store.snapshots(base).get(name)
+    return name if found is None else plain("align.snapshot", name=base, update=found.update, bleu=found.bleu)
+
+
+def model_choice(names: Sequence[str]) -> tuple[str, str]:
+    """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
+    with st.container(horizontal=True, gap="medium"):
+        first = choice(t("align.first"), names, key="first", text=label, form="list", width=330)
+        same = vocabulary(store.base(first))
+        fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
+        recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]
+        snapshots = [name for name in fitting if store.is_snapshot(name)]
+        usual = next(iter([*recurrent, *snapshots[len(snapshots) // 2 :], *fitting]), first)
+        second = choice(
+            t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width=330
+        )
+    return first, second
+
+
+def screen() -> str:
+    """Which of the page's screens is open."""
+    return choice(t("align.screen"), SCREENS, key="screen", bare=True, text=lambda name: plain(f"align.screen_{name}"))
+
+
+def words_choice() -> Words:
+    """Whose words the rows of both maps are."""
+    found = choice(t("align.words"), WORDS, key="target", text=lambda words: plain(f"align.words_{words}"))
+    return cast(Words, found)
+
+
+def pair(first: str, second: str, request: controls.Request, words: Words) -> Pair:
+    """Both models on the sentence, each once for its own translation and once through the common target.
+
+    Raises:
+        InputError: nothing to read, too much, or no model wrote anything.
+    """
+    own = [runs.translation(name, request.text, request.options, None) for name in (first, second)]
+    target, origin = common_target(request.forced, own, (first, second), words)
+    read = [runs.translation(name, request.text, request.options, target) for name in (first, second)]
+    sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
+    return Pair(sides[0], sides[1], target, origin)
+
+
+def head_choice(shown: Pair) -> Aligned:
+    """Which attention stands for each model's alignment; a model with but one map has nothing to choose."""
+    records = [side.read.record for side in shown.sides]
+    chosen: list[Head | None] = []
+    for number, record in enumerate(records, 1):
+        options = head_options(record)
+        if len(options) == 1:
+            chosen.append(head_of(options[0]))
+            continue
+        code = choice(t(f"align.head{number}"), options, key=f"head{number}", form="list", width=330, text=option_text)
+        chosen.append(None if code == AUTO else head_of(code))
+    return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
+
+
+def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
+    """The same two heads while each model writes its own translation."""
+    first, second = (alignment(side.own.record, head) for side, head in zip(shown.sides, aligned.heads, strict=True))
+    return first, second
+
+
+def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | None, Head | None]) -> Aligned:
+    """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
+    heads = list(chosen)
+    notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
+    if heads[0] is None and heads[1] is None:
+        largest = strongest(records[0])
+        heads[0], notes[0] = largest, plain("align.note_strongest", head=head_text(largest))
+    for mine, other in ((0, 1), (1, 0)):
+        standard = heads[other]
+        if heads[mine] is None and standard is not None:
+            found, mean = best_agreeing(records[mine], alignment(records[other], standard))
+            heads[mine] = found
+            model = shown.sides[other].label
+            notes[mine] = plain("align.note_best", head=head_text(found), model=model, mean=mean)
+    first, second = cast(Head, heads[0]), cast(Head, heads[1])
+    comparison = compared(alignment(records[0], first), alignment(records[1], second))
+    return Aligned((first, second), (notes[0], notes[1]), comparison)
+
+
+def _note(record: Record, chosen: Head | None) -> str:
+    """What is said of a head that the user chose, or of the only one."""
+    if chosen is None:
+        return ""
+    return head_text(chosen) if len(record.sites) > 1 else plain("align.only_attention")
+
+
+def common_target(
+    forced: str | None, own: Sequence[Translation], names: tuple[str, str], words: Words
+) -> tuple[str, str]:
+    """The target that both models read, and whose it is.
+
+    Raises:
+        InputError: neither model wrote a word.
+    """
+    if forced is not None:
+        return forced, plain("align.origin_typed")
+    order = (1, 0) if words == "second" else (0, 1)
+    for side in order:
+        if own[side].text.strip():
+            return own[side].text, plain("align.origin_model", model=label(names[side]))
+    raise InputError("align_nothing_written")
+
+
+def head_options(record: Record) -> list[str]:
+    """What can stand for a model's alignment, as codes: `AUTO`, every head and every layer's mean; or its one map."""
+    heads = [f"{head.layer}.{head.head}" for head in heads_of(record)]
+    return [AUTO, *heads] if len(heads) > 1 else heads
+
+
+def head_of(code: str) -> Head:
+    """The head that a code of `head_options` other than `AUTO` stands for."""
+    layer, _, head = code.partition(".")
+    return Head(int(layer), "mean" if head == "mean" else int(head))
+
+
+def head_text(head: Head) -> str:
+    """A layer and head in words."""
+    if head.head == "mean":
+        return plain("align.head_mean", layer=head.layer)
+    return plain("align.head_one", layer=head.layer, head=head.head)
+
+
+def greedy(request: controls.Request) -> DecodingOptions:
+    """The limits that were chosen, with a beam of one."""
+    return replace(request.options, beam=1)
+
+
+def option_text(code: str) -> str:
+    """What a code of `head_options` is called."""
+    return plain("align.head_auto") if code == AUTO else head_text(head_of(code))

@@ -1,0 +1,74 @@
+"""The panels of the Align page that show two alignments: side by side, and how far they agree."""
+
+import streamlit as st
+
+from transformer.attention.alignment import on_one_axis
+from transformer.pictures.picture import Picture
+from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
+from ui.components.alignments.component import Marked, Moment, Panel, alignments
+from ui.shared.address import parameter, set_parameter, whole_numbers
+from ui.shared.token_strip import token_strip
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
+
+FOLDED = 32
+"""From more tokens on, a translation is folded up."""
+
+BEGINNING = 200
+"""How many characters of a folded translation are shown."""
+
+
+def translations(shown: Pair) -> None:
+    """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
+    for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
+        text, steps = side.own.text or plain("align.empty"), side.own.steps
+        with column:
+            st.markdown(f"**{as_text(side.label)}**")
+            if len(steps) <= FOLDED:
+                st.text(text)
+                token_strip(steps)
+                continue
+            st.text(f"{text[:BEGINNING]} …" if len(text) > BEGINNING else text)
+            with st.expander(t("align.all_tokens", count=len(steps))):
+                token_strip(steps)
+
+
+def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
+    """Two maps over the same source words; pointing at a target word marks its source words in both."""
+    if words == "own":
+        pictures = on_one_axis(*own_alignments(shown, aligned))
+        st.caption(t("align.look_own"))
+    else:
+        pictures = (aligned.comparison.first, aligned.comparison.second)
+        st.caption(t("align.look_same", origin=shown.origin))
+    moment = Moment("", tuple(_panel(shown, aligned, side, picture) for side, picture in enumerate(pictures)))
+    alignments(
+        [moment],
+        pictures[0].keys.labels,
+        key="alignments",
+        same_rows=words != "own",
+        marked=marked(),
+        file_name="alignments",
+        on_mark=mark,
+    )
+
+
+def marked() -> Marked | None:
+    """The word in the address; the component ignores one that is not there."""
+    found = whole_numbers(parameter(MARK) or "", "-")
+    return Marked(*found) if found is not None and len(found) == 2 else None
+
+
+def mark(word: Marked | None) -> None:
+    """Put a word into the address, or take it out."""
+    set_parameter(MARK, None if word is None else f"{word.panel}-{word.row}")
+
+
+def _panel(shown: Pair, aligned: Aligned, number: int, picture: Picture) -> Panel:
+    return Panel(
+        title=shown.sides[number].label,
+        rows=picture.queries.labels,
+        weights=picture.values,
+        visible=picture.visible,
+        note=aligned.notes[number],
+    )

@@ -1,0 +1,112 @@
+"""What a checkpoint attends to: tokens or ids in, the same views as everywhere out. For any architecture."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+import torch
+
+from transformer import Checkpoint, DecodingOptions
+from transformer.attention.measures import has_kind, strongest_head
+from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.checkpoint.safe.contents import shape_text
+from transformer.errors import CheckpointError
+from transformer.runs.any_model import AnyRun
+from transformer.runs.classify import calibrated
+from transformer.sequences.task import SequenceTask
+from transformer.tokens.vocabulary import IdTokenizer
+from ui.shared import address, controls, record_views
+from ui.store import runs
+from ui.texts import plain, t
+
+SAMPLE = 8
+LONGEST_OUTPUT = 40
+"""Tokens that a model writes at most here: one that was never trained does not stop by itself."""
+
+
+def attention_panel(name: str, checkpoint: Checkpoint) -> None:
+    """Type, run, look.
+
+    Raises:
+        InputError, CheckpointError: what was typed cannot be run.
+    """
+    if checkpoint.tokenizer is None and checkpoint.task is not None:
+        _sequence_classifier(checkpoint.task)
+        return
+    text, forced = _asked(name, checkpoint)
+    shown = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
+    _result(shown, checkpoint)
+    kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
+    first = strongest_head(shown.record, kind)
+    choice = controls.selection(shown.record, (first.layer, first.head))
+    overview, detail = st.columns([1, 2], gap="medium")
+    with overview:
+        record_views.all_heads_panel(shown.record, choice)
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
+        "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+        "downloads": lambda: record_views.downloads_panel(shown, choice),
+    }
+    with detail:
+        opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
+        with place:
+            panels[opened]()
+
+
+def _sequence_classifier(task: SequenceTask) -> None:
+    """Say what it is, and lead to the page that reads its sequences: it needs no tokenizer."""
+    classes = plain("checkpoints.or").join(task.classes)
+    st.info(
+        t("checkpoints.sequence_classifier", alphabet=task.alphabet.name, classes=classes), icon=":material/genetics:"
+    )
+    if st.button(t("checkpoints.to_sequences"), key="to-sequences", type="primary", icon=":material/arrow_forward:"):
+        st.switch_page("pages/sequences.py")
+
+
+def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
+    """What is read, and for an encoder-decoder perhaps a target that is walked through."""
+    by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
+    if reader is None:
+        raise CheckpointError("tokenizer_not_brought", name=name)
+    length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
+    sample = sample_ids(checkpoint.model.config, length, len(reader))
+    start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
+    address.belong_to((name, by_id), "input", "forced")
+    with st.form("look", border=False):
+        label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+        text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
+        forced = ""
+        if checkpoint.translates:
+            forced = address.line(t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint"))
+        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    return text or "", forced if forced and forced.strip() else None
+
+
+def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
+    """What was written, or what the model ends with; and what is known of a folder that had no questions."""
+    for assumption in checkpoint.assumptions:
+        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:
+            st.caption(controls.sentence(assumption))
+    if shown.translation is not None:
+        record_views.result(shown.translation, shown.translation, checkpoint.languages)
+        return
+    record_views.record_notes(shown.record)
+    for output, values in shown.outputs.items():
+        if output == "logits" and values.ndim == 1:
+            _class_probabilities(values, checkpoint.task)
+        else:
+            st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _class_probabilities(logits: np.ndarray, task: SequenceTask | None) -> None:
+    """Calibrated, under the classes' names, where the checkpoint says what it decides: as everywhere else."""
+    if task is None or len(task.classes) != len(logits):
+        label, columns = t("checkpoints.classes"), [str(i) for i in range(len(logits))]
+        odds = torch.from_numpy(logits).double().softmax(-1)
+    else:
+        label, columns = t("checkpoints.classes_calibrated", temperature=task.temperature), list(task.classes)
+        odds = calibrated(torch.from_numpy(logits)[None], task)[0]
+    st.markdown(f"**{label}**")
+    st.dataframe(pd.DataFrame([odds.numpy()], columns=columns), hide_index=True, key="classes")

@@ -1,0 +1,163 @@
+"""The page Checkpoints: bring files, choose one, see what it is taken for."""
+
+import os
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from transformer.checkpoint.foreign.recognition import Recognition
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.safe.contents import shape_text
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.errors import HeedmapError
+from ui.shared import address, controls, last_checkpoint
+from ui.store import arrivals, store, uploads, user_folder
+from ui.store.ledger import UploadLimits
+from ui.store.refs import CheckpointRef, Origin
+from ui.texts import plain, said, t
+from ui.texts.markdown import as_text
+
+ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
+ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
+"""The user's own checkpoints stand first in this page's lists."""
+
+
+def bring_panel() -> None:
+    """Choose or drop files; what was brought is listed, and can be removed.
+
+    Raises:
+        CheckpointError: the limits that the environment gives are no numbers.
+    """
+    round_ = st.session_state.setdefault(ROUND, 0)
+    limits = UploadLimits.of(os.environ)
+    arrivals.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
+    files = st.file_uploader(
+        t("checkpoints.bring"),
+        type=list(uploads.ENDINGS),
+        accept_multiple_files=True,
+        key=f"upload-{round_}",
+        max_upload_size=max(1, limits.file_bytes // MEGABYTE),
+        help=t("checkpoints.bring_help"),
+    )
+    st.caption(t("checkpoints.bring_note"))
+    if files:
+        with st.spinner(t("checkpoints.reading")):
+            _take(files)
+        st.session_state[ROUND] += 1  # a new uploader, so that the browser's copy is let go
+        st.rerun()
+    problem = st.session_state.pop(PROBLEM, None)
+    if problem:
+        st.warning(controls.sentence(problem), icon=":material/block:")
+    now = uploads.may_arrive(limits)
+    if now < limits.file_bytes:
+        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
+    for refused in user_folder.own_paths()[1]:
+        st.warning(controls.sentence(refused), icon=":material/block:")
+
+
+def choice() -> str | None:
+    """Which checkpoint is looked at: an upload, one of the user's folder, or a shipped one."""
+    names = store.names(*ORDER)
+    if not names:
+        st.info(t("checkpoints.none"))
+        return None
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        last_checkpoint.preselect(names, CHOSEN)
+        name = st.selectbox(t("checkpoints.which"), names, key=CHOSEN, bind="query-params", width=420)
+        if store.is_upload(name):
+            st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
+    last_checkpoint.remember(name)
+    return name
+
+
+def recognition(name: str) -> Recognition | None:
+    """What a checkpoint is taken for; None for one whose own config says everything.
+
+    Raises:
+        CheckpointError: it is refused, or an answer cannot be right.
+    """
+    found = store.bundle(name)
+    return None if found is None else found.recognised(dict(store.answers_for(name)))
+
+
+def report_panel(report: Report) -> None:
+    """How surely and why; and what does not fit."""
+    sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
+    title = said(report.title)
+    if report.fits:
+        st.success(
+            f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
+            icon=":material/check_circle:",
+        )
+    elif report.layout:
+        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
+    else:
+        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
+    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+        for reason in (*report.reasons, *report.assumptions):
+            st.text(f"· {said(reason)}")
+        _names(t("checkpoints.missing"), [(n, said(shape_text(s)), "") for n, s in report.missing.items()])
+        _names(
+            t("checkpoints.wrong"),
+            [(n, said(shape_text(a)), said(shape_text(b))) for n, (a, b) in report.wrong_shape.items()],
+        )
+        _names(t("checkpoints.unexpected"), [(n, "", said(shape_text(s))) for n, s in report.unexpected.items()])
+        for doubt in dict.fromkeys(report.doubts.values()):
+            st.text(f"· {said(doubt)}")
+        if report.ignored:
+            st.markdown(f"**{t('checkpoints.ignored')}**")
+            columns = [t("checkpoints.tensor"), t("checkpoints.reason")]
+            st.dataframe(
+                pd.DataFrame([(n, said(why)) for n, why in report.ignored.items()], columns=columns),
+                hide_index=True,
+                key="ignored",
+            )
+        if not report.fits:
+            st.markdown(f"**{t('checkpoints.changes')}**")
+            for change in report.changes:
+                st.text(f"· {said(change)}")
+        st.download_button(
+            t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain", on_click="ignore"
+        )
+
+
+def _names(title: str, rows: list[tuple[str, str, str]]) -> None:
+    if rows:
+        st.markdown(f"**{title} ({len(rows)})**")
+        columns = [t("checkpoints.tensor"), t("checkpoints.needed"), t("checkpoints.found")]
+        st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, height="content" if len(rows) < 9 else 320)
+
+
+def _take(files: Sequence[uploads.File]) -> None:
+    before = st.session_state.get(CHOSEN)
+    try:
+        name = str(uploads.take(files, CheckpointRef.parse(before) if before else None))
+        st.session_state[CHOSEN] = name
+        last_checkpoint.remember(name)
+    except HeedmapError as error:
+        st.session_state[PROBLEM] = error.message
+
+
+def _remove(name: str) -> None:
+    uploads.forget(CheckpointRef.parse(name))
+    if CHOSEN in st.session_state:
+        del st.session_state[CHOSEN]
+
+
+def screen(panels: list[str]) -> str:
+    """Which panel is open."""
+    return address.choice(
+        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
+    )
+
+
+def others(name: str) -> list[str]:
+    """What a checkpoint can be compared with: every other one, and snapshots of its own training."""
+    return [other for other in (*store.snapshots(name), *store.names(*ORDER)) if other != name]
+
+
+def forget_answers(name: str) -> None:
+    """A way out where answers do not suit a file."""
+    if store.answers_for(name):
+        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-answers")

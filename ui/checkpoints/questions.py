@@ -1,0 +1,158 @@
+"""What a file does not say is asked: good defaults, a look at each number of heads, answers kept by fingerprint."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from transformer.attention.measures import entropy
+from transformer.checkpoint.foreign.bundle import Bundle
+from transformer.checkpoint.foreign.previews import MAX_TOKENS, Preview, head_previews, plausible_heads
+from transformer.checkpoint.foreign.questions import Question
+from transformer.checkpoint.foreign.recognition import Recognition
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.messages import say
+from ui.components.all_heads.component import Picked, all_heads
+from ui.store import store
+from ui.store.cache import in_session
+from ui.texts import catalogue, plain, said, t
+from ui.texts.markdown import as_text
+
+SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
+FEW = 8
+"""So many options are shown side by side; more become a list."""
+
+
+def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
+    """Every question about a file, the special ids together; and what the heads would look like."""
+    report = recognition.report
+    if not report.questions:
+        return
+    given = dict(store.answers_for(name))
+    usual = [question for question in report.questions if not question.rare]
+    rare = [question for question in report.questions if question.rare]
+    with st.expander(t("checkpoints.questions", count=len(usual)), expanded=True, icon=":material/quiz:"):
+        st.caption(t("checkpoints.questions_note"))
+        with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+            for question in usual:
+                _ask(name, found, question, given)
+            if rare:
+                with st.popover(t("checkpoints.rare"), icon=":material/tune:"):
+                    for question in rare:
+                        _ask(name, found, question, given)
+        if report.unexpected or "ignore" in given:
+            key = _key(found.fingerprint, "ignore")
+            st.session_state.setdefault(key, given.get("ignore", ""))
+            st.text_input(t("checkpoints.ask_ignore"), key=key, on_change=_answered, args=(name, key, "ignore", ""))
+        if given:
+            st.button(t("checkpoints.forget"), on_click=_forget, args=(name, found.fingerprint), key="forget-answers")
+        heads = next((question for question in report.questions if question.name == "n_heads"), None)
+        if heads is not None and report.fits and st.toggle(t("checkpoints.preview"), key="preview-heads"):
+            _previews(name, found, recognition, heads, given)
+
+
+def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) -> None:
+    key = _key(found.fingerprint, question.name)
+    usual = found.special_ids.get(question.name, question.default)
+    st.session_state.setdefault(key, _shown(question, given.get(question.name, usual)))
+    label, said = _label(question), _help(question)
+    answered: dict[str, Any] = dict(key=key, on_change=_answered, args=(name, key, question.name, usual), help=said)
+    if question.is_number:
+        st.text_input(label, width=170, **answered)
+    elif not question.options:
+        st.number_input(label, min_value=question.least, step=1, width=170, **answered)
+    elif len(question.options) <= FEW:
+        st.segmented_control(label, question.options, required=True, format_func=_option_label, **answered)
+    else:
+        st.selectbox(label, question.options, format_func=_option, width=170, **answered)
+
+
+def _previews(name: str, found: Bundle, recognition: Recognition, heads: Question, given: dict[str, Any]) -> None:
+    """The first layer's heads for each plausible number of them; a click on one chooses that number."""
+    st.caption(t("checkpoints.preview_note"))
+    ids = sample_ids(recognition.report.config, MAX_TOKENS // 2)
+    chosen = given.get("n_heads", heads.default)
+    columns = st.columns(2, gap="medium")
+    for i, preview in enumerate(_made(found, heads, given, ids)):
+        with columns[i % 2]:
+            _preview(name, found.fingerprint, preview, heads, chosen == preview.n_heads)
+
+
+def _made(found: Bundle, heads: Question, given: dict[str, Any], ids: Sequence[int]) -> tuple[Preview, ...]:
+    counts = plausible_heads(heads, max(heads.options))
+    others = {question: answer for question, answer in given.items() if question != "n_heads"}
+    key = (found.fingerprint, tuple(sorted(others.items())), tuple(ids))
+    return in_session("previews", key, lambda: head_previews(found, others, counts, ids))
+
+
+def _preview(name: str, fingerprint: str, preview: Preview, heads: Question, chosen: bool) -> None:
+    spread = np.nanmean([entropy(head) for head in preview.weights]) / np.log(max(2, preview.weights.shape[-1]))
+    mark = " ✓" if chosen else ""
+    title = t("checkpoints.preview_title", heads=preview.n_heads, width=max(heads.options) // preview.n_heads)
+    st.markdown(f"**{title}{mark}** · {t('checkpoints.preview_spread', spread=spread)}")
+
+    def pick(_: Picked) -> None:
+        st.session_state[_key(fingerprint, "n_heads")] = preview.n_heads
+        _answered(name, _key(fingerprint, "n_heads"), "n_heads", heads.default)
+
+    all_heads(
+        preview.weights[None],
+        preview.visible,
+        row_names=["L0"],
+        column_names=[f"H{head}" for head in range(preview.n_heads)],
+        selected=None,
+        on_pick=pick,
+        key=f"preview-{preview.n_heads}",
+        file_name=f"{preview.n_heads}-heads",
+    )
+
+
+def _answered(name: str, key: str, question: str, default: Any) -> None:
+    """Remember an answer that differs from the default; runs before the page does."""
+    value = st.session_state[key]
+    if isinstance(default, float):
+        try:
+            value = float(value)
+        except ValueError:
+            value = default
+            st.session_state[key] = f"{default:g}"
+    answers = {**dict(store.answers_for(name)), question: value}
+    if value == default and isinstance(value, bool) == isinstance(default, bool):
+        del answers[question]
+    store.set_answers(name, answers)
+
+
+def _forget(name: str, fingerprint: str) -> None:
+    store.set_answers(name, {})
+    for key in [key for key in st.session_state if str(key).startswith(_key(fingerprint, ""))]:
+        del st.session_state[key]
+
+
+def _key(fingerprint: str, question: str) -> str:
+    return f"ask.{fingerprint[:16]}.{question}"
+
+
+def _shown(question: Question, value: Any) -> Any:
+    """The value as its widget takes it."""
+    return f"{value:g}" if question.is_number else value
+
+
+def _label(question: Question) -> str:
+    """The question in the reader's language; the library's own words for one that the catalogue has not."""
+    name = f"ask_{question.name}"
+    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(said(question.text))
+
+
+def _help(question: Question) -> str:
+    return t("checkpoints.ask_help", name=question.name, default=question.default, why=say(question.why) or "—")
+
+
+def _option(value: Any) -> str:
+    if isinstance(value, bool):
+        return plain("checkpoints.yes") if value else plain("checkpoints.no")
+    return str(value)
+
+
+def _option_label(value: Any) -> str:
+    return as_text(_option(value))

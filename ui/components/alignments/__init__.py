@@ -1,0 +1,1 @@
+"""Two models' alignments over one target, marked and played together."""

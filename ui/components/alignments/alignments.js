@@ -1,0 +1,219 @@
+// Alignments of one source, side by side: point at a target word, and what it looked at is marked in every one.
+// Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
+
+import { activate } from "../shared/active.js";
+import { themeOf } from "../shared/colours.js";
+import { component } from "../shared/component.js";
+import { button, element, pen, resized, say, screenRatio } from "../shared/page.js";
+import { sameTexts } from "../shared/words.js";
+import { drawAlignment, drawScale, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
+import { saveAlignments } from "./files.js";
+import { makePlayer } from "./player.js";
+import { lookedAt, spoken } from "./sentences.js";
+
+/** @typedef {{ title: string, note: string, rows: string[] }} Panel */
+
+/** @typedef {{ panel: number, row: number }} Position A target word. */
+
+/**
+ * What Python sends.
+ * @typedef {object} Header
+ * @property {string[]} columns the source words
+ * @property {boolean} same_rows whether row i is the same target word in all panels
+ * @property {boolean} masked whether a key is missing anywhere
+ * @property {string} file_name
+ * @property {{ name: string, panels: Panel[] }[]} moments
+ * @property {Record<"save_png" | "hint" | "looks" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
+ *   "moments" | "weighted" | "listed" | "beside", string>} words
+ */
+
+/** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & ReturnType<typeof parts> & {
+ *   header: Header,
+ *   arrays: Record<string, Float32Array<ArrayBuffer>>,
+ *   theme: import("../shared/colours.js").Theme,
+ *   layout: import("./canvas.js").Layout,
+ *   player: import("./player.js").Player,
+ *   boxes: Box[],
+ *   moment: number,
+ *   pointed: Position | null,
+ *   marked: Position | null,
+ * }} View
+ */
+
+export default component("alignments", (frame) => {
+  /** @type {Partial<View>} */
+  const start = { ...parts(), boxes: [], moment: 0, pointed: null, marked: null };
+  const view = /** @type {View} */ (Object.assign(frame, start));
+  view.player = makePlayer({
+    count: () => view.header.moments.length,
+    at: () => view.moment,
+    show: (moment) => {
+      view.moment = moment;
+      view.draw();
+    },
+    settled: (moment) => view.send("moment", moment),
+  });
+  view.save.onclick = () => saveAlignments(view);
+  view.bar.append(view.player.root, view.save);
+  view.root.append(view.bar, view.sheet, view.reading, view.legend);
+  return {
+    receive: (received) => receive(view, received),
+    adopt: (options) => {
+      view.marked = options.marked;
+      if (view.header.moments[options.moment]) view.moment = options.moment;
+    },
+    draw: () => draw(view),
+    close: () => view.player.stop(),
+  };
+});
+
+/** The view's elements, still without words. */
+function parts() {
+  const legend = element("div", "legend");
+  const scale = element("canvas", "", null, { "aria-hidden": "true" });
+  const [from, to, swatch, nowhere] = [element("span"), element("span"), element("i", "nowhere"), element("span")];
+  drawScale(scale);
+  legend.append(from, scale, to, swatch, nowhere);
+  const [bar, sheet, reading] = [element("div", "bar"), element("div", "sheet"), element("div", "reading")];
+  return { bar, sheet, reading, legend, from, to, swatch, nowhere, save: button("", () => {}), ruler: pen(element("canvas")) };
+}
+
+/**
+ * @param {View} view
+ * @param {import("../shared/blob.js").Received} received
+ */
+function receive(view, received) {
+  const { columns, moments } = /** @type {Header} */ (received.header);
+  view.moment = Math.min(view.moment, moments.length - 1);
+  const before = view.header?.moments[view.moment]?.panels ?? [];
+  const { panels } = moments[view.moment];
+  const same = before.length === panels.length && panels.every(({ rows }, i) => sameTexts(rows, before[i].rows));
+  if (!same || !sameTexts(columns, view.header.columns)) view.pointed = null;
+  Object.assign(view, received);
+}
+
+/** @param {View} view */
+function draw(view) {
+  const { header, root, sheet, boxes, moment } = view;
+  view.theme = themeOf(root);
+  const { panels } = header.moments[moment];
+  while (boxes.length < panels.length) boxes.push(build(view, boxes.length));
+  while (boxes.length > panels.length) boxes.pop()?.root.remove();
+  view.layout = layoutOf(header, moment, view.theme, sheet.clientWidth || root.clientWidth, view.ruler);
+  sheet.style.setProperty("--columns", String(view.layout.abreast));
+  view.player.root.hidden = header.moments.length < 2;
+  view.player.update(header.moments, moment, header.words);
+  const focus = focusOf(view);
+  panels.forEach((panel, order) => show(view, boxes[order], panel, order, focus));
+  say(view.reading, focus ? spoken(view, focus) : header.words.hint);
+  explain(view);
+}
+
+/**
+ * Write the texts and draw the cells of one panel.
+ * @param {View} view
+ * @param {Box} box
+ * @param {Panel} panel
+ * @param {number} order
+ * @param {Position | null} focus
+ */
+function show(view, box, { title, note, rows }, order, focus) {
+  const { header, arrays, moment, layout, theme } = view;
+  const { columns, words } = header;
+  const isHere = focus && (header.same_rows || focus.panel === order) && focus.row < rows.length;
+  const focused = isHere ? focus.row : null;
+  const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
+  say(box.title, title);
+  say(box.note, note);
+  box.drawn = { rows, columns, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
+  const { wide, tall } = sizeOf(layout, rows.length, columns.length);
+  Object.assign(box.canvas.style, { width: `${wide}px`, height: `${tall}px` });
+  drawAlignment(resized(box.canvas, wide, tall, screenRatio()), box.drawn);
+  Object.assign(box.canvas.dataset, {
+    left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
+    row: focused ?? "", marked: looked ? strongest(looked) : "",
+  });
+  box.canvas.setAttribute("aria-label", `${title}. ${words.hint}`);
+  if (!rows.length) return;
+  const row = focused ?? 0;
+  const selected = view.marked?.row === row && (header.same_rows || view.marked.panel === order);
+  const attributes = { "aria-posinset": row + 1, "aria-setsize": rows.length, "aria-selected": String(selected) };
+  activate(box.canvas, "option", spoken(view, { panel: order, row }), attributes);
+}
+
+/**
+ * @param {View} view
+ * @param {number} order
+ */
+function build(view, order) {
+  const canvas = element("canvas", "", null, { tabindex: "0", role: "listbox", "data-panel": order });
+  const box = {
+    root: element("figure", "alignment"),
+    title: element("b"),
+    note: element("span", "note"),
+    canvas,
+    drawn: /** @type {import("./canvas.js").Drawn | null} */ (null),
+  };
+  const caption = element("figcaption");
+  caption.append(box.title, box.note);
+  const scroller = element("div", "scroller");
+  scroller.append(canvas);
+  box.root.append(caption, scroller);
+  view.sheet.append(box.root);
+  const rows = () => view.header.moments[view.moment].panels[order].rows.length;
+  const point = (/** @type {number | null} */ row) => {
+    if (row === (view.pointed?.panel === order ? view.pointed.row : null)) return;
+    view.pointed = row === null ? null : { panel: order, row };
+    view.draw();
+  };
+  canvas.onpointermove = (event) => point(rowAt(view.layout, event.offsetY, rows()));
+  canvas.onpointerleave = () => point(null);
+  canvas.onclick = (event) => {
+    const row = rowAt(view.layout, event.offsetY, rows());
+    if (row !== null) mark(view, order, row);
+  };
+  canvas.onblur = () => point(null);
+  canvas.onkeydown = (event) => {
+    const focus = focusOf(view);
+    const now = focus?.panel === order ? focus.row : -1;
+    const moved = { ArrowUp: now - 1, ArrowDown: now + 1, Home: 0, End: rows() - 1 }[event.key];
+    if (event.key === "Enter" || event.key === " ") now >= 0 && mark(view, order, now);
+    else if (event.key === "Escape") view.marked && view.send("marked", { none: true });
+    else if (moved === undefined) return;
+    event.preventDefault();
+    if (moved !== undefined) point(Math.min(Math.max(moved, 0), rows() - 1));
+  };
+  return box;
+}
+
+/**
+ * The target word that is looked at: the one under the pointer, else the marked one, if it is there.
+ * @param {View} view
+ */
+function focusOf({ header, moment, pointed, marked }) {
+  const { panels } = header.moments[moment];
+  return [pointed, marked].find((position) => position && position.row < (panels[position.panel]?.rows.length ?? 0)) ?? null;
+}
+
+/**
+ * @param {View} view
+ * @param {number} panel
+ * @param {number} row
+ */
+function mark(view, panel, row) {
+  const same = view.marked?.panel === panel && view.marked.row === row;
+  view.send("marked", same ? { none: true } : { panel, row });
+}
+
+/** @param {View} view */
+function explain({ header, save, from, to, swatch, nowhere }) {
+  const { words } = header;
+  say(save, words.save_png);
+  say(from, `${words.weight} 0`);
+  say(to, "1");
+  say(nowhere, words.nowhere);
+  swatch.hidden = nowhere.hidden = !header.masked;
+}

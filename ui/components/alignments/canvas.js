@@ -1,0 +1,202 @@
+// One alignment on a canvas: target words down, source words across; marks for the word in focus.
+
+import { NAN, scale } from "../shared/colours.js";
+import { pen, shortened } from "../shared/page.js";
+
+const FONT = 12;
+const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
+const CELL = { narrow: 10, wide: 44, tall: 22, low: 12 };
+const ABREAST = 700; // from this width on, panels stand side by side
+const GAP = 24;
+const BAR = 14; // room below the cells for the marked source words' bars
+const STRONG = 0.1; // from this weight on, a source word counts as looked at
+
+/** @typedef {import("./alignments.js").Header} Header */
+/** @typedef {import("../shared/colours.js").Theme} Theme */
+/** @typedef {ReturnType<typeof layoutOf>} Layout */
+
+/**
+ * What is drawn of one panel: `weights` are -1 where there is no such key, `focused` is the row in focus if it is this
+ * panel's, `looked` what the word in focus looked at.
+ * @typedef {object} Drawn
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {Float32Array} weights
+ * @property {Layout} layout
+ * @property {Theme} theme
+ * @property {number | null} focused
+ * @property {Float32Array | null} looked
+ */
+
+/**
+ * Where everything lies, in CSS pixels; the same for all panels, so that the source axes line up.
+ * @param {Header} header
+ * @param {number} moment
+ * @param {Theme} theme
+ * @param {number} width
+ * @param {CanvasRenderingContext2D} ruler
+ */
+export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
+  const count = moments[moment].panels.length;
+  const abreast = count > 1 && width >= ABREAST ? count : 1;
+  ruler.font = `600 ${FONT}px ${theme.font}`;
+  const widest = (/** @type {string[]} */ labels) =>
+    labels.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
+  const panels = moments.flatMap((one) => one.panels);
+  const rows = panels.flatMap((panel) => panel.rows);
+  const tallest = Math.max(...panels.map((panel) => panel.rows.length), 1);
+  const left = Math.min(Math.ceil(widest(rows)) + 10, LABEL.row, Math.round(width / 3));
+  const room = (width - (abreast - 1) * GAP) / abreast - left - 4;
+  const cell = Math.min(Math.max(Math.floor(room / columns.length), CELL.narrow), CELL.wide);
+  const upright = widest(columns) + 6 > cell;
+  const top = upright ? Math.min(Math.ceil(widest(columns)) + 10, LABEL.column) : 22;
+  return { abreast, left, top, cell, tall: tallest > 40 ? CELL.low : CELL.tall, upright };
+}
+
+/**
+ * The row at a height of the canvas, or null.
+ * @param {Pick<Layout, "top" | "tall">} layout
+ * @param {number} y
+ * @param {number} rows
+ */
+export function rowAt({ top, tall }, y, rows) {
+  const row = Math.floor((y - top) / tall);
+  return row >= 0 && row < rows ? row : null;
+}
+
+/**
+ * How large a panel's picture is, in CSS pixels.
+ * @param {Layout} layout
+ * @param {number} rows
+ * @param {number} columns
+ */
+export function sizeOf(layout, rows, columns) {
+  return { wide: layout.left + columns * layout.cell + 4, tall: layout.top + rows * layout.tall + BAR };
+}
+
+/**
+ * Draw a panel, its upper left corner at the pen's origin.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ */
+export function drawAlignment(context, drawn) {
+  const { columns, weights, layout, theme, looked } = drawn;
+  weights.forEach((weight, index) => {
+    const x = layout.left + (index % columns.length) * layout.cell;
+    const y = layout.top + Math.floor(index / columns.length) * layout.tall;
+    paintCell(context, weight, x, y, layout, theme);
+  });
+  drawLabels(context, drawn);
+  if (looked) drawMarks(context, drawn, looked);
+}
+
+/**
+ * The position of the largest weight; the first of equal ones.
+ * @param {ArrayLike<number>} weights
+ */
+export function strongest(weights) {
+  let best = 0;
+  for (let at = 1; at < weights.length; at++) if (weights[at] > weights[best]) best = at;
+  return best;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} weight
+ * @param {number} x
+ * @param {number} y
+ * @param {Layout} layout
+ * @param {Theme} theme
+ */
+function paintCell(context, weight, x, y, layout, theme) {
+  if (weight < 0) {
+    context.fillStyle = `rgb(${theme.masked})`;
+    context.fillRect(x, y, layout.cell, layout.tall);
+    context.strokeStyle = `rgb(${theme.hatch})`;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(x, y + layout.tall);
+    context.lineTo(x + layout.cell, y);
+    context.stroke();
+    return;
+  }
+  context.fillStyle = Number.isNaN(weight) ? NAN : `rgb(${scale(weight)})`;
+  context.fillRect(x, y, layout.cell, layout.tall);
+}
+
+/**
+ * Every label that there is room for; those of the word in focus and what it looked at are bold.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ */
+function drawLabels(context, { rows, columns, layout, theme, focused, looked }) {
+  context.textBaseline = "middle";
+  const bold = (/** @type {boolean} */ on) => {
+    context.font = `${on ? 700 : 400} ${FONT}px ${theme.font}`;
+    context.fillStyle = theme.text;
+    context.globalAlpha = looked && !on ? 0.55 : 1;
+  };
+  context.textAlign = "right";
+  rows.forEach((text, row) => {
+    bold(row === focused);
+    const label = shortened(context, text, layout.left - 10);
+    context.fillText(label, layout.left - 6, layout.top + (row + 0.5) * layout.tall);
+  });
+  const every = Math.max(1, Math.ceil(FONT / layout.cell));
+  columns.forEach((text, column) => {
+    const on = Boolean(looked && looked[column] >= STRONG);
+    if (column % every && !on) return;
+    bold(on);
+    const x = layout.left + (column + 0.5) * layout.cell;
+    context.save();
+    context.translate(x, layout.top - 6);
+    if (layout.upright) context.rotate(-Math.PI / 2);
+    context.textAlign = layout.upright ? "left" : "center";
+    if (!layout.upright) context.translate(0, -6);
+    context.fillText(shortened(context, text, layout.upright ? layout.top - 10 : layout.cell), 0, 0);
+    context.restore();
+  });
+  context.globalAlpha = 1;
+}
+
+/**
+ * Outline the row in focus, and give each source word a bar below as long as its weight is large.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ * @param {Float32Array} looked
+ */
+function drawMarks(context, { rows, columns, layout, theme, focused }, looked) {
+  const bottom = layout.top + rows.length * layout.tall;
+  looked.forEach((weight, column) => {
+    if (!(weight > 0.005)) return;
+    const x = layout.left + column * layout.cell;
+    context.fillStyle = theme.primary;
+    context.fillRect(x + 1, bottom + 2, layout.cell - 2, Math.max(1, (BAR - 3) * weight));
+    if (weight < STRONG) return;
+    context.strokeStyle = "#ffffff";
+    context.lineWidth = 1;
+    context.setLineDash([2, 3]);
+    context.strokeRect(x + 0.5, layout.top + 0.5, layout.cell - 1, rows.length * layout.tall - 1);
+    context.setLineDash([]);
+  });
+  if (focused === null) return;
+  const [x, y] = [layout.left, layout.top + focused * layout.tall];
+  for (const [colour, width] of /** @type {const} */ ([["#000000", 4], ["#ffffff", 2]])) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.strokeRect(x, y, columns.length * layout.cell, layout.tall);
+  }
+}
+
+/**
+ * The colours from 0 to 1.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function drawScale(canvas) {
+  Object.assign(canvas, { width: 120, height: 10 });
+  const context = pen(canvas);
+  for (let x = 0; x < 120; x++) {
+    context.fillStyle = `rgb(${scale(x / 119)})`;
+    context.fillRect(x, 0, 1, 10);
+  }
+}

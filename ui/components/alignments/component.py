@@ -1,0 +1,128 @@
+"""Alignments side by side: point at a target word, and what it looked at is marked in every one, in the browser."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from transformer.errors import InputError
+from ui.components.shared import blob
+from ui.components.shared.mounting import CanvasComponent
+
+component = CanvasComponent("alignments")
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One alignment: `title` and `note` in words, target words (`rows`), and weights; False in `visible` is no key."""
+
+    title: str
+    rows: tuple[str, ...]
+    weights: Float[np.ndarray, "row column"]
+    visible: Bool[np.ndarray, "row column"] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What is shown at one time: panels side by side, under a name."""
+
+    name: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A target word: its panel and its row, from 0."""
+
+    panel: int
+    row: int
+
+
+def alignments(
+    moments: Sequence[Moment],
+    columns: Sequence[str],
+    *,
+    key: str,
+    same_rows: bool,
+    moment: int = 0,
+    marked: Marked | None = None,
+    file_name: str = "alignments",
+    on_mark: Callable[[Marked | None], None] | None = None,
+    on_moment: Callable[[int], None] | None = None,
+) -> None:
+    """Draw the panels of one moment over the same source words; several moments get a slider and a play button.
+
+    Weights are drawn on a fixed scale from 0 to 1. `same_rows` says that row i is the same target word in all panels:
+    pointing at it marks it in each, with that panel's own weights; otherwise the source words that it looked at are
+    marked in all. Pointing and playing stay in the browser. `on_mark` is called with the word that was clicked (None
+    when the mark was taken away), `on_moment` with the moment at which the slider came to rest.
+
+    Raises:
+        InputError: weights lie outside 0 to 1, or their shape does not fit rows and columns; there is no moment.
+    """
+    header, arrays = alignments_message(moments, columns, same_rows)
+
+    def mark(value: Any) -> None:
+        if on_mark:
+            on_mark(_marked(value, moments))
+
+    def rest(value: Any) -> None:
+        if on_moment and isinstance(value, int) and 0 <= value < len(moments):
+            on_moment(value)
+
+    component(
+        key=key,
+        header={**header, "file_name": file_name},
+        arrays=arrays,
+        options={"moment": moment, "marked": marked and {"panel": marked.panel, "row": marked.row}},
+        events={"marked": mark if on_mark else None, "moment": rest if on_moment else None},
+    )
+
+
+def alignments_message(
+    moments: Sequence[Moment], columns: Sequence[str], same_rows: bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the browser is sent: texts, and each panel's weights in 32 bits, -1 where there is no such key.
+
+    Raises:
+        InputError: as `alignments`.
+    """
+    if not moments:
+        raise InputError("component_no_moment")
+    arrays: dict[str, np.ndarray] = {}
+    masked = False
+    for i, moment in enumerate(moments):
+        for j, panel in enumerate(moment.panels):
+            if panel.weights.shape != (len(panel.rows), len(columns)):
+                counts = {"rows": len(panel.rows), "columns": len(columns)}
+                raise InputError("component_panel_shape", title=panel.title, found=str(panel.weights.shape), **counts)
+            shown = blob.mask_like(panel.weights, panel.visible)
+            blob.refuse_outside_unit(panel.title, panel.weights, shown)
+            masked = masked or not bool(shown.all())
+            arrays[f"{i}.{j}"] = np.where(shown, panel.weights, -1.0).astype(np.float32)
+    header = {
+        "columns": list(columns),
+        "same_rows": same_rows,
+        "masked": masked,
+        "moments": [
+            {
+                "name": moment.name,
+                "panels": [{"title": p.title, "note": p.note, "rows": list(p.rows)} for p in moment.panels],
+            }
+            for moment in moments
+        ],
+    }
+    return header, arrays
+
+
+def _marked(value: Any, moments: Sequence[Moment]) -> Marked | None:
+    """The browser's event as a word that is here; None for none, or for one that is gone."""
+    match value:
+        case {"panel": int(panel), "row": int(row)}:
+            there = any(0 <= panel < len(m.panels) and 0 <= row < len(m.panels[panel].rows) for m in moments)
+            return Marked(panel, row) if there else None
+        case _:
+            return None

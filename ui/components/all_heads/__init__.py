@@ -1,0 +1,1 @@
+"""Every head of a kind as thumbnails, on one canvas."""

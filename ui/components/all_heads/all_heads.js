@@ -1,0 +1,239 @@
+// Every head of every layer as a thumbnail: look at all, point at one to enlarge it, pick one to open it.
+
+import { themeOf } from "../shared/colours.js";
+import { component } from "../shared/component.js";
+import { button, element, focusedBeside } from "../shared/page.js";
+import { fill } from "../shared/words.js";
+import { gridPng } from "./grid_png.js";
+import { keyTarget } from "./keys.js";
+import { showPreview } from "./preview.js";
+import { aspect, marks, paint, paintScale, paintSwatch, palette, TICKS } from "./thumbnails.js";
+
+const THUMBNAIL = 96; // pixels along a thumbnail's longer side, or one a cell where there are more cells
+const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
+
+/**
+ * What Python sends.
+ * @typedef {object} Header
+ * @property {import("./thumbnails.js").Shape} shape
+ * @property {string[]} rows the layers' names
+ * @property {string[]} columns the heads' names
+ * @property {string} query_axis
+ * @property {string} key_axis
+ * @property {string} file_name
+ * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes", string>} words
+ */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & {
+ *   header: Header,
+ *   arrays: import("./thumbnails.js").Thumbnails,
+ *   theme: import("../shared/colours.js").Theme,
+ *   colours: import("./thumbnails.js").Palette,
+ *   selected: [number, number] | null,
+ *   current: [number, number],
+ *   shown: [number, number] | null,
+ *   built: string,
+ *   cells: HTMLElement[][],
+ *   parts: ReturnType<typeof build> | null,
+ * }} View
+ * `current` is the cell that takes part in the page's tab order, `shown` the one that is enlarged.
+ */
+
+export default component("all-heads", (frame) => {
+  /** @type {Partial<View>} */
+  const start = { selected: null, current: [0, 0], shown: null, built: "", cells: [], parts: null };
+  const view = /** @type {View} */ (Object.assign(frame, start));
+  return {
+    receive: (received) => Object.assign(view, received),
+    adopt: (options) => (view.selected = options.selected),
+    draw: () => draw(view),
+    resize: () => fit(view),
+  };
+});
+
+/** @param {View} view */
+function draw(view) {
+  const { header, arrays } = view;
+  const [layers, heads] = header.shape;
+  view.theme = themeOf(view.root);
+  view.colours = palette(view.theme);
+  const built = header.shape.includes(0) ? "" : `${layers},${heads}`;
+  if (!built) {
+    view.root.replaceChildren(element("p", "empty", header.words.empty));
+    view.cells = [];
+    view.parts = null;
+  } else if (built !== view.built) view.parts = build(view);
+  view.built = built;
+  if (!view.parts) return;
+  describe(view, view.parts);
+  view.parts.grid.style.setProperty("--shape", String(aspect(header.shape)));
+  view.parts.grid.style.setProperty("--widest", `${Math.max(Math.min(aspect(header.shape), 1) * WIDEST, 56)}px`);
+  view.cells.flat().forEach((made, head) => {
+    paint(canvasOf(made), arrays, header.shape, head, view.colours, THUMBNAIL);
+  });
+  fit(view);
+  markSelected(view);
+  if (view.shown) showPreview(view, view.parts.preview, ...view.shown);
+}
+
+/**
+ * @param {HTMLElement} cell
+ * @returns {HTMLCanvasElement}
+ */
+function canvasOf(cell) {
+  return /** @type {HTMLCanvasElement} */ (cell.firstChild);
+}
+
+/**
+ * Thumbnails larger than their pixels keep hard edges; smaller ones are averaged, so that no line falls out.
+ * @param {View} view
+ */
+function fit({ root, cells }) {
+  if (!cells.length) return;
+  const canvas = canvasOf(cells[0][0]);
+  root.classList.toggle("shrunk", canvas.clientWidth * (window.devicePixelRatio || 1) < canvas.width);
+}
+
+/**
+ * Make the elements for this many layers and heads; texts and pixels come later, on every draw.
+ * @param {View} view
+ */
+function build(view) {
+  const [layers, heads] = view.header.shape;
+  const legend = element("div", "legend");
+  const save = button("", () => gridPng(view));
+  const bar = element("div", "bar");
+  bar.append(save);
+  const grid = element("div", "grid", null, { role: "grid" });
+  grid.style.setProperty("--heads", String(heads));
+  const top = element("div", "row", null, { role: "row" });
+  const columns = Array.from({ length: heads }, () => element("div", "column", "", { role: "columnheader" }));
+  const corner = element("div", "corner", "", { role: "columnheader" });
+  top.append(corner, ...columns);
+  grid.append(top);
+  const rows = Array.from({ length: layers }, () => element("div", "side", "", { role: "rowheader" }));
+  view.cells = rows.map((side, layer) => {
+    const row = element("div", "row", null, { role: "row" });
+    const cells = columns.map((_, head) => makeCell(view, layer, head));
+    row.append(side, ...cells);
+    grid.append(row);
+    return cells;
+  });
+  const preview = element("div", "preview", null, { "aria-hidden": "true" });
+  preview.hidden = true;
+  const scroller = element("div", "scroller");
+  scroller.append(grid);
+  view.root.replaceChildren(bar, scroller, legend, preview);
+  view.current = [0, 0];
+  view.shown = null;
+  return { save, grid, corner, columns, rows, legend, preview };
+}
+
+/**
+ * @param {View} view
+ * @param {number} layer
+ * @param {number} head
+ */
+function makeCell(view, layer, head) {
+  const made = element("div", "cell", null, { role: "gridcell", tabindex: "-1" });
+  made.append(element("canvas"));
+  const pick = () => view.send("picked", { layer, head });
+  const show = () => {
+    view.shown = [layer, head];
+    if (view.parts) showPreview(view, view.parts.preview, layer, head);
+  };
+  made.onclick = pick;
+  made.onpointerenter = (event) => event.pointerType !== "touch" && show();
+  made.onpointerleave = () => hidePreview(view);
+  made.onblur = () => hidePreview(view);
+  made.onfocus = () => {
+    view.current = [layer, head];
+    markCurrent(view);
+    if (made.matches(":focus-visible")) show();
+  };
+  made.onkeydown = (event) => {
+    const target = keyTarget(event, layer, head, view.header.shape);
+    if (event.key === "Enter" || event.key === " ") pick();
+    else if (event.key === "Escape") hidePreview(view);
+    else if (target) view.cells[target[0]][target[1]].focus();
+    else return;
+    event.preventDefault();
+  };
+  return made;
+}
+
+/**
+ * Write names and the legend.
+ * @param {View} view
+ * @param {NonNullable<View["parts"]>} parts
+ */
+function describe({ header, arrays, cells, colours }, { save, grid, corner, columns, rows, legend }) {
+  const { words } = header;
+  save.textContent = words.save_png;
+  grid.setAttribute("aria-label", words.name);
+  corner.setAttribute("aria-label", words.layer);
+  columns.forEach((column, head) => (column.textContent = header.columns[head]));
+  rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
+  cells.forEach((row, layer) =>
+    row.forEach((one, head) => one.setAttribute("aria-label", `${header.rows[layer]}, ${header.columns[head]}`)),
+  );
+  const bar = element("canvas", "scale");
+  paintScale(bar, colours);
+  const axis = element("div", "ticks");
+  for (const [weight, position] of TICKS) {
+    const tick = element("span", "", String(weight));
+    tick.style.left = `${position * 100}%`;
+    axis.append(tick);
+  }
+  const scale = element("div", "scale-box");
+  scale.append(bar, axis);
+  const axes = fill(words.axes, { queries: header.query_axis, keys: header.key_axis });
+  legend.replaceChildren(
+    scale,
+    element("span", "", words.scale),
+    ...marks(arrays, words).map(([nan, name]) => swatch(colours, nan, name)),
+    element("span", "", axes),
+  );
+}
+
+/**
+ * @param {import("./thumbnails.js").Palette} colours
+ * @param {boolean} nan
+ * @param {string} name
+ */
+function swatch(colours, nan, name) {
+  const made = element("span", "swatch");
+  const patch = element("canvas");
+  paintSwatch(patch, colours, nan);
+  made.append(patch, element("span", "", name));
+  return made;
+}
+
+/** @param {View} view */
+function markSelected(view) {
+  const { cells, parts, selected } = view;
+  cells.forEach((row, layer) =>
+    row.forEach((one, head) => {
+      one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
+    }),
+  );
+  const focused = parts?.grid.contains(focusedBeside(view.root));
+  if (selected && cells[selected[0]]?.[selected[1]] && !focused) view.current = selected;
+  markCurrent(view);
+}
+
+/**
+ * Roving tabindex: one cell takes part in the page's tab order.
+ * @param {View} view
+ */
+function markCurrent({ cells, current: [layer, head], parts }) {
+  parts?.grid.querySelector('.cell[tabindex="0"]')?.setAttribute("tabindex", "-1");
+  cells[layer][head].setAttribute("tabindex", "0");
+}
+
+/** @param {View} view */
+function hidePreview(view) {
+  view.shown = null;
+  if (view.parts) view.parts.preview.hidden = true;
+}

@@ -1,0 +1,1 @@
+"""Tokens on two sides, and lines between them."""

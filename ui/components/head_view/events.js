@@ -1,0 +1,188 @@
+// What pointer and keyboard do in a head view. Only a pair is told to Python; all else stays in the browser.
+
+import { nearest, ROW } from "./lines.js";
+import { token } from "./tokens.js";
+
+/** @typedef {import("./head_view.js").View} View */
+/** @typedef {import("./choices.js").Position} Position */
+
+/**
+ * Listen on the view's elements; returns what its chips do.
+ * @param {View} view
+ */
+export function listen(view) {
+  const { sheet, root, choices } = view;
+  sheet.onpointerover = (event) => {
+    const position = event.pointerType === "touch" ? null : positionOf(event.target);
+    if (position) hover(view, position);
+  };
+  sheet.onpointerout = (event) => {
+    if (positionOf(event.target)) hover(view, null);
+  };
+  sheet.onpointermove = (event) => point(view, positionOf(event.target) ? null : lineUnder(view, event));
+  sheet.onpointerleave = () => point(view, null);
+  sheet.onclick = (event) => {
+    const position = positionOf(event.target);
+    if (position) press(view, position);
+    else pickLine(view, lineUnder(view, event));
+  };
+  sheet.addEventListener("focusin", (event) => {
+    const position = positionOf(event.target);
+    if (!position) return;
+    choices.current[position.side] = position.index;
+    if (/** @type {Element} */ (event.target).matches(":focus-visible")) hover(view, position);
+  });
+  sheet.addEventListener("focusout", () => hover(view, null));
+  root.onkeydown = (event) => {
+    const position = positionOf(event.target);
+    if (event.key === "Escape" && choices.locked) lock(view, null);
+    else if (position && (event.key === "Enter" || event.key === " ")) press(view, position);
+    else if (!position || !move(view, position, event.key)) return;
+    event.preventDefault();
+  };
+}
+
+/**
+ * The token that an element belongs to; null for anything else.
+ * @param {EventTarget | null} target
+ * @returns {Position | null}
+ */
+function positionOf(target) {
+  const found = target instanceof Element ? target.closest(".token") : null;
+  if (!(found instanceof HTMLElement)) return null;
+  return { side: found.dataset.side === "query" ? "query" : "key", index: Number(found.dataset.index) };
+}
+
+/**
+ * @param {View} view
+ * @param {Position | null} position
+ */
+function hover(view, position) {
+  view.choices.hovered = position;
+  view.draw();
+}
+
+/**
+ * @param {View} view
+ * @param {import("./lines.js").Line | null} line
+ */
+function point(view, line) {
+  const { pointed } = view;
+  if (pointed?.head === line?.head && pointed?.query === line?.query && pointed?.key === line?.key) return;
+  view.pointed = line;
+  view.sheet.classList.toggle("pointing", Boolean(line));
+  view.draw();
+}
+
+/**
+ * @param {View} view
+ * @param {MouseEvent} event
+ */
+function lineUnder(view, event) {
+  if (!view.measures) return null;
+  const box = view.sheet.getBoundingClientRect();
+  return nearest([...view.nan, ...view.lines], event.clientX - box.left, event.clientY - box.top, view.measures);
+}
+
+/**
+ * A click or Enter on a token: lock it, release it, or, across from the locked one, select the pair.
+ * @param {View} view
+ * @param {Position} position
+ */
+function press(view, position) {
+  const { locked } = view.choices;
+  if (!locked || (locked.side === position.side && locked.index !== position.index)) lock(view, position);
+  else if (locked.side === position.side) lock(view, null);
+  else if (position.side === "query") pickPair(view, position.index, locked.index);
+  else pickPair(view, locked.index, position.index);
+}
+
+/**
+ * @param {View} view
+ * @param {Position | null} position
+ */
+function lock(view, position) {
+  view.choices.locked = position;
+  view.draw();
+}
+
+/**
+ * @param {View} view
+ * @param {import("./lines.js").Line | null} line
+ */
+function pickLine(view, line) {
+  if (line) pickPair(view, line.query, line.key);
+}
+
+/**
+ * @param {View} view
+ * @param {number} query
+ * @param {number} key
+ */
+function pickPair(view, query, key) {
+  view.choices.pair = [query, key];
+  view.send("pair", { query, key });
+  view.draw();
+}
+
+/**
+ * Arrow keys: up and down within a column, left and right across; Home and End to its ends.
+ * @param {View} view
+ * @param {Position} position
+ * @param {string} key
+ */
+function move(view, position, key) {
+  const counts = { query: view.header.shape[1], key: view.header.shape[2] };
+  /** @type {import("./choices.js").Side} */
+  const side = key === "ArrowLeft" ? "query" : key === "ArrowRight" ? "key" : position.side;
+  const last = counts[side] - 1;
+  const index = {
+    ArrowUp: position.index - 1,
+    ArrowDown: position.index + 1,
+    ArrowLeft: position.index,
+    ArrowRight: position.index,
+    Home: 0,
+    End: last,
+  }[key];
+  if (index === undefined) return false;
+  focusToken(view, side, Math.min(Math.max(index, 0), last));
+  return true;
+}
+
+/**
+ * @param {View} view
+ * @param {import("./choices.js").Side} side
+ * @param {number} index
+ */
+function focusToken(view, side, index) {
+  const { scroller } = view;
+  if (index * ROW < scroller.scrollTop) scroller.scrollTop = index * ROW;
+  const below = (index + 1) * ROW - scroller.clientHeight;
+  if (below > scroller.scrollTop) scroller.scrollTop = below;
+  const made = token(view.columns[side], index);
+  made.tabIndex = 0;
+  made.focus(); // scrolls the window too, where the view is taller than it
+}
+
+/**
+ * What chips do.
+ * @param {View} view
+ * @returns {import("./chips.js").ChipActions}
+ */
+export function chipActions(view) {
+  const { choices } = view;
+  const change = (/** @type {number[]} */ active) => {
+    choices.previewed = null;
+    choices.active = active;
+    view.draw();
+  };
+  const all = () => view.header.heads.map((_, head) => head);
+  return {
+    toggle: (head) => change(all().filter((other) => choices.active.includes(other) !== (other === head))),
+    isolate: (head) => change(choices.active.length === 1 && choices.active[0] === head ? all() : [head]),
+    preview: (head) => {
+      choices.previewed = head;
+      view.draw();
+    },
+  };
+}

@@ -1,0 +1,113 @@
+// A head view as a file: the whole sheet with its labels, not only what is scrolled into view.
+
+import { headColour } from "../shared/colours.js";
+import { element, pen, save, savePng, sheetOf, wrapped } from "../shared/page.js";
+import { shownHeads } from "./choices.js";
+import { mean, middle, ROW } from "./lines.js";
+import { paintScene, svgOf } from "./scene.js";
+import { footer, numberText, readout } from "./sentences.js";
+
+/** @typedef {import("./head_view.js").View} View */
+/** @typedef {import("./scene.js").Item} Item */
+
+const PAD = 16;
+const CHIP = 110; // room for a head in the legend
+const LINE = 20;
+
+/**
+ * Let the user keep the view as a PNG or an SVG.
+ * @param {View} view
+ * @param {"png" | "svg"} kind
+ */
+export function saveHeadView(view, kind) {
+  const { header, theme } = view;
+  const { items, width, height } = pictureOf(view);
+  if (kind === "svg") {
+    const text = svgOf(items, width, height, theme.font);
+    save(new Blob([text], { type: "image/svg+xml" }), `${header.file_name}.svg`);
+    return;
+  }
+  const [canvas, context] = sheetOf(width, height);
+  paintScene(context, items, theme.font);
+  savePng(canvas, header.file_name);
+}
+
+/** @param {View} view */
+function pictureOf(view) {
+  const { header, measures, theme } = view;
+  const active = shownHeads(view.choices);
+  const inner = measures.width;
+  /**
+   * @param {string} words
+   * @param {number} x
+   * @param {number} y
+   * @param {number} room
+   * @param {Partial<import("./scene.js").Words>} more
+   * @returns {import("./scene.js").Words}
+   */
+  const text = (words, x, y, room, more = {}) =>
+    ({ kind: "text", text: words, x: x + PAD, y, room, align: "left", colour: theme.text, ...more });
+  /** @type {Item[]} */
+  const items = [];
+  const across = Math.max(1, Math.floor(inner / CHIP));
+  active.forEach((head, order) => {
+    const [x, y] = [(order % across) * CHIP, PAD + 8 + Math.floor(order / across) * LINE];
+    items.push({ kind: "box", x: x + PAD, y: y - 6, width: 12, height: 12, colour: headColour(head, theme) });
+    items.push(text(header.heads[head], x + 18, y, CHIP - 24));
+  });
+  const titles = PAD + Math.ceil(active.length / across) * LINE + 14;
+  items.push(text(header.query_title, 0, titles, inner / 2 - 8, { bold: true }));
+  items.push(text(header.key_title, inner, titles, inner / 2 - 8, { bold: true, align: "right" }));
+  const top = titles + 16;
+  for (const item of sheetItems(view, active)) items.push(shifted(item, PAD, top));
+  let y = top + Math.max(header.shape[1], header.shape[2]) * ROW + 20;
+  const said = view.choices.pair ? [readout(view, active), footer(view, active)] : [footer(view, active)];
+  const measure = pen(element("canvas"));
+  measure.font = `12px ${theme.font}`;
+  for (const line of said.flatMap((words) => wrapped(measure, words, inner))) {
+    items.push(text(line, 0, y, inner, { size: 12 }));
+    y += 17;
+  }
+  const [width, height] = [inner + 2 * PAD, y + PAD];
+  /** @type {Item} */
+  const paper = { kind: "box", x: 0, y: 0, width, height, colour: theme.background };
+  return { items: [paper, ...items], width, height };
+}
+
+/**
+ * Lines and bars as on the screen, and the tokens, which on the screen are elements.
+ * @param {View} view
+ * @param {number[]} active
+ */
+function sheetItems(view, active) {
+  const { header, measures, focus, theme, weights } = view;
+  const items = view.scene(active);
+  for (const side of /** @type {const} */ (["query", "key"])) {
+    const right = side === "query";
+    /** @type {Pick<import("./scene.js").Words, "kind" | "align" | "colour">} */
+    const base = { kind: "text", colour: theme.text, align: right ? "right" : "left" };
+    const edge = right ? measures.left - 8 : measures.right + 8;
+    const room = measures.column - measures.number - measures.bars - 8;
+    header[`${side}_labels`].forEach((label, index) => {
+      const bold = focus?.side === side && focus.index === index;
+      items.push({ ...base, y: middle(index), text: label, x: edge, room, bold });
+      if (!focus || focus.side === side || !active.length) return;
+      const [query, key] = right ? [index, focus.index] : [focus.index, index];
+      const words = numberText(mean(weights, header.shape, active, query, key), header.words);
+      const x = right ? measures.number - 4 : measures.width - measures.number + 4;
+      items.push({ ...base, y: middle(index), text: words, x, room: measures.number, size: 12 });
+    });
+  }
+  return items;
+}
+
+/**
+ * @param {Item} item
+ * @param {number} right
+ * @param {number} down
+ * @returns {Item}
+ */
+function shifted(item, right, down) {
+  if (item.kind !== "line") return { ...item, x: item.x + right, y: item.y + down };
+  return { ...item, x0: item.x0 + right, x1: item.x1 + right, y0: item.y0 + down, y1: item.y1 + down };
+}

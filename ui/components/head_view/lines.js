@@ -1,0 +1,229 @@
+// Which lines a head view draws, and where. A line joins a query (left) to a key (right) for one head.
+
+import { headColour, NAN } from "../shared/colours.js";
+
+export const ROW = 24; // CSS pixels a token
+export const MASKED = -1; // no weight is negative
+const NUMBER = 54; // room for a written weight
+const BAR = 4; // room for one head's bar
+const LANES = 16; // the height over which a token's lines spread
+
+/** @typedef {[heads: number, queries: number, keys: number]} Shape */
+
+/** @typedef {{ head: number, query: number, key: number, weight: number }} Line */
+
+/** @typedef {ReturnType<typeof layout>} Measures */
+
+/** @typedef {import("../shared/colours.js").Theme} Theme */
+
+/**
+ * Where tokens, written weights, bars and lines have their places: `longest` is the width of the longest token, and
+ * each of the `active` heads has a lane of its own beside a token, so that no head's line hides another's.
+ * @param {number} width
+ * @param {number} heads
+ * @param {number[]} active
+ * @param {number} longest
+ */
+export function layout(width, heads, active, longest) {
+  const room = width >= 560 && heads <= 24 ? heads * BAR + 6 : 0;
+  const text = Math.min(Math.max(longest + 18, 60), Math.max(width * 0.21, 84), 220);
+  const column = Math.round(text + NUMBER + room);
+  const lane = Math.min(LANES / active.length, 3);
+  const lanes = new Map(active.map((head, order) => [head, lane * (order - (active.length - 1) / 2)]));
+  return { width, bars: room, number: NUMBER, column, left: column + 4, right: width - column - 4, lanes };
+}
+
+/**
+ * The heights at which a line leaves its query and reaches its key.
+ * @param {Line} line
+ * @param {Pick<Measures, "lanes">} measures
+ */
+export function ends(line, { lanes }) {
+  const lane = lanes.get(line.head) ?? 0;
+  return [middle(line.query) + lane, middle(line.key) + lane];
+}
+
+/**
+ * The vertical middle of a token.
+ * @param {number} index
+ */
+export function middle(index) {
+  return index * ROW + ROW / 2;
+}
+
+/**
+ * Call `use(flat index)` for every weight of the active heads, or for those of one token.
+ * @param {Shape} shape
+ * @param {number[]} active
+ * @param {import("./choices.js").Position | null} only
+ * @param {(at: number) => void} use
+ */
+function visit([, queries, keys], active, only, use) {
+  for (const head of active) {
+    const first = head * queries * keys;
+    if (only?.side === "query") {
+      for (let key = 0; key < keys; key++) use(first + only.index * keys + key);
+    } else if (only?.side === "key") {
+      for (let query = 0; query < queries; query++) use(first + query * keys + only.index);
+    } else {
+      for (let at = first; at < first + queries * keys; at++) use(at);
+    }
+  }
+}
+
+/**
+ * The `cap` strongest lines of at least `threshold`, weakest first, and how many there are in all; NaN ones apart.
+ * Weights are counted by their leading bits first (positive floats are ordered like integers), so only the few that
+ * share the boundary's bits are ever sorted.
+ * @param {Float32Array<ArrayBuffer>} weights
+ * @param {Shape} shape
+ * @param {number[]} active
+ * @param {number} threshold
+ * @param {import("./choices.js").Position | null} only
+ * @param {number} cap
+ */
+export function strongest(weights, shape, active, threshold, only, cap) {
+  const bits = new Uint32Array(weights.buffer);
+  const counts = new Uint32Array(1 << 16);
+  /** @type {number[]} */
+  const nan = [];
+  let total = 0;
+  const drawn = (/** @type {number} */ at) => weights[at] > 0 && weights[at] >= threshold;
+  visit(shape, active, only, (at) => {
+    if (drawn(at)) {
+      total++;
+      counts[bits[at] >>> 16]++;
+    } else if (Number.isNaN(weights[at]) && nan.length < cap) nan.push(at);
+  });
+  let [boundary, above] = [counts.length - 1, 0];
+  while (boundary > 0 && above + counts[boundary] <= cap) above += counts[boundary--];
+  /** @type {number[]} */
+  const chosen = [];
+  /** @type {number[]} */
+  const ties = [];
+  visit(shape, active, only, (at) => {
+    if (!drawn(at)) return;
+    const bin = bits[at] >>> 16;
+    if (bin > boundary) chosen.push(at);
+    else if (bin === boundary) ties.push(at);
+  });
+  const descending = (/** @type {number} */ a, /** @type {number} */ b) => weights[b] - weights[a];
+  chosen.push(...ties.sort(descending).slice(0, cap - above));
+  chosen.sort(descending).reverse();
+  const line = (/** @type {number} */ at) => lineAt(at, shape, weights[at]);
+  return { lines: chosen.map(line), nan: nan.map(line), total };
+}
+
+/**
+ * The line of a flat index.
+ * @param {number} at
+ * @param {Shape} shape
+ * @param {number} weight
+ * @returns {Line}
+ */
+function lineAt(at, [, queries, keys], weight) {
+  const key = at % keys;
+  const query = Math.floor(at / keys) % queries;
+  return { head: Math.floor(at / (queries * keys)), query, key, weight };
+}
+
+/**
+ * What to draw for a line: opacity and width grow with the weight; NaN is dashed in a colour of its own.
+ * @param {Line} line
+ * @param {Measures} measures
+ * @param {Theme} theme
+ * @returns {import("./scene.js").Stroke}
+ */
+export function stroke(line, measures, theme, emphasised = false) {
+  const nan = Number.isNaN(line.weight);
+  const weight = nan ? 0.5 : Math.min(line.weight, 1);
+  const [y0, y1] = ends(line, measures);
+  return {
+    kind: "line",
+    x0: measures.left,
+    y0,
+    x1: measures.right,
+    y1,
+    colour: nan ? NAN : headColour(line.head, theme),
+    alpha: emphasised ? 1 : 0.06 + 0.94 * weight,
+    width: 0.6 + 2.4 * weight + (emphasised ? 1.5 : 0),
+    dash: nan ? [4, 4] : null,
+  };
+}
+
+/**
+ * The line nearest to a point of the sheet, if one passes within `reach` pixels.
+ * @param {Line[]} lines
+ * @param {number} x
+ * @param {number} y
+ * @param {Pick<Measures, "left" | "right" | "lanes">} measures
+ */
+export function nearest(lines, x, y, measures, reach = 5) {
+  if (x <= measures.left || x >= measures.right) return null;
+  const share = (x - measures.left) / (measures.right - measures.left);
+  let [low, high] = [0, 1]; // the curve's parameter at x: the same for all lines, because only heights differ
+  for (let step = 0; step < 20; step++) {
+    const t = (low + high) / 2;
+    if (1.5 * t * (1 - t) + t ** 3 < share) low = t;
+    else high = t;
+  }
+  const rise = 3 * low ** 2 - 2 * low ** 3;
+  const steepness = (6 * low * (1 - low)) / ((1.5 - 3 * low + 3 * low ** 2) * (measures.right - measures.left));
+  /** @type {Line | null} */
+  let best = null;
+  let bestDistance = reach;
+  for (const line of lines) {
+    const [from, to] = ends(line, measures);
+    const distance = Math.abs(y - from - (to - from) * rise) / Math.hypot(1, (to - from) * steepness);
+    if (distance <= bestDistance) [best, bestDistance] = [line, distance]; // later lines are stronger
+  }
+  return best;
+}
+
+/**
+ * The weight that is written beside a token: the mean over the active heads; null where masked.
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ * @param {number[]} active
+ * @param {number} query
+ * @param {number} key
+ */
+export function mean(weights, [, queries, keys], active, query, key) {
+  let sum = 0;
+  for (const head of active) {
+    const weight = weights[(head * queries + query) * keys + key];
+    if (weight === MASKED) return null;
+    sum += weight;
+  }
+  return active.length ? sum / active.length : null;
+}
+
+/**
+ * One small bar a head beside each token across from `focus`.
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ * @param {number[]} active
+ * @param {import("./choices.js").Position | null} focus
+ * @param {Measures} measures
+ * @param {Theme} theme
+ */
+export function bars(weights, [heads, queries, keys], active, focus, measures, theme) {
+  /** @type {import("./scene.js").Box[]} */
+  const items = [];
+  if (!measures.bars || !focus) return items;
+  const across = focus.side === "query" ? keys : queries;
+  const start = focus.side === "query" ? measures.width - measures.bars - measures.number : measures.number;
+  for (let other = 0; other < across; other++) {
+    const [query, key] = focus.side === "query" ? [focus.index, other] : [other, focus.index];
+    const base = middle(other) + 9;
+    items.push({ kind: "box", x: start + 3, y: base, width: heads * BAR - 1, height: 0.5, colour: theme.border, alpha: 1 });
+    for (const head of active) {
+      const weight = weights[(head * queries + query) * keys + key];
+      if (!(weight > 0)) continue;
+      const height = Math.min(weight, 1) * 18;
+      const colour = headColour(head, theme);
+      items.push({ kind: "box", x: start + 3 + head * BAR, y: base - height, width: BAR - 1, height, colour, alpha: 1 });
+    }
+  }
+  return items;
+}

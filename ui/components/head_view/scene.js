@@ -1,0 +1,104 @@
+// A picture as a list of lines, boxes and texts, painted on a canvas or written as SVG: the two agree.
+
+import { element, pen, shortened } from "../shared/page.js";
+
+/**
+ * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number, width: number,
+ *   dash: number[] | null }} Stroke
+ * @typedef {{ kind: "box", x: number, y: number, width: number, height: number, colour: string, alpha?: number }} Box
+ * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "right", colour: string,
+ *   bold?: boolean, size?: number, alpha?: number }} Words
+ * @typedef {Stroke | Box | Words} Item
+ */
+
+/**
+ * Paint `items` on a 2D context, in order.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Item[]} items
+ * @param {string} font
+ */
+export function paintScene(context, items, font) {
+  for (const item of items) {
+    context.globalAlpha = item.alpha ?? 1;
+    if (item.kind === "line") {
+      context.strokeStyle = item.colour;
+      context.lineWidth = item.width;
+      context.setLineDash(item.dash ?? []);
+      const half = (item.x0 + item.x1) / 2;
+      context.beginPath();
+      context.moveTo(item.x0, item.y0);
+      context.bezierCurveTo(half, item.y0, half, item.y1, item.x1, item.y1);
+      context.stroke();
+    } else if (item.kind === "box") {
+      context.fillStyle = item.colour;
+      context.fillRect(item.x, item.y, item.width, item.height);
+    } else {
+      context.font = fontOf(item, font);
+      context.fillStyle = item.colour;
+      context.textAlign = item.align;
+      context.textBaseline = "middle";
+      context.fillText(shortened(context, item.text, item.room), item.x, item.y);
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+/**
+ * The same items as an SVG document. Texts become text nodes, so nothing in them is ever markup.
+ * @param {Item[]} items
+ * @param {number} width
+ * @param {number} height
+ * @param {string} font
+ */
+export function svgOf(items, width, height, font) {
+  const space = "http://www.w3.org/2000/svg";
+  const measure = pen(element("canvas"));
+  const make = (/** @type {string} */ tag, /** @type {Record<string, string | number>} */ attributes) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+    return made;
+  };
+  const short = (/** @type {number} */ number) => Number(number.toFixed(2));
+  const root = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": font });
+  for (const item of items) {
+    if (item.kind === "line") {
+      const half = short((item.x0 + item.x1) / 2);
+      const [y0, y1] = [short(item.y0), short(item.y1)];
+      const d = `M${short(item.x0)} ${y0}C${half} ${y0} ${half} ${y1} ${short(item.x1)} ${y1}`;
+      const path = make("path", { d, fill: "none", stroke: item.colour });
+      path.setAttribute("stroke-width", String(short(item.width)));
+      path.setAttribute("opacity", String(short(item.alpha)));
+      if (item.dash) path.setAttribute("stroke-dasharray", item.dash.join(" "));
+      root.append(path);
+    } else if (item.kind === "box") {
+      const { x, y, width: wide, height: high, colour, alpha } = item;
+      const corner = { x: short(x), y: short(y), width: short(wide), height: short(high) };
+      root.append(make("rect", { ...corner, fill: colour, opacity: alpha ?? 1 }));
+    } else {
+      measure.font = fontOf(item, font);
+      const anchor = { left: "start", right: "end" }[item.align];
+      const look = { x: short(item.x), y: short(item.y), fill: item.colour, "font-size": item.size ?? 13 };
+      const text = make("text", { ...look, "text-anchor": anchor, "dominant-baseline": "central" });
+      if (item.bold) text.setAttribute("font-weight", "600");
+      text.textContent = printable(shortened(measure, item.text, item.room));
+      root.append(text);
+    }
+  }
+  return new XMLSerializer().serializeToString(root);
+}
+
+/**
+ * @param {Words} item
+ * @param {string} font
+ */
+function fontOf(item, font) {
+  return `${item.bold ? "600 " : ""}${item.size ?? 13}px ${font}`;
+}
+
+/**
+ * XML cannot hold control characters or halves of a surrogate pair: they become the replacement character.
+ * @param {string} text
+ */
+export function printable(text) {
+  return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
+}

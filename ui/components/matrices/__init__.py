@@ -1,0 +1,1 @@
+"""Matrices whose cells can be picked, with where each number comes from."""

@@ -1,0 +1,154 @@
+"""Matrices side by side: pick a cell, and all that it came from and all that it goes to lights up in every one."""
+
+import base64
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from transformer.lessons.expressions.board import Board, Highlight
+from transformer.lessons.expressions.operations import Cells
+from transformer.messages import words
+from ui.components.shared.mounting import CanvasComponent
+
+component = CanvasComponent("matrices")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of one matrix; row and column count from 0."""
+
+    matrix: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What hovering over a cell says: `sentences[codes[row, column]]`, with {row}, {column} and their labels put in.
+
+    A sentence may hold `{row}` and `{column}` (counted from 1), `{row_label}` and `{column_label}`.
+    """
+
+    codes: UInt8[np.ndarray, "row column"]
+    sentences: tuple[str, ...]
+
+
+def matrices(
+    board: Board,
+    names: Sequence[str],
+    selected: Cell | None,
+    *,
+    key: str,
+    weights: Sequence[str] = (),
+    titles: Mapping[str, str] | None = None,
+    hint: str | None = None,
+    notes: Mapping[str, Notes] | None = None,
+    file_name: str = "matrices",
+    on_pick: Callable[[Cell | None], None] | None = None,
+) -> None:
+    """Draw the matrices called `names`; cells can be picked where `on_pick` is given.
+
+    `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
+    up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
+    (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
+    at. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
+
+    Raises:
+        InputError: a name, or the selected cell, is not on the board.
+    """
+    if hint is None:
+        hint = words("component_pick_hint") if on_pick else ""
+    described = [
+        _description(board, name, name in weights, (titles or {}).get(name, ""), (notes or {}).get(name))
+        for name in names
+    ]
+
+    def pick(value: Any) -> None:
+        if on_pick:
+            on_pick(_cell(value, board))
+
+    component(
+        key=key,
+        header={"matrices": described, "hint": hint, "file_name": file_name},
+        arrays=_arrays(board, names, notes or {}),
+        options=options(board, names, selected),
+        events={"picked": pick if on_pick else None},
+    )
+
+
+def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[str, Any]:
+    """What is lit: the picked cell, and per matrix one bit a cell (base64) for each of the four relations.
+
+    Raises:
+        InputError: the selected cell is not on the board.
+    """
+    if selected is None:
+        return {"selected": None, "lit": {}}
+    light: Highlight = board.highlight(selected.matrix, selected.row, selected.column)
+    relations: dict[str, Mapping[str, Cells]] = {
+        "sources": light.sources,
+        "targets": light.targets,
+        "furtherSources": light.further_sources,
+        "furtherTargets": light.further_targets,
+    }
+    lit = {
+        relation: {name: _bits(cells) for name, cells in found.items() if name in names}
+        for relation, found in relations.items()
+    }
+    return {"selected": [selected.matrix, selected.row, selected.column], "lit": lit}
+
+
+def readable(symbol: str) -> str:
+    """A LaTeX symbol in plain characters; `_` and `^` stay, and mark what the browser sets lower or higher.
+
+    `W^Q_0` stays as it is, a fraction becomes `S_0 / √2`, or `S_0 / (0.5 · √2)`.
+    """
+    text = re.sub(r"\\frac\{(.*?)\}\{(.*\\cdot.*)\}", r"\1 / (\2)", symbol)
+    text = re.sub(r"\\frac\{(.*?)\}\{(.*)\}", r"\1 / \2", text)
+    text = re.sub(r"\\sqrt\{(\d+)\}", r"√\1", text)
+    text = re.sub(r"\\hat (\w)", "\\1\u0302", text)
+    text = re.sub(r"\\tilde (\w)", "\\1\u0303", text)
+    return text.replace(r"\,", " ").replace(r"\cdot", "·")
+
+
+def _description(board: Board, name: str, is_weights: bool, title: str, notes: Notes | None) -> dict[str, Any]:
+    matrix = board[name]
+    return {
+        "name": name,
+        "symbol": readable(matrix.symbol),
+        "title": title,
+        "rows": list(matrix.rows),
+        "columns": list(matrix.columns),
+        "weights": is_weights,
+        "sentences": list(notes.sentences) if notes else [],
+    }
+
+
+def _arrays(board: Board, names: Sequence[str], notes: Mapping[str, Notes]) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for name in names:
+        matrix = board[name]
+        arrays[name] = matrix.values.astype(np.float32)
+        if matrix.hidden is not None:
+            arrays[f"{name}.hidden"] = np.packbits(matrix.hidden)
+        if name in notes:
+            arrays[f"{name}.codes"] = notes[name].codes
+    return arrays
+
+
+def _bits(cells: Cells) -> str:
+    return base64.b64encode(np.packbits(cells).tobytes()).decode("ascii")
+
+
+def _cell(value: Any, board: Board) -> Cell | None:
+    """The browser's event as a cell of this board; None for none, or for one of a board that is gone."""
+    match value:
+        case {"matrix": str(name), "row": int(row), "column": int(column)} if name in board.matrices:
+            n_rows, n_columns = board[name].values.shape
+            return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
+        case _:
+            return None

@@ -1,0 +1,283 @@
+// Matrices as grids of numbers. Pick a cell: what it came from and what it goes to lights up in all of them.
+
+import { activate } from "../shared/active.js";
+import { bit } from "../shared/blob.js";
+import { themeOf } from "../shared/colours.js";
+import { component } from "../shared/component.js";
+import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
+import { fill } from "../shared/words.js";
+import { drawMatrix, geometry, paints, written } from "./canvas.js";
+import { saveMatrices } from "./files.js";
+import { cellAt, moved } from "./keys.js";
+import { spoken, symbolNodes } from "./symbols.js";
+
+/** @typedef {import("./canvas.js").Matrix} Matrix */
+/** @typedef {import("./canvas.js").Relation} Relation */
+
+/** @type {Exclude<Relation, "picked">[]} */
+const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
+
+/**
+ * What Python sends; `hint` says what can be done with the cells, and may be "".
+ * @typedef {object} Header
+ * @property {Matrix[]} matrices
+ * @property {string} hint
+ * @property {string} file_name
+ * @property {Record<"save_png" | "picked" | "sources" | "targets" | "further" | "undefined", string>} words
+ */
+
+/** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & {
+ *   header: Header,
+ *   arrays: Record<string, any>,
+ *   theme: import("../shared/colours.js").Theme,
+ *   paints: import("./canvas.js").Paints,
+ *   boxes: Map<string, Box>,
+ *   selected: [string, number, number] | null,
+ *   lit: Partial<Record<Relation, Record<string, Uint8Array>>>,
+ *   save: HTMLElement,
+ *   hint: HTMLElement,
+ *   legend: HTMLElement,
+ *   sheet: HTMLElement,
+ *   reading: HTMLElement,
+ * }} View
+ * `lit` has, for each relation and matrix, a bit a cell.
+ */
+
+export default component("matrices", (frame) => {
+  const save = button("", () => saveMatrices(view));
+  const hint = element("span", "hint");
+  const legend = element("span", "swatches");
+  const bar = element("div", "legend");
+  bar.append(save, hint, legend);
+  const [sheet, reading] = [element("div", "sheet"), element("div", "reading")];
+  frame.root.append(bar, sheet, reading);
+  /** @type {Partial<View>} */
+  const start = { boxes: new Map(), selected: null, lit: {}, save, hint, legend, sheet, reading };
+  const view = /** @type {View} */ (Object.assign(frame, start));
+  return {
+    receive: (received) => Object.assign(view, received),
+    adopt: (options) => {
+      view.selected = options.selected;
+      view.lit = unpacked(options.lit);
+    },
+    draw: () => draw(view),
+  };
+});
+
+/**
+ * Per relation and matrix, the bits that Python packed.
+ * @param {Partial<Record<Relation, Record<string, string>>>} lit
+ * @returns {View["lit"]}
+ */
+function unpacked(lit) {
+  const bytes = (/** @type {string} */ text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return Object.fromEntries(
+    Object.entries(lit).map(([relation, found]) => [
+      relation,
+      Object.fromEntries(Object.entries(found).map(([name, text]) => [name, bytes(text)])),
+    ]),
+  );
+}
+
+/** @param {View} view */
+function draw(view) {
+  const { header, sheet, boxes } = view;
+  view.theme = themeOf(view.root);
+  view.paints = paints(view.theme);
+  const names = header.matrices.map((matrix) => matrix.name);
+  for (const [name, box] of boxes) {
+    if (names.includes(name)) continue;
+    box.root.remove();
+    boxes.delete(name);
+  }
+  header.matrices.forEach((matrix, order) => {
+    const box = boxes.get(matrix.name) ?? build(view, matrix);
+    boxes.set(matrix.name, box);
+    if (sheet.children[order] !== box.root) sheet.insertBefore(box.root, sheet.children[order] ?? null);
+    show(view, box, matrix);
+  });
+  explain(view);
+}
+
+/**
+ * The elements of one matrix: its name, its shape, its canvas.
+ * @param {View} view
+ * @param {Matrix} matrix
+ */
+function build(view, matrix) {
+  const canvas = element("canvas", "", null, { tabindex: "0", role: "grid", "data-matrix": matrix.name });
+  const box = {
+    root: element("figure", "matrix"),
+    caption: element("figcaption"),
+    canvas,
+    matrix,
+    values: new Float32Array(),
+    hidden: /** @type {Uint8Array | undefined} */ (undefined),
+    shape: geometry(canvas, matrix, view.theme),
+    relation: /** @type {import("./canvas.js").Drawn["relation"]} */ (null),
+    focused: /** @type {[number, number] | null} */ (null),
+    current: /** @type {[number, number]} */ ([0, 0]),
+  };
+  const scroller = element("div", "scroller");
+  scroller.append(canvas);
+  box.root.append(box.caption, scroller);
+  const at = (/** @type {MouseEvent} */ event) => cellAt(box, event.offsetX, event.offsetY);
+  canvas.onclick = (event) => {
+    const cell = at(event);
+    if (cell) pick(view, box, cell);
+  };
+  canvas.onpointermove = (event) => read(view, box, at(event));
+  canvas.onpointerleave = () => read(view, box, null);
+  canvas.onfocus = () => {
+    read(view, box, box.current);
+    view.draw();
+  };
+  canvas.onblur = () => {
+    read(view, box, null);
+    view.draw();
+  };
+  canvas.onkeydown = (event) => {
+    const target = moved(event.key, box.current, box.matrix.rows.length, box.matrix.columns.length);
+    if (event.key === "Enter" || event.key === " ") pick(view, box, box.current);
+    else if (event.key === "Escape" && view.selected) view.send("picked", { none: true });
+    else if (!target) return;
+    event.preventDefault();
+    if (!target) return;
+    box.current = target;
+    read(view, box, target);
+    view.draw();
+  };
+  return box;
+}
+
+/**
+ * Write the texts and draw the cells of one matrix.
+ * @param {View} view
+ * @param {Box} box
+ * @param {Matrix} matrix
+ */
+function show(view, box, matrix) {
+  const { arrays, lit, selected, theme } = view;
+  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
+  Object.assign(box, { matrix, values: arrays[matrix.name], hidden: arrays[`${matrix.name}.hidden`] });
+  box.current = [Math.min(box.current[0], rows - 1), Math.min(box.current[1], columns - 1)];
+  box.shape = geometry(box.canvas, matrix, theme);
+  const name = element("b", "symbol");
+  name.append(...symbolNodes(matrix.symbol));
+  box.caption.replaceChildren(name, element("span", "size", `${rows} × ${columns}`));
+  if (matrix.title) box.caption.append(element("span", "title", matrix.title));
+  const picked = selected?.[0] === matrix.name ? selected[1] * columns + selected[2] : -1;
+  box.relation = selected && ((index) => {
+    return index === picked ? "picked" : RELATIONS.find((relation) => bit(lit[relation]?.[matrix.name], index));
+  });
+  box.focused = focusedBeside(view.root) === box.canvas ? box.current : null;
+  const context = resized(box.canvas, box.shape.wide, box.shape.tall, screenRatio());
+  Object.assign(box.canvas.style, { width: `${box.shape.wide}px`, height: `${box.shape.tall}px` });
+  drawMatrix(context, box, theme, view.paints);
+  for (const relation of RELATIONS) {
+    const bits = lit[relation]?.[matrix.name];
+    box.canvas.dataset[relation] = String(box.values.reduce((count, _, index) => count + Number(bit(bits, index)), 0));
+  }
+  box.canvas.dataset.picked = picked < 0 ? "" : `${Math.floor(picked / columns)}-${picked % columns}`;
+  const { left, top, width, height } = box.shape;
+  Object.assign(box.canvas.dataset, { left, top, cellWidth: width, cellHeight: height });
+  expose(view, box);
+}
+
+/**
+ * Tell screen readers of the matrix, and of the cell where the keyboard stands.
+ * @param {View} view
+ * @param {Box} box
+ */
+function expose(view, box) {
+  const { canvas, matrix, current } = box;
+  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
+  const [row, column] = current;
+  const name = [spoken(matrix.symbol), matrix.title].filter(Boolean).join(" ");
+  canvas.setAttribute("aria-label", [`${name}, ${rows} × ${columns}`, view.header.hint].filter(Boolean).join(". "));
+  canvas.setAttribute("aria-rowcount", String(rows));
+  canvas.setAttribute("aria-colcount", String(columns));
+  const relation = box.relation?.(row * columns + column);
+  const { words } = view.header;
+  const lit = relation && (relation === "furtherSources" || relation === "furtherTargets" ? words.further : words[relation]);
+  const text = [valueText(view, box, row, column), lit, note(view, matrix, row, column)].filter(Boolean).join(" · ");
+  const attributes = { "aria-colindex": column + 1, "aria-selected": String(relation === "picked") };
+  activate(canvas, "gridcell", text, { ...attributes }, ["row", { "aria-rowindex": row + 1 }]);
+}
+
+/** @param {View} view */
+function explain({ header, hint, legend, paints: colours, save, selected }) {
+  const { words } = header;
+  say(save, words.save_png);
+  say(hint, header.hint);
+  const swatches = selected ? /** @type {const} */ (["picked", "sources", "targets", "further"]) : [];
+  legend.replaceChildren(
+    ...swatches.map((name) => {
+      const made = element("span", "swatch");
+      const patch = element("i", name);
+      patch.style.borderColor = colours[name];
+      made.append(patch, element("span", "", words[name]));
+      return made;
+    }),
+  );
+}
+
+/**
+ * @param {View} view
+ * @param {Box} box
+ * @param {[number, number]} cell
+ */
+function pick(view, box, [row, column]) {
+  const { name } = box.matrix;
+  box.current = [row, column];
+  const same = view.selected?.[0] === name && view.selected[1] === row && view.selected[2] === column;
+  view.send("picked", same ? { none: true } : { matrix: name, row, column });
+  view.draw();
+}
+
+/**
+ * A cell's labels and its number.
+ * @param {View} view
+ * @param {Box} box
+ * @param {number} row
+ * @param {number} column
+ */
+function valueText(view, { matrix, values }, row, column) {
+  const value = written(values[row * matrix.columns.length + column], 4, view.header.words.undefined);
+  return `[${matrix.rows[row]}, ${matrix.columns[column]}] = ${value}`;
+}
+
+/**
+ * What Python wants said about a cell, with its numbers and labels put in.
+ * @param {View} view
+ * @param {Matrix} matrix
+ * @param {number} row
+ * @param {number} column
+ */
+function note({ arrays }, matrix, row, column) {
+  const codes = arrays[`${matrix.name}.codes`];
+  if (!codes) return "";
+  const labels = { row_label: matrix.rows[row], column_label: matrix.columns[column] };
+  const sentence = matrix.sentences[codes[row * matrix.columns.length + column]];
+  return fill(sentence, { row: row + 1, column: column + 1, ...labels });
+}
+
+/**
+ * Say the cell under the pointer (or reached by keys) in words.
+ * @param {View} view
+ * @param {Box} box
+ * @param {[number, number] | null} cell
+ */
+function read(view, box, cell) {
+  box.canvas.style.cursor = cell && view.hears("picked") ? "pointer" : "default";
+  if (!cell) {
+    view.reading.textContent = "";
+    return;
+  }
+  const more = note(view, box.matrix, ...cell);
+  const text = ` ${valueText(view, box, ...cell)}${more ? ` · ${more}` : ""}`;
+  view.reading.replaceChildren(...symbolNodes(box.matrix.symbol), text);
+}

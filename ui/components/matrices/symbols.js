@@ -1,0 +1,58 @@
+// Symbols such as W^Q_0: what follows ^ is set higher, what follows _ lower.
+
+import { element } from "../shared/page.js";
+
+/** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters on the line, above it (1) or below it (-1). */
+
+const SMALL = 0.7; // size of raised and lowered letters
+
+/**
+ * The parts of a symbol, in order. Only the one letter after a mark is raised or lowered.
+ * @param {string} symbol
+ * @returns {Part[]}
+ */
+export function partsOf(symbol) {
+  return [...symbol.matchAll(/([\^_])(\w)|[^^_]+|./gs)].map(([all, mark, letter]) => {
+    if (!letter) return { text: all, level: 0 };
+    return { text: letter, level: mark === "^" ? 1 : -1 };
+  });
+}
+
+/**
+ * A symbol as nodes of the page.
+ * @param {string} symbol
+ * @returns {Node[]}
+ */
+export function symbolNodes(symbol) {
+  return partsOf(symbol).map(({ text, level }) => {
+    return level ? element(level > 0 ? "sup" : "sub", "", text) : document.createTextNode(text);
+  });
+}
+
+/**
+ * A symbol as a screen reader says it.
+ * @param {string} symbol
+ */
+export function spoken(symbol) {
+  return partsOf(symbol).map(({ text }) => text).join(" ");
+}
+
+/**
+ * Write a symbol on a canvas, its line's middle at `y`; returns where it ends.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} symbol
+ * @param {number} x
+ * @param {number} y
+ * @param {number} size
+ * @param {string} family
+ */
+export function writeSymbol(context, symbol, x, y, size, family) {
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  for (const { text, level } of partsOf(symbol)) {
+    context.font = `italic ${level ? size * SMALL : size}px ${family}`;
+    context.fillText(text, x, y - level * size * 0.35);
+    x += context.measureText(text).width;
+  }
+  return x;
+}

@@ -1,0 +1,1 @@
+"""What components share: one binary blob in, small events out."""

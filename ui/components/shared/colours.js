@@ -1,0 +1,80 @@
+// Every colour that stands for a number or for a head, in one place.
+
+// The ten stops that Plotly's Viridis has, so thumbnails and the large heatmap look alike.
+const STOPS = [
+  [68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
+  [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
+];
+
+// One colour a head. Chosen for distance under normal vision and the three kinds of colour blindness, and for at
+// least 3:1 contrast with the page; the first eight are the most distinct. Seventeen heads and more start again.
+const HEADS = {
+  light: [
+    "#0072b2", "#d9600a", "#00805c", "#b03a86", "#6b6000", "#3d2f8f", "#3a95d2", "#4d1020",
+    "#9669ff", "#2d4bd2", "#b47896", "#690f5a", "#0f4b00", "#96003c", "#87965a", "#d21e3c",
+  ],
+  dark: [
+    "#56b4e9", "#ff8038", "#2fc79a", "#f4a6d2", "#f2df4a", "#8f7dff", "#c7dcf0", "#c4584a",
+    "#5a78a5", "#a5ffc3", "#009678", "#a5d278", "#c35ad2", "#b487b4", "#f04b0f", "#f0b400",
+  ],
+};
+
+/** What marks a weight that is not a number: no colour of the scale is near it. */
+export const NAN = "#ff1f6b";
+
+/**
+ * [red, green, blue] of the scale at `position` between 0 and 1.
+ * @param {number} position
+ */
+export function scale(position) {
+  const at = Math.min(Math.max(position, 0), 1) * (STOPS.length - 1);
+  const low = Math.min(Math.floor(at), STOPS.length - 2);
+  return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
+}
+
+/**
+ * The colour of head number `head` on this theme.
+ * @param {number} head
+ * @param {Pick<Theme, "dark">} theme
+ */
+export function headColour(head, theme) {
+  const colours = theme.dark ? HEADS.dark : HEADS.light;
+  return colours[head % colours.length];
+}
+
+/**
+ * [red, green, blue] of any CSS colour.
+ * @param {string} colour
+ */
+export function rgb(colour) {
+  const canvas = document.createElement("canvas");
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+}
+
+/** @typedef {ReturnType<typeof themeOf>} Theme */
+
+/**
+ * Streamlit's theme as it is now, and what follows from it: is it dark, how does a masked cell look.
+ * @param {Element} element
+ */
+export function themeOf(element) {
+  const style = getComputedStyle(element);
+  const value = (/** @type {string} */ name, /** @type {string} */ otherwise) => style.getPropertyValue(`--st-${name}`).trim() || otherwise;
+  const background = value("background-color", "#ffffff");
+  const text = value("text-color", "#222222");
+  const [paper, ink] = [rgb(background), rgb(text)];
+  const mixed = (/** @type {number} */ share) => paper.map((channel, i) => Math.round(channel + (ink[i] - channel) * share));
+  return {
+    background,
+    text,
+    border: value("border-color", "#cccccc"),
+    primary: value("primary-color", "#0b6472"),
+    font: style.fontFamily,
+    dark: paper[0] + paper[1] + paper[2] < ink[0] + ink[1] + ink[2],
+    masked: mixed(0.14),
+    hatch: mixed(0.42),
+  };
+}

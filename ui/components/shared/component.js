@@ -1,0 +1,106 @@
+// The life of a component: one instance a place on the page, which outlives many runs of the page.
+
+import { decode } from "./blob.js";
+import { element, onceAFrame, onOptions, timed } from "./page.js";
+
+/**
+ * What a component finds when it is mounted.
+ * @typedef {object} Frame
+ * @property {HTMLElement} root where to build
+ * @property {(name: string, value: unknown) => void} send tell Python an event; nothing happens if nobody there listens
+ * @property {(name: string) => boolean} hears whether anybody in Python listens to this event
+ * @property {() => void} draw draw before the next frame, however often this is called until then
+ */
+
+/**
+ * What a component does. All but `receive` and `draw` may be left out.
+ * @typedef {object} Hooks
+ * @property {(received: import("./blob.js").Received) => void} receive take new numbers and texts; a drawing follows
+ * @property {() => void} draw draw what was received, at the root's width
+ * @property {(options: any) => void} [adopt] take Python's options, after the first `receive`; a drawing follows
+ * @property {() => void} [resize] the root's width has changed; without it, a drawing follows
+ * @property {() => void} [close] the component leaves the page
+ */
+
+/**
+ * A component as Streamlit calls it, once a run: `mount` builds it, the hooks that it returns do the rest.
+ *
+ * Streamlit ends a late run after newer ones have begun, so only the newest run's end ends the instance.
+ * @param {string} className
+ * @param {(frame: Frame) => Hooks} mount
+ */
+export function component(className, mount) {
+  /** @type {WeakMap<Node, ReturnType<typeof open>>} */
+  const instances = new WeakMap();
+  /** @param {{ data: Uint8Array<ArrayBuffer>, parentElement: ParentNode & Node, setTriggerValue: Frame["send"] }} run */
+  return ({ data, parentElement, setTriggerValue }) => {
+    const instance = instances.get(parentElement) ?? open(className, mount, parentElement);
+    instances.set(parentElement, instance);
+    const end = instance.run(data, setTriggerValue);
+    return () => {
+      if (end()) instances.delete(parentElement);
+    };
+  };
+}
+
+/**
+ * One instance: `run` takes a run's message, and returns what ends the run, which says whether the instance ended too.
+ * @param {string} className
+ * @param {(frame: Frame) => Hooks} mount
+ * @param {Node} parent
+ */
+function open(className, mount, parent) {
+  const root = element("div", `heedmap ${className}`);
+  let [runs, instance, width] = [0, "", 0];
+  /** @type {string[]} */
+  let events = [];
+  /** @type {Frame["send"]} */
+  let trigger = () => {};
+  let forget = () => {};
+  const draw = onceAFrame(() => {
+    if (root.clientWidth) timed(root, hooks.draw);
+  });
+  const hears = (/** @type {string} */ name) => events.includes(name);
+  const hooks = mount({ root, draw, hears, send: (name, value) => hears(name) && trigger(name, value) });
+  const resized = new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    const hidden = width === 0;
+    width = root.clientWidth;
+    (hidden ? draw : (hooks.resize ?? draw))();
+  });
+  parent.appendChild(root);
+
+  /** @param {any} options */
+  const adopt = (options) => {
+    events = options.events;
+    hooks.adopt?.(options);
+    draw();
+  };
+  return {
+    /**
+     * @param {Uint8Array<ArrayBuffer>} data
+     * @param {Frame["send"]} setTriggerValue
+     */
+    run(data, setTriggerValue) {
+      const number = ++runs;
+      trigger = setTriggerValue;
+      const received = decode(data);
+      hooks.receive(received);
+      resized.observe(root);
+      if (instance !== received.header.instance) {
+        forget();
+        instance = received.header.instance;
+        forget = onOptions(instance, adopt);
+      }
+      draw();
+      return () => {
+        if (runs !== number) return false;
+        forget();
+        hooks.close?.();
+        resized.disconnect();
+        root.remove();
+        return true;
+      };
+    },
+  };
+}

@@ -1,0 +1,59 @@
+"""Put a canvas component on the page: its weights in one message, its options in another."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from ui.components.shared import blob, bundle
+from ui.components.shared.sentences import sentences
+
+_post_options = st.components.v2.component("heedmap.options", js=bundle.script("shared/options.js"))
+
+
+class CanvasComponent:
+    """The component whose scripts stand in the folder `name`, drawn from weights, words and a few options.
+
+    Streamlit sends a message again as a whole when any of it changes. So the weights have one message, which the
+    browser keeps while they stay the same, and the options (selection, threshold) have another of a few bytes, from an
+    element without size.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        script = bundle.script(f"{name}/{name}.js")
+        self._mount = st.components.v2.component(f"heedmap.{name}", css=bundle.stylesheet(), js=script)
+
+    def message(self, key: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+        """What the browser is sent besides options: `header` with what every component needs, and the arrays."""
+        return blob.pack({"instance": key, "words": sentences(self._name), **header}, arrays)
+
+    def __call__(
+        self,
+        *,
+        key: str,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        options: Mapping[str, Any],
+        events: Mapping[str, Callable[[Any], None] | None],
+    ) -> None:
+        """Draw.
+
+        `events` names the events; each function is called with the event's value before the run that the event starts,
+        as a widget's `on_change` is. What nobody listens to (None) starts no run.
+        """
+        heard = {name: function for name, function in events.items() if function is not None}
+
+        def before_run(name: str) -> Callable[[], None]:
+            def tell() -> None:
+                value = st.session_state[key][name]
+                if value is not None:
+                    heard[name](value)
+
+            return tell
+
+        listeners: dict[str, Any] = {f"on_{name}_change": before_run(name) for name in heard}
+        with st.container(gap=None):
+            self._mount(key=key, data=self.message(key, header, arrays), **listeners)
+            _post_options(key=f"{key}.options", data={"instance": key, "events": list(heard), **options})

@@ -1,0 +1,210 @@
+// Small things that every component does with the page: elements, options from Python, files to save.
+
+/** The event that tells of new options; its detail names the instance. */
+export const POSTED = "heedmap-options";
+
+/**
+ * The options of every instance on the page, which two elements of a component share.
+ * @returns {Map<string, any>}
+ */
+export function posted() {
+  const page = /** @type {{ heedmapOptions?: Map<string, any> }} */ (/** @type {unknown} */ (window));
+  return (page.heedmapOptions ??= new Map());
+}
+
+/**
+ * A new element; `text` is set as text, never as markup.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {string} [className]
+ * @param {string | null} [text]
+ * @param {Record<string, string | number>} [attributes]
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function element(tag, className, text, attributes = {}) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined && text !== null) made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  return made;
+}
+
+/**
+ * A canvas's pen.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function pen(canvas) {
+  return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+}
+
+/**
+ * The element that has the keyboard, in the shadow tree or page that `node` belongs to.
+ * @param {Node} node
+ * @returns {Element | null}
+ */
+export function focusedBeside(node) {
+  return /** @type {Document | ShadowRoot} */ (node.getRootNode()).activeElement ?? null;
+}
+
+/**
+ * Write `text` into `node` only if it is news, so that a screen reader does not say the same again.
+ * @param {Node} node
+ * @param {string} text
+ */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * Call `changed` with this instance's options now, if they are there, and whenever options.js posts new ones.
+ * @param {string} instance
+ * @param {(options: any) => void} changed
+ */
+export function onOptions(instance, changed) {
+  const listener = (/** @type {Event} */ event) => {
+    if (/** @type {CustomEvent} */ (event).detail === instance) changed(posted().get(instance));
+  };
+  window.addEventListener(POSTED, listener);
+  if (posted().has(instance)) changed(posted().get(instance));
+  return () => window.removeEventListener(POSTED, listener);
+}
+
+/**
+ * A function that runs `draw` once before the next frame, however often it is called until then.
+ * @param {() => void} draw
+ */
+export function onceAFrame(draw) {
+  let due = 0;
+  return () => {
+    due ||= requestAnimationFrame(() => {
+      due = 0;
+      draw();
+    });
+  };
+}
+
+/**
+ * Note on `root` how long a drawing took and how many there were, for whoever measures.
+ * @param {HTMLElement} root
+ * @param {() => void} draw
+ */
+export function timed(root, draw) {
+  const start = performance.now();
+  draw();
+  root.dataset.drawMilliseconds = (performance.now() - start).toFixed(1);
+  root.dataset.draws = String(Number(root.dataset.draws ?? 0) + 1);
+}
+
+/**
+ * A toolbar button.
+ * @param {string} label
+ * @param {() => void} pressed
+ */
+export function button(label, pressed) {
+  const made = element("button", "button", label, { type: "button" });
+  made.onclick = pressed;
+  return made;
+}
+
+/**
+ * A canvas of this size in CSS pixels, and a pen in the same units; `wanted` pixels a unit, if browsers can.
+ * @param {number} width
+ * @param {number} height
+ * @returns {[HTMLCanvasElement, CanvasRenderingContext2D]}
+ */
+export function sheetOf(width, height, wanted = 2) {
+  const canvas = element("canvas");
+  return [canvas, resized(canvas, width, height, wanted)];
+}
+
+/**
+ * Give a canvas a size in CSS pixels; returns its pen in the same units. What was drawn is gone.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {number} wanted pixels a unit
+ */
+export function resized(canvas, width, height, wanted) {
+  const ratio = pixelRatio(width, height, wanted);
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = pen(canvas);
+  context.scale(ratio, ratio);
+  return context;
+}
+
+/** The screen's pixels for one CSS pixel. */
+export function screenRatio() {
+  return Math.max(window.devicePixelRatio || 1, 1);
+}
+
+/**
+ * Let the user keep `blob` as a file.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function save(blob, name) {
+  const link = element("a", "", "", { download: name });
+  link.href = URL.createObjectURL(blob);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/**
+ * Let the user keep a canvas as a PNG.
+ * @param {HTMLCanvasElement} canvas
+ * @param {string} name
+ */
+export function savePng(canvas, name) {
+  canvas.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
+}
+
+/**
+ * Largest whole-picture canvas that browsers agree on, as a factor of at most `wanted` pixels per unit.
+ * @param {number} width
+ * @param {number} height
+ */
+export function pixelRatio(width, height, wanted = 2) {
+  return Math.min(wanted, 16_000 / Math.max(width, height), Math.sqrt(120_000_000 / (width * height)));
+}
+
+/**
+ * What measures texts: a canvas's pen, or anything with its `measureText`.
+ * @typedef {{ measureText: (text: string) => { width: number } }} Ruler
+ */
+
+/**
+ * `text`, shortened with an ellipsis to at most `width` units in the ruler's font; whole characters only.
+ * @param {Ruler} ruler
+ * @param {string} text
+ * @param {number} width
+ */
+export function shortened(ruler, text, width) {
+  if (ruler.measureText(text).width <= width) return text;
+  const characters = [...text];
+  let [low, high] = [0, characters.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    const fits = ruler.measureText(`${characters.slice(0, middle).join("")}…`).width <= width;
+    [low, high] = fits ? [middle, high] : [low, middle - 1];
+  }
+  return `${characters.slice(0, low).join("")}…`;
+}
+
+/**
+ * `text` in lines of at most `width` units in the ruler's font. A line breaks at a space, or before or after a Chinese
+ * character; a longer word is shortened.
+ * @param {Ruler} ruler
+ * @param {string} text
+ * @param {number} width
+ */
+export function wrapped(ruler, text, width) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const piece of text.match(/ *(?:[\u2e80-\u9fff\uff00-\uffef](?:[，。：；、！？）”]*)|[^ \u2e80-\u9fff\uff00-\uffef]+)/g) ?? []) {
+    const longer = `${lines.at(-1) ?? ""}${piece}`;
+    if (lines.length && ruler.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(shortened(ruler, piece.trimStart(), width));
+  }
+  return lines;
+}

@@ -1,0 +1,22 @@
+"""The sentences that a component's scripts say, in the language of the context, their fields still to be filled."""
+
+from string import Formatter
+
+from transformer.messages import catalogue, words
+
+EVERYWHERE = "canvas"
+"""How the codes of sentences begin that every component says."""
+
+
+def sentences(component: str) -> dict[str, str]:
+    """A component's sentences by their codes without its name: `words.hint` in head_view's scripts is `head_view_hint`.
+
+    Fields stay as they are written, such as `{count}`: the browser fills them.
+    """
+    found = {}
+    for code, text in catalogue("en").items():
+        for prefix in (f"{EVERYWHERE}_", f"{component}_"):
+            if code.startswith(prefix):
+                fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
+                found[code.removeprefix(prefix)] = words(code, **fields)
+    return found

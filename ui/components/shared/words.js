@@ -1,0 +1,31 @@
+// What components say comes from Python, in the user's language: sentences with {fields} that are filled here.
+
+/**
+ * `sentence` with its fields put in.
+ * @param {string} sentence
+ * @param {Record<string, string | number>} fields
+ * @throws {Error} a field is not given
+ */
+export function fill(sentence, fields) {
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => {
+    if (!(name in fields)) throw new Error(`“${sentence}” has a field that is not given`);
+    return String(fields[name]);
+  });
+}
+
+/**
+ * A whole number with a comma between thousands, as both languages write it.
+ * @param {number} number
+ */
+export function counted(number) {
+  return number.toLocaleString("en");
+}
+
+/**
+ * Whether two lists of texts are the same.
+ * @param {readonly string[]} first
+ * @param {readonly string[]} second
+ */
+export function sameTexts(first, second) {
+  return first.length === second.length && first.every((text, index) => text === second[index]);
+}

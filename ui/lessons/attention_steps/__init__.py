@@ -1,0 +1,1 @@
+"""The page Attention, step by step."""

@@ -1,0 +1,24 @@
+"""The screens of the lesson "Positions" by name."""
+
+from collections.abc import Callable
+
+from ui.lessons.positions.experiments import end_panel, later_panel, order_panel, share_panel
+from ui.lessons.positions.tables import distance_panel, rotation_panel, table_panel, waves_panel
+from ui.lessons.positions.variants import variants_panel
+
+SIZED: dict[str, Callable[[int, int, float], None]] = {
+    "table": table_panel,
+    "waves": waves_panel,
+    "distance": distance_panel,
+    "rotation": rotation_panel,
+    "variants": variants_panel,
+}
+"""Screens that show a table of chosen size."""
+
+UNSIZED: dict[str, Callable[[], None]] = {
+    "later": later_panel,
+    "order": order_panel,
+    "end": end_panel,
+    "share": share_panel,
+}
+"""Screens that do not."""

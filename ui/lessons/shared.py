@@ -1,0 +1,170 @@
+"""What the lesson pages share: boards that are made once, the picked cell in the address, "try this", downloads."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import pandas as pd
+import streamlit as st
+
+from transformer.lessons.attention import attention_board
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.recipe import Recipe
+from transformer.lessons.recurrent import recurrent_board
+from transformer.lessons.sentences import source_sentence, target_sentence
+from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
+from ui.components.matrices.component import Cell
+from ui.shared.address import parameter, set_parameter, whole_numbers
+from ui.store import store
+from ui.store.cache import cached
+from ui.store.refs import Revision
+from ui.texts import plain, t
+
+CELL = "cell"
+"""The query parameter of the picked cell: matrix, row and column, from 1."""
+
+NOTHING = "none"
+"""What the parameter holds once no cell is picked."""
+
+
+@cached(max_entries=64)
+def toy_board(
+    d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
+) -> Board:
+    """One attention layer of a toy."""
+    model = toy_transformer(d_model, n_heads, seed, norm_first)
+    return attention_board(model, *toy_sentences(n_tokens), site, recipe)
+
+
+@cached(max_entries=64)
+def toy_recurrent_board(
+    hidden: int, n_tokens: int, seed: int, attention: Literal["additive", "location"], step: int
+) -> Board:
+    """One step of a toy recurrent decoder's attention."""
+    return recurrent_board(toy_recurrent(hidden, attention, seed), *toy_sentences(n_tokens), step)
+
+
+def shipped_board(name: str, text: str, target: str, site: str, recipe: Recipe) -> Board:
+    """One attention layer of a checkpoint on a typed sentence pair."""
+    return _shipped_board(name, store.revision(name), text, target, site, recipe)
+
+
+def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Board:
+    """One step of a recurrent checkpoint's attention on a typed sentence pair."""
+    return _shipped_recurrent_board(name, store.revision(name), text, target, step)
+
+
+@cached(max_entries=32)
+def _shipped_board(
+    name: str,
+    revision: Revision,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    target: str,
+    site: str,
+    recipe: Recipe,
+) -> Board:
+    checkpoint = store.checkpoint(name)
+    source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
+    return attention_board(checkpoint.model_as(Seq2Seq), source, read, site, recipe)
+
+
+@cached(max_entries=32)
+def _shipped_recurrent_board(
+    name: str,
+    revision: Revision,  # noqa: ARG001  (part of the cache key)
+    text: str,
+    target: str,
+    step: int,
+) -> Board:
+    checkpoint = store.checkpoint(name)
+    source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
+    return recurrent_board(checkpoint.model_as(Recurrent), source, read, step)
+
+
+def recurrent_names(attention: str) -> list[str]:
+    """Recurrent checkpoints with this kind of attention, by name."""
+    names = store.checkpoint_names("recurrent")
+    return [name for name in names if getattr(store.checkpoint(name).model.config, "attention", "") == attention]
+
+
+def n_steps(name: str, target: str) -> int:
+    """Tokens of a typed target that a checkpoint's decoder reads."""
+    return len(target_sentence(store.checkpoint(name), target).ids)
+
+
+def picked_cell(board: Board, example: Cell) -> Cell | None:
+    """The cell in the address, if this board has it; `example` as long as the address names none."""
+    found = parameter(CELL)
+    if found is None:
+        return example
+    name, _, numbers = found.partition(":")
+    position = whole_numbers(numbers, ",")
+    if name not in board.matrices or position is None or len(position) != 2:
+        return None
+    row, column = (number - 1 for number in position)
+    n_rows, n_columns = board[name].values.shape
+    return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
+
+
+def pick_cell(cell: Cell | None) -> None:
+    """Put a cell, or that there is none, into the address."""
+    set_parameter(CELL, NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}")
+
+
+def in_formula(key: str, **symbols: str) -> str:
+    """A text of the catalogue as a part of a formula; its fields are symbols, written as in formulas."""
+    upright = {name: rf"}}{symbol}\text{{" for name, symbol in symbols.items()}
+    return rf"\text{{{plain(key, **upright)}}}"
+
+
+def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:
+    """A list of settings worth seeing: each button sets every control, to its default or to what the item says.
+
+    `items` maps a text of the page's catalogue to the settings; the setting `cell` goes to the address.
+    """
+    with st.popover(t("lessons.try"), icon=":material/lightbulb:", type="primary", width="content"):
+        for name, settings in items.items():
+            st.button(
+                t(f"{page}.{name}"), key=f"{page}.{name}", on_click=_set, args=({**defaults, **settings},),
+                icon=":material/arrow_forward:", type="tertiary",
+            )  # fmt: skip
+
+
+def _set(settings: Mapping[str, Any]) -> None:
+    for key in (CELL, *settings):
+        set_parameter(key, None)
+    for key, value in settings.items():
+        if key == CELL:
+            set_parameter(CELL, value)
+        else:
+            st.session_state[key] = value
+
+
+def matrix_downloads(board: Board, names: Sequence[str], tables: Mapping[str, pd.DataFrame] | None = None) -> None:
+    """Each matrix as CSV, with its labels, all digits; `tables` too. Each is written when it is asked for."""
+    files = {name: partial(matrix_csv, board[name]) for name in names}
+    files |= {name: partial(table.to_csv, index=False, na_rep="NaN") for name, table in (tables or {}).items()}
+    with st.popover(t("lessons.downloads"), icon=":material/download:"):
+        for name, text in files.items():
+            st.download_button(
+                t("lessons.download_csv", name=name), text, f"{name}.csv", "text/csv",
+                key=f"csv.{name}", on_click="ignore", type="tertiary",
+            )  # fmt: skip
+
+
+def matrix_csv(matrix: Matrix) -> str:
+    """Labels and numbers of a matrix; undefined and infinite ones by name."""
+    table = pd.DataFrame(matrix.values, index=list(matrix.rows), columns=list(matrix.columns))
+    return table.to_csv(na_rep="NaN")
+
+
+def n_layers(name: str, stack: str) -> int:
+    """Layers of a shipped checkpoint's encoder or decoder."""
+    return len(getattr(store.checkpoint(name).model_as(Seq2Seq), stack))
+
+
+def n_heads(board: Board) -> int:
+    """Heads of a board's attention."""
+    return sum(matrix.stage == "mix" for matrix in board.values())

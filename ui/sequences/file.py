@@ -1,0 +1,130 @@
+"""The panel that classifies a whole file: a table that grows, and can be stopped."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import pandas as pd
+import streamlit as st
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.errors import InputError
+from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
+from transformer.sequences.fasta import FastaRecord, fasta_of
+from transformer.sequences.task import SequenceTask
+from ui.store import arrivals, holdings, store
+from ui.store.cache import in_session
+from ui.texts import said, t
+
+MAX_UPLOAD_MB = 20
+MAX_RECORDS = 50_000
+"""Most records that a page classifies; the command line has no limit."""
+
+SLICE_SECONDS = 0.5
+"""How long one rerun classifies before it shows what it has, and listens."""
+
+JOB = "sequence-job"
+"""The kind of result that a file on its way is: it holds a checkpoint, so it goes with the session's uploads."""
+
+
+@dataclass
+class Job:
+    """A file on its way through the classifier, in one session; `broken` says why its rest could not be unpacked."""
+
+    source: Iterator[Verdict]
+    total: int
+    broken: str = ""
+    longer: bool = False
+    found: list[Verdict] = field(default_factory=list)
+    cancelled: bool = False
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, data: bytes) -> "Job":
+        """The records of a file, unpacked; nothing is classified yet."""
+        records, broken = list[FastaRecord](), ""
+        try:
+            for record in islice(fasta_of(data), MAX_RECORDS + 1):
+                records.append(record)
+        except InputError as error:
+            broken = error.message
+        longer = len(records) > MAX_RECORDS
+        return cls(verdicts(checkpoint, records[:MAX_RECORDS]), min(len(records), MAX_RECORDS), broken, longer)
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to do."""
+        return self.cancelled or len(self.found) == self.total
+
+    @property
+    def note(self) -> str:
+        """How it ended."""
+        if self.cancelled:
+            return t("sequences.file_cancelled", count=len(self.found), total=self.total)
+        if self.broken:
+            return t("sequences.file_broken", reason=said(self.broken))
+        if self.longer:
+            return t("sequences.file_most", count=self.total)
+        return t("sequences.file_all", count=self.total) if self.total else t("sequences.file_empty")
+
+    def advance(self, seconds: float) -> None:
+        """Classify for a while."""
+        until = time.monotonic() + seconds
+        for verdict in self.source:
+            self.found.append(verdict)
+            if time.monotonic() > until:
+                return
+
+    def cancel(self) -> None:
+        """Leave the rest unread."""
+        self.cancelled = True
+
+
+def file_panel(name: str, task: SequenceTask) -> None:
+    """Upload FASTA, plain or packed with gzip; see the table, take it away."""
+    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload = st.file_uploader(
+        t("sequences.file"), type=["fa", "fasta", "fna", "gz", "txt"], key="fasta", max_upload_size=MAX_UPLOAD_MB
+    )
+    st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=MAX_LETTERS))
+    if upload is None:
+        holdings.mine().results.pop(JOB, None)
+        st.info(t("sequences.file_none"))
+        return
+    key = (name, store.revision(name), upload.file_id)
+    job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
+    if not job.done:
+        job.advance(SLICE_SECONDS)
+    if job.done:
+        st.caption(job.note)
+        problems = sum(one.probabilities is None for one in job.found)
+        if problems:
+            st.caption(t("sequences.file_problems", count=problems))
+    else:
+        st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
+        st.progress(len(job.found) / job.total, t("sequences.file_progress", count=len(job.found), total=job.total))
+    table = _table(job.found, task)
+    st.dataframe(table, hide_index=True)
+    stem = upload.name.partition(".")[0] or "sequences"
+    st.download_button(
+        t("sequences.download_table"),
+        lambda: table.to_csv(index=False),
+        f"{stem}-classes.csv",
+        "text/csv",
+        on_click="ignore",
+    )
+    if not job.done:
+        st.rerun()
+
+
+def _table(found: Sequence[Verdict], task: SequenceTask) -> pd.DataFrame:
+    rows = [
+        {"id": one.id, "predicted": "", "problem": said(one.problem)}
+        if one.probabilities is None
+        else {"id": one.id, "predicted": task.classes[int(one.probabilities.argmax())]}
+        | dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
+        for one in found
+    ]
+    columns = ["id", "predicted", *task.classes]
+    return pd.DataFrame(rows, columns=columns + ["problem"] * any(one.probabilities is None for one in found))

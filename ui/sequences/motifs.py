@@ -1,0 +1,102 @@
+"""The panel that looks for motifs over a set of sequences."""
+
+import streamlit as st
+
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.figures.export import plot_config
+from transformer.figures.logo import logo
+from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
+from transformer.sequences.motifs import FLANK, Motif
+from transformer.sequences.task import SequenceTask
+from transformer.sites import Site
+from ui.sequences import runs
+from ui.shared.address import choice
+from ui.shared.theme import is_dark
+from ui.store import arrivals, store
+from ui.texts import plain, t
+
+MAX_SET_MB = 5
+
+CLEAREST = "clearest"
+"""The head whose motif is clearest, where a head is chosen."""
+
+
+def motifs_panel(name: str, task: SequenceTask) -> None:
+    """What the windows have in common that a head attends to most, in all sequences of a class."""
+    fasta = _chosen_set(name)
+    if not fasta:
+        st.info(t("sequences.set_none"))
+        return
+    found = runs.sequence_set(name, fasta)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        label = choice(t("sequences.class"), list(task.classes), key="class", text=str)
+        width = int(choice(t("sequences.width"), [str(w) for w in found.widths], key="motif-width", text=str))
+        site = choice(
+            t("sequences.motif_site"),
+            [CLEAREST, *found.sites],
+            key="motif-site",
+            text=lambda site: plain("sequences.clearest") if site == CLEAREST else site,
+        )
+        head = 0
+        if site == CLEAREST:
+            site, head = found.clearest(task.classes.index(label), width)
+        else:
+            heads = [str(h) for h in range(found.sites[Site(site)])]
+            head = int(choice(t("sequences.head"), heads, key="motif-head", text=str))
+    _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
+
+
+def _chosen_set(name: str) -> bytes:
+    shipped = runs.example_set(store.checkpoint(name))
+    arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload = st.file_uploader(
+        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB
+    )
+    limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
+    st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
+    return upload.getvalue() if upload is not None else shipped
+
+
+def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width: int) -> None:
+    label, site, head = place
+    positions = [
+        str(i + 1 if 0 <= i < width else (i if i < 0 else f"+{i - width + 1}")) for i in range(-FLANK, width + FLANK)
+    ]
+    image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
+    stem = f"{label}-{site}-head-{head}-width-{width}"
+    st.plotly_chart(
+        logo(
+            motif.letters,
+            motif.heights,
+            positions,
+            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            dark=is_dark(),
+        ),
+        key="logo",
+        config=plot_config(stem, "svg" if image == "SVG" else "png"),
+    )
+    test = motif.enrichment
+    if set(test.pattern) == {"."}:
+        st.markdown(t("sequences.no_pattern"))
+    else:
+        st.markdown(
+            t(
+                "sequences.pattern",
+                pattern=test.pattern,
+                found=test.found,
+                total=test.total,
+                label=label,
+                others_found=test.others_found,
+                others_total=test.others_total,
+                p=f"{test.p_value:.2g}",
+            )
+        )
+    starts = [site.start + 1 for site in motif.sites]
+    st.caption(
+        t("sequences.motif_note", flank=FLANK, first=min(starts), last=max(starts))
+        + " "
+        + t("sequences.classes_known" if found.labelled else "sequences.classes_predicted")
+    )
+    st.download_button(
+        t("sequences.download_motif"), lambda: motif.meme(stem), f"{stem}.meme", "text/plain", on_click="ignore"
+    )

@@ -1,0 +1,142 @@
+"""What the Sequences page remembers: runs, effects of letters, sets. Keys are plain values."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import streamlit as st
+from jaxtyping import Float
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.pictures.picture import Picture
+from transformer.runs.classify import Classification, classify
+from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations
+from transformer.runs.sequence_sets import SequenceSet, read_set
+from transformer.sequences.fasta import fasta_of
+from transformer.sequences.folding import received
+from transformer.sequences.window_pictures import window_picture
+from ui.store import store
+from ui.store.cache import cached, cached_result
+from ui.store.refs import Revision
+from ui.texts import t
+
+EXAMPLE_SET = "examples.fa"
+"""The file of a checkpoint that holds sequences of every class."""
+
+Value = TypeVar("Value")
+
+
+def classification(name: str, text: str) -> Classification:
+    """A sequence's run; it runs once, whatever is looked at."""
+    with st.spinner(t("sequences.reading"), show_time=True):
+        return _classification(store.revision(name), text)
+
+
+@cached(max_entries=64)
+def _classification(revision: Revision, text: str) -> Classification:
+    return classify(store.load(revision), text)
+
+
+def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    return _thumbnails(*_of(run), sites, size, run)
+
+
+@cached(max_entries=32)
+def _thumbnails(
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
+    text: str,  # noqa: ARG001
+    sites: tuple[str, ...],
+    size: int,
+    _run: Classification,
+) -> Float[np.ndarray, "layer head row column"]:
+    maps = [_run.record[site] for site in sites]
+    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+
+
+def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
+    """What each window receives from each head of a site; computed once a run."""
+    return _received(*_of(run), site, run)
+
+
+@cached(max_entries=64)
+def _received(
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
+    text: str,  # noqa: ARG001
+    site: str,
+    _run: Classification,
+) -> Float[np.ndarray, "head window"]:
+    attention = _run.record[site]
+    return np.array([received(attention, head) for head in range(attention.n_heads)])
+
+
+def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
+    """One head over windows, or the mean of all; computed once a run."""
+    return _windows(*_of(run), site, head, run)
+
+
+@cached(max_entries=32)
+def _windows(
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
+    text: str,  # noqa: ARG001
+    site: str,
+    head: int | Literal["mean"],
+    _run: Classification,
+) -> Picture:
+    return window_picture(_run.record[site], head)
+
+
+def _of(run: Classification) -> tuple[Revision, str]:
+    """What tells this run from all others, in plain values."""
+    return store.revision(run.checkpoint), run.letters.text
+
+
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
+    """What every letter did for a class; the first time with a bar that shows how far it is."""
+    checkpoint = store.checkpoint(name)
+
+    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
+        return (
+            mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
+            integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
+        )
+
+    key = (store.revision(name), run.letters.text, target)
+    return _with_progress("effects", key, t("sequences.changing"), compute)
+
+
+def example_set(checkpoint: Checkpoint) -> bytes:
+    """The checkpoint's own set as FASTA; empty where it brought none."""
+    path = checkpoint.folder / EXAMPLE_SET if checkpoint.folder else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
+
+def sequence_set(name: str, fasta: bytes) -> SequenceSet:
+    """A set that was read; the first time with a bar that shows how far it is."""
+    key = (store.revision(name), hashlib.sha256(fasta).hexdigest())
+    return _with_progress(
+        "sequence_set",
+        key,
+        t("sequences.set_reading"),
+        lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
+    )
+
+
+def _with_progress(
+    kind: str, key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]
+) -> Value:
+    """A value that is kept; the first time it is computed with a progress bar, which is gone afterwards."""
+
+    def drawn() -> Value:
+        bar = st.progress(0.0, label)
+        try:
+            return compute(lambda done: _move(bar, done, label))
+        finally:
+            bar.empty()
+
+    return cached_result(kind, key, drawn)
+
+
+def _move(bar: Any, done: float, label: str) -> None:
+    bar.progress(min(1.0, done), label)

@@ -1,0 +1,236 @@
+"""The panels of one sequence on the Sequences page: its class, its letters, its windows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer.figures.export import csv, plot_config
+from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.figures.windows import window_heatmap
+from transformer.runs.classify import Classification
+from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
+from transformer.sequences import tracks
+from transformer.sequences.folding import LetterTrack, folded, rank_correlation
+from transformer.sequences.task import SequenceTask
+from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.head_view.component import Lines, head_view
+from ui.sequences import runs
+from ui.sequences.controls import MEAN, POOLING, Place
+from ui.shared.address import choice, switch
+from ui.shared.theme import is_dark
+from ui.texts import plain, said, t
+from ui.texts.markdown import as_text
+
+MOST_LINES = 300
+"""Most windows whose head view is drawn."""
+
+
+def verdict(run: Classification, other: Classification | None, task: SequenceTask, known: str) -> None:
+    """The class and its probability, on the strand given and on the other one; `known` is the header's own class."""
+    best = run.classes[run.predicted]
+    meaning = task.meanings.get(best, "")
+    probability = float(run.probabilities[run.predicted])
+    st.subheader(t("sequences.verdict", name=best, probability=probability), anchor=False)
+    if meaning:
+        st.text(meaning[:1].upper() + meaning[1:] + ".")
+    columns = {t("sequences.as_given"): run.probabilities}
+    columns |= {} if other is None else {t("sequences.other_strand"): other.probabilities}
+    st.dataframe(
+        pd.DataFrame(columns, index=list(run.classes)),
+        column_config={
+            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f") for name in columns
+        },
+    )
+    facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
+    facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
+    facts += [plain("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
+    st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
+    for note in run.letters.notes:
+        st.caption(as_text(said(note)))
+
+
+def all_heads_panel(run: Classification, place: Place) -> None:
+    """Every layer and head over the windows, small; a click opens one."""
+    sites = tuple(site for site in run.record.sites if site != POOLING)
+    thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
+    st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
+    selected = None
+    if place.site != POOLING and place.head != MEAN:
+        selected = (run.record.sites.index(place.site), int(place.head))
+    all_heads(
+        thumbnails,
+        None,
+        row_names=[f"L{i}" for i in range(len(sites))],
+        column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
+        selected=selected,
+        on_pick=_open_head,
+        key="sequence-heads",
+        query_axis=plain("sequences.windows_axis"),
+        key_axis=plain("sequences.windows_axis"),
+    )
+    st.caption(_groups(run))
+
+
+def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, sequence_id: str) -> None:
+    """Attention folded back to letters, beside what every letter did for the answer."""
+    best = run.classes[run.predicted]
+    target = choice(t("sequences.target"), list(run.classes), default=best, key=f"target-{best}", text=str)
+    label = run.classes.index(target)
+    track = letter_track(run, place)
+    effects = None
+    if len(run.letters) <= MAX_MUTATED:
+        effects = runs.effects(name, run, label)
+    else:
+        st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
+    spans: tuple[Span, ...] = ()
+    if task.landmarks and len(run.letters) == task.length:
+        marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
+        if switch(t("sequences.consensus"), False, key="consensus"):
+            spans = marks
+    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
+    st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
+    if effects is not None:
+        _agreement(run, track, place, effects)
+    st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
+    _downloads(run, track, effects, target, sequence_id, place)
+
+
+def windows_panel(run: Classification, place: Place) -> None:
+    """One head over windows, grouped by width."""
+    picture = runs.windows_of(run, place.site, place.head)
+    relative = switch(t("sequences.relative"), True, key="relative-windows")
+    widths = [span.width for span in run.spans]
+    st.plotly_chart(
+        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
+        key="windows",
+        config=plot_config(f"{place.stem}-windows"),
+    )
+    whole = len(picture.keys) == len(run.spans)
+    st.caption(f"{t('sequences.rows_are_queries' if whole else 'sequences.blocks')} {_groups(run)}")
+    st.download_button(
+        t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
+    )
+
+
+def head_view_panel(run: Classification, place: Place) -> None:
+    """Windows of one width, joined by what the heads of one site look at."""
+    widths = list(dict.fromkeys(span.width for span in run.spans))
+    width = int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
+    attention = run.record[place.site]
+    chosen = [i for i, span in enumerate(run.spans) if span.width == width]
+    if len(chosen) > MOST_LINES:
+        st.info(t("sequences.too_many_lines", count=len(chosen), most=MOST_LINES))
+        return
+    keys = slice(chosen[0], chosen[-1] + 1)
+    queries = slice(0, len(attention.queries)) if place.site == POOLING else keys
+    weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
+    threshold = st.slider(t("sequences.threshold"), 0.0, 0.5, 0.02, 0.01, key="view-threshold", bind="query-params")
+    head_view(
+        Lines(
+            weights,
+            None,
+            heads=[plain("sequences.head_number", head=head) for head in range(attention.n_heads)],
+            query_labels=attention.queries.texts[queries],
+            key_labels=attention.keys.texts[keys],
+            query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
+            key_title=plain("sequences.key_window"),
+        ),
+        active=None if place.head == MEAN else [int(place.head)],
+        threshold=threshold,
+        key="sequence-lines",
+    )
+    st.caption(t("sequences.only_width", width=width))
+
+
+def letter_track(run: Classification, place: Place) -> LetterTrack:
+    """What each letter received from the chosen head, or from all heads on average."""
+    heads = runs.received_by_windows(run, place.site)
+    return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
+
+
+def _tracks(
+    run: Classification,
+    track: LetterTrack,
+    effects: tuple[Mutations, Gradients] | None,
+    target: str,
+    spans: tuple[Span, ...],
+) -> Tracks:
+    shown = Tracks(run.letters.text, track.widths, track.share / track.even.sum(axis=0), target, spans=spans)
+    if effects is None:
+        return shown
+    changes, gradients = effects
+    return replace(shown, letters=changes.letters, change=changes.change, contribution=gradients.contribution)
+
+
+def _agreement(run: Classification, track: LetterTrack, place: Place, effects: tuple[Mutations, Gradients]) -> None:
+    """How far attention and effect order the letters alike, for this head and for every other."""
+    changes, gradients = effects
+    rho = rank_correlation(track.relative, changes.effect)
+    other = rank_correlation(np.abs(gradients.contribution), changes.effect)
+    st.markdown(t("sequences.agreement", rho=rho, place=place.text, other=other))
+    rows: dict[str, Sequence[float]] = {}
+    for site in run.record.sites:
+        each = [folded(one, run.spans, len(run.letters)) for one in runs.received_by_windows(run, site)]
+        rows[site] = [rank_correlation(one.relative, changes.effect) for one in each]
+    with st.expander(t("sequences.every_head")):
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        st.dataframe(table.rename(columns=lambda i: plain("sequences.head_number", head=i)).round(3))
+
+
+def _downloads(
+    run: Classification,
+    track: LetterTrack,
+    effects: tuple[Mutations, Gradients] | None,
+    target: str,
+    sequence_id: str,
+    place: Place,
+) -> None:
+    columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
+    columns["attention, multiples of even"] = track.relative
+    if effects is not None:
+        changes, gradients = effects
+        columns |= {
+            f"log-odds of {target} with {new}": row for new, row in zip(changes.letters, changes.change, strict=True)
+        }
+        columns |= {"mutation effect": changes.effect, "integrated gradients": gradients.contribution}
+    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
+    stem = f"{sequence_id}-{place.stem}"
+    with st.container(horizontal=True):
+        st.download_button(
+            t("sequences.download_tracks_csv"),
+            lambda: tracks.csv(run.letters.text, columns),
+            f"{stem}.csv",
+            "text/csv",
+            on_click="ignore",
+        )
+        st.download_button(
+            t("sequences.download_tracks_bedgraph"),
+            lambda: tracks.bedgraph(sequence_id, browser),
+            f"{stem}.bedgraph",
+            "text/plain",
+            on_click="ignore",
+        )
+        if len(run.spans) <= 1_000:
+            st.download_button(
+                t("sequences.download_record"),
+                run.record.npz,
+                f"{sequence_id}.npz",
+                "application/octet-stream",
+                on_click="ignore",
+            )
+
+
+def _groups(run: Classification) -> str:
+    """Which windows stand where along the axes."""
+    parts, widths = [], [span.width for span in run.spans]
+    for width in dict.fromkeys(widths):
+        first = widths.index(width)
+        parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
+    return t("sequences.groups", parts=", ".join(parts))
+
+
+def _open_head(picked: Picked) -> None:
+    st.session_state["layer"], st.session_state["head"] = str(picked.layer), str(picked.head)

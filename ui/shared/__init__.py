@@ -1,0 +1,1 @@
+"""What pages share: controls, the address, views of a record."""

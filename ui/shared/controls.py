@@ -1,0 +1,213 @@
+"""Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from transformer import DecodingOptions, Record, Translation
+from transformer.attention.measures import has_kind, sites_of
+from transformer.errors import HeedmapError
+from transformer.runs.translate import MAX_CHARACTERS
+from ui.shared import last_checkpoint
+from ui.shared.address import belong_to, choice
+from ui.store import runs, shipped, store
+from ui.texts import begins_with_a_word, in_language, language, plain, said, t
+from ui.texts.markdown import as_text
+
+KINDS = {
+    "decoder.cross": "Cross",
+    "decoder.self": "Decoder self",
+    "encoder.self": "Encoder self",
+}
+"""Which attention is looked at, by the first and last part of its site names; older addresses hold the words."""
+
+MEAN: Final = "mean"
+"""The head average, where a head is chosen."""
+
+_ENDED = re.compile("[.!?…\u3002\uff01\uff1f][\"'\u201d\u2019)]*$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for: a sentence, how to search, and perhaps a target to force."""
+
+    text: str
+    options: DecodingOptions
+    forced: str | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which map is looked at, and in which form."""
+
+    kind: str
+    layer: int
+    site: str
+    head: int | Literal["mean"]
+    words: bool
+    special: bool
+
+
+def checkpoint_choice(*architectures: str) -> str | None:
+    """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
+    names = store.checkpoint_names(*architectures)
+    for problem in store.problems():
+        explain(problem)
+    if not store.is_known(st.query_params.get("model", "")):
+        st.warning(t("translate.no_such_checkpoint"), icon=":material/info:")
+    if not names:
+        kinds = plain("translate.or").join(architectures)
+        st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
+        return None
+    last_checkpoint.preselect(names, "model")
+    name: str = st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
+    last_checkpoint.remember(name)
+    return name
+
+
+def request(examples: Sequence[str], longest_input: int) -> Request:
+    """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
+    with st.form("request", border=False):
+        text = st.text_area(
+            t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
+            value=examples[0] if examples else "",
+            key="text",
+            height=92,
+            bind="query-params",
+            help=t("translate.sentence_help"),
+        )
+        with st.container(horizontal=True, gap="small"):
+            st.form_submit_button(t("translate.run"), type="primary", icon=":material/play_arrow:")
+            with st.popover(t("translate.decoding"), icon=":material/tune:"):
+                beam = st.slider(
+                    t("translate.beam"), 1, 8, 5, key="beam", bind="query-params", help=t("translate.beam_help")
+                )
+                penalty = st.slider(
+                    t("translate.penalty"),
+                    0.0,
+                    2.0,
+                    1.0,
+                    0.1,
+                    key="penalty",
+                    bind="query-params",
+                    help=t("translate.penalty_help"),
+                )
+                longest = st.slider(t("translate.longest"), 5, 200, 100, 5, key="longest", bind="query-params")
+                forced = st.text_input(
+                    t("translate.force"),
+                    key="force",
+                    bind="query-params",
+                    placeholder=t("translate.force_hint"),
+                    help=t("translate.force_help"),
+                )
+    if examples:
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+            st.caption(t("translate.examples"), width="content")
+            for i, example in enumerate(examples, 1):
+                st.button(str(i), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,))
+    options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
+    return Request(text or "", options, forced if forced and forced.strip() else None)
+
+
+def selection(record: Record, default: tuple[int, int]) -> Selection:
+    """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
+    available = [kind for kind in KINDS if has_kind(record, kind)]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        kind = choice(
+            t("translate.attention"),
+            available,
+            key="kind",
+            text=lambda kind: plain(f"translate.kind_{kind}"),
+            old={name: kind for kind, name in KINDS.items()},
+        )
+        layers = len(sites_of(record, kind))
+        layer = st.segmented_control(
+            t("translate.layer"),
+            range(layers),
+            default=min(default[0], layers - 1),
+            required=True,
+            key="layer",
+            bind="query-params",
+        )
+        site = sites_of(record, kind)[layer]
+        attention = record[site]
+        heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
+        head = choice(
+            t("translate.head"),
+            heads,
+            default=heads[min(default[1], attention.n_heads - 1)],
+            key="head",
+            text=lambda head: plain("translate.mean") if head == MEAN else head,
+        )
+        words = st.toggle(
+            t("translate.words"),
+            value=True,
+            key="words",
+            bind="query-params",
+            help=t("translate.words_help"),
+        )
+        special = st.toggle(
+            t("translate.special"),
+            value=True,
+            key="special",
+            bind="query-params",
+            help=t("translate.special_help"),
+        )
+    return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
+
+
+def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
+    """Which hypothesis of the beam is looked at; None, with no choice to make, for a forced target."""
+    tree = best.tree
+    if tree is None:
+        return None
+    texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
+    complete = [node.id for node in tree.hypotheses()]
+    others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
+
+    def name(node: int, code: str) -> str:
+        found, text = tree.nodes[node], texts[node]
+        if node in complete:
+            place = complete.index(node) + 1
+            return in_language(code, "translate.hypothesis_complete", place=place, text=text, score=found.score)
+        status = in_language(code, f"translate.status_{found.status}")
+        return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
+
+    belong_to((best.checkpoint, best.input, options), "node")  # its number says something in one tree only
+    every = [*complete, *others]
+    chosen = choice(
+        t("translate.hypothesis", complete=len(complete), others=len(others)),
+        [str(node) for node in every],
+        key="node",
+        form="list",
+        width="stretch",
+        text=lambda node: name(int(node), language()),
+        old={name(node, "en"): str(node) for node in every},
+        help=t("translate.hypothesis_help"),
+    )
+    return int(chosen)
+
+
+def explain(error: HeedmapError) -> None:
+    """Say what went wrong and what to change; nothing that was typed is lost."""
+    st.warning(sentence(error.message), icon=":material/info:")
+
+
+def sentence(message: str) -> str:
+    """Markdown that shows an error, a refusal or a note as a sentence of the user's language, as text.
+
+    It gets a full stop, unless it has one, and a capital where it begins with a word of ours: a file's name, an option
+    or a tensor stays as it is written.
+    """
+    text = said(message).strip()
+    if begins_with_a_word(message):
+        text = f"{text[:1].upper()}{text[1:]}"
+    return as_text(text if _ENDED.search(text) else f"{text}{t('lessons.full_stop')}")
+
+
+def _take_example(example: str) -> None:
+    st.session_state["text"] = example
+    st.session_state["force"] = ""

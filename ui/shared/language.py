@@ -1,0 +1,12 @@
+"""The choice of a language, which stands on every page."""
+
+import streamlit as st
+
+from ui.shared.address import choice
+from ui.texts import KEY, LANGUAGES
+
+
+def language_choice() -> None:
+    """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
+    with st.sidebar:
+        choice("Language · 语言", list(LANGUAGES), key=KEY, text=LANGUAGES.__getitem__)

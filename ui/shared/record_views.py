@@ -1,0 +1,213 @@
+"""Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import Record, Translation
+from transformer.attention.measures import sites_of
+from transformer.figures.export import csv, html, plot_config
+from transformer.figures.heatmap import alt_text, heatmap
+from transformer.pictures.picture import Picture
+from transformer.runs.any_model import AnyRun
+from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.head_view.component import Lines, head_view
+from ui.shared import selected_pair
+from ui.shared.controls import MEAN, Selection, sentence
+from ui.shared.theme import is_dark
+from ui.shared.token_strip import token_strip
+from ui.texts import in_this_language, plain, t
+
+IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
+"""What a picture can be saved as."""
+
+
+def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
+    """What was written, token by token, and how likely it was."""
+    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
+    st.subheader(t("translate.what_in", what=plain(f"translate.what_{what}"), language=languages[1]), anchor=False)
+    st.text(shown.text)
+    token_strip(shown.steps)
+    st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
+    record_notes(shown.record)
+
+
+def record_notes(record: Record) -> None:
+    """What has to be known of how the attention was kept."""
+    for note in record.notes:
+        st.info(sentence(note), icon=":material/info:")
+
+
+def all_heads_panel(record: Record, choice: Selection) -> None:
+    """Every layer and head, small; a click opens one."""
+    layers = [record[site] for site in sites_of(record, choice.kind)]
+    pictures = [
+        [
+            attention.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE)
+            for head in range(attention.n_heads)
+        ]
+        for attention in layers
+    ]
+    kind = t("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
+    st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
+    all_heads(
+        np.array([[picture.values for picture in row] for row in pictures]),
+        np.logical_or.reduce([row[0].visible for row in pictures]),  # a window may hide more in some layers
+        row_names=[f"L{i}" for i in range(len(layers))],
+        column_names=[f"H{i}" for i in range(layers[0].n_heads)],
+        selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        on_pick=_open_head,
+        key="all-heads",
+    )
+
+
+def heatmap_panel(record: Record, choice: Selection) -> None:
+    """One head, large."""
+    relative, scores, camera = st.columns(3, vertical_alignment="center")
+    is_relative = relative.toggle(
+        t("translate.relative"),
+        key="relative",
+        bind="query-params",
+        help=t("translate.relative_help"),
+    )
+    show_scores = scores.toggle(
+        t("translate.scores"),
+        key="scores",
+        bind="query-params",
+        disabled=choice.head == MEAN,
+        help=t("translate.scores_help"),
+    )
+    image = camera.segmented_control(
+        t("translate.camera"),
+        IMAGES,
+        default=IMAGES[0],
+        required=True,
+        key="image",
+        bind="query-params",
+        format_func=str.upper,
+        label_visibility="collapsed",
+        help=t("translate.camera_help"),
+    )
+    picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
+    pair = selected_pair.pair(picture)
+    st.plotly_chart(
+        heatmap(picture, relative=is_relative, selected=pair, dark=is_dark()),
+        key="heatmap",
+        width="content",
+        alt=alt_text(picture),
+        on_select=_select_from_heatmap,
+        selection_mode="points",
+        config=plot_config(_stem(choice, picture), image),
+    )
+    said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
+    axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
+    st.caption(f"{axes} {said} {t('translate.click_cell')}")
+    _pair_panel(record, choice, picture, pair)
+
+
+def head_view_panel(record: Record, choice: Selection) -> None:
+    """Two columns of tokens, joined by what the heads of one layer look at."""
+    threshold = st.slider(
+        t("translate.threshold"),
+        0.0,
+        0.5,
+        0.05,
+        0.01,
+        key="threshold",
+        bind="query-params",
+    )
+    attention = record[choice.site]
+    pictures = [attention.picture(head, choice.words, choice.special) for head in range(attention.n_heads)]
+    first = pictures[0]
+    pair = selected_pair.pair(first)
+    head_view(
+        Lines(
+            np.stack([picture.values for picture in pictures]),
+            first.visible,
+            heads=[plain("translate.head_name", head=head) for head in range(attention.n_heads)],
+            query_labels=first.queries.texts,
+            key_labels=first.keys.texts,
+            query_title=plain("translate.query_title", name=first.queries.name),
+            key_title=plain("translate.key_title", name=first.keys.name),
+        ),
+        active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
+        selected_pair=pair,
+        threshold=threshold,
+        on_pair=_select_from_head_view,
+        key="head-view",
+    )
+    _pair_panel(record, choice, first, pair)
+
+
+def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
+    """The numbers and pictures, to take away."""
+    picture = _picture(shown.record, choice)
+    stem = _stem(choice, picture)
+    st.download_button(
+        t("translate.download_csv"),
+        in_this_language(lambda: csv(picture)),
+        f"{stem}.csv",
+        "text/csv",
+        on_click="ignore",
+    )
+    st.download_button(
+        t("translate.download_npz"),
+        shown.record.npz,
+        f"{shown.checkpoint.replace('/', '-')}-record.npz",
+        "application/octet-stream",
+        on_click="ignore",
+    )
+    st.download_button(
+        t("translate.download_html"),
+        in_this_language(lambda: html(heatmap(picture))),
+        f"{stem}.html",
+        "text/html",
+        on_click="ignore",
+    )
+    st.caption(t("translate.downloads_note"))
+
+
+def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
+    if pair is None:
+        return
+    query, key = pair
+    layers = [record[site] for site in sites_of(record, choice.kind)]
+    weights = [
+        [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
+        for layer in layers
+    ]
+    heads = [plain("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+    names = [plain("translate.layer_name", layer=i) for i in range(len(layers))]
+    st.markdown(f"**{t('translate.marked')}**")
+    st.text(plain("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
+    st.dataframe(
+        pd.DataFrame(weights, index=names, columns=heads),
+        column_config={
+            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
+        },
+    )
+    st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
+
+
+def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
+    return record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
+
+
+def _open_head(picked: Picked) -> None:
+    st.session_state["layer"], st.session_state["head"] = picked.layer, str(picked.head)
+
+
+def _select_from_heatmap() -> None:
+    for point in st.session_state["heatmap"].selection.points[:1]:
+        selected_pair.select_pair(*point["customdata"][:2])
+
+
+def _select_from_head_view(pair: tuple[int, int]) -> None:
+    selected_pair.select_pair(*pair)
+
+
+def _stem(choice: Selection, picture: Picture) -> str:
+    """The file name of a picture, without its ending."""
+    return f"{choice.site}-{picture.head}".replace(" ", "-")

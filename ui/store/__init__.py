@@ -1,0 +1,1 @@
+"""Checkpoints and runs that the dashboard remembers, and for whom."""

@@ -1,0 +1,90 @@
+"""How much uploads may hold, and how much they do: from a file's arrival to its last reference."""
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import RLock
+
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """How much may be held: `file_bytes` and `session_bytes` for one session, `server_bytes` for all together.
+
+    Sizes are those of the files; a model that runs takes as much again.
+    """
+
+    file_bytes: int = 200 * MEGABYTE
+    session_bytes: int = 400 * MEGABYTE
+    server_bytes: int = 2048 * MEGABYTE
+    checkpoints: int = 8
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "UploadLimits":
+        """The limits, with HEEDMAP_UPLOAD_MB, _SESSION_MB and _SERVER_MB in the place of the defaults.
+
+        Raises:
+            CheckpointError: one of them is no number of megabytes.
+        """
+        found = {}
+        names = {"UPLOAD": "file_bytes", "SESSION": "session_bytes", "SERVER": "server_bytes"}
+        for name, field_name in names.items():
+            value = environment.get(f"HEEDMAP_{name}_MB")
+            if value is not None:
+                if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
+                    raise CheckpointError("no_megabytes", name=f"HEEDMAP_{name}_MB", value=value)
+                found[field_name] = int(value) * MEGABYTE
+        return cls(**found)
+
+
+class Ledger:
+    """How many bytes all sessions hold. Threads and finalizers write it, the latter at any moment of a thread."""
+
+    def __init__(self) -> None:
+        self._lock, self._held = RLock(), 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of all uploads of all sessions."""
+        return self._held
+
+    def add(self, n_bytes: int, limit: int) -> None:
+        """Count bytes before they are read.
+
+        Raises:
+            CheckpointError: all sessions together would hold more than `limit`.
+        """
+        with self._lock:
+            if self._held + n_bytes > limit:
+                raise CheckpointError("server_full", held=megabytes(self._held), more=megabytes(n_bytes))
+            self._held += n_bytes
+
+    def strike(self, n_bytes: int) -> None:
+        """Count them no more."""
+        with self._lock:
+            self._held -= n_bytes
+
+
+LEDGER = Ledger()
+
+
+class Counted:
+    """Bytes in the ledger: struck off when nothing refers to this any more, or before."""
+
+    def __init__(self, n_bytes: int, limit: int) -> None:
+        """Count them.
+
+        Raises:
+            CheckpointError: all sessions together would hold more than `limit`.
+        """
+        LEDGER.add(n_bytes, limit)
+        self.n_bytes = n_bytes
+        self.strike = weakref.finalize(self, LEDGER.strike, n_bytes)
+        """Count them no more; once is enough."""
+
+
+def megabytes(n_bytes: int) -> str:
+    """A size for a sentence."""
+    return f"{n_bytes / MEGABYTE:,.1f} MB"

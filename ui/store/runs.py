@@ -1,0 +1,55 @@
+"""Runs of checkpoints that pages share: each runs once, whatever is looked at.
+
+Keys are plain values (the checkpoint's revision, text, options); values are shared, so they are read-only.
+"""
+
+from transformer import DecodingOptions, Translation, follow, translate
+from transformer.runs.any_model import AnyRun, run_any
+from ui.store import store
+from ui.store.cache import cached
+from ui.store.refs import Revision
+
+
+def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
+    """A sentence's run."""
+    return _translation(store.revision(name), text, options, forced)
+
+
+def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation, node: int | None) -> Translation:
+    """The same sentence with another hypothesis of its beam; `best` itself when `node` is its own or None."""
+    if node is None or node == best.node:
+        return best
+    return _followed(store.revision(name), text, options, node)
+
+
+def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int, str]:
+    """What every hypothesis of a sentence's beam has written, by its number in the tree."""
+    return _hypothesis_texts(store.revision(name), text, options)
+
+
+def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
+    """What a checkpoint of any kind did with a text."""
+    return _any_run(store.revision(name), text, options, forced)
+
+
+@cached(max_entries=128, spinner="store.translating")
+def _translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
+    return translate(store.load(revision), text, options, forced)
+
+
+@cached(max_entries=128, spinner="store.following")
+def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
+    return follow(store.load(revision), _translation(revision, text, options, None), node)
+
+
+@cached(max_entries=64)
+def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
+    tokenizer, tree = store.load(revision).writer, _translation(revision, text, options, None).tree
+    if tokenizer is None or tree is None:
+        return {}
+    return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
+
+
+@cached(max_entries=64, spinner="store.running")
+def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
+    return run_any(store.load(revision), text, options, forced)

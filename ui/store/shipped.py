@@ -1,0 +1,123 @@
+"""The checkpoints that ship with the app, and the snapshots of their training. They are the same for all sessions."""
+
+from pathlib import Path
+
+from transformer import Checkpoint, load
+from transformer.checkpoint.load import find_files, read
+from transformer.checkpoint.ours.folder import described_architecture, is_folder, load_snapshot
+from transformer.checkpoint.ours.history import FOLDER, Snapshot, snapshots
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+from transformer.checkpoint.weight_files import WEIGHTS
+from transformer.errors import CheckpointError
+from ui.store.cache import cached
+from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.source import Answers
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+"""Where the shipped checkpoints lie."""
+
+FIRST = ("multi30k-en-de", "splice-junctions")
+"""What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""
+
+
+class Shipped:
+    """The folders of `CHECKPOINTS`. Their configs say everything, so nothing is asked about them."""
+
+    trusted = True
+
+    def refs(self) -> list[CheckpointRef]:
+        """Every shipped checkpoint: those of `FIRST`, then by name; snapshots are not listed."""
+        names = [path.name for path in CHECKPOINTS.iterdir() if is_folder(path)] if CHECKPOINTS.is_dir() else []
+        return [CheckpointRef(Origin.SHIPPED, name) for name in sorted(names, key=lambda n: (n not in FIRST, n))]
+
+    def problems(self) -> list[CheckpointError]:
+        """Why folders are in no list of an architecture: their config cannot be read."""
+        return [found for ref in self.refs() if isinstance(found := _described(ref), CheckpointError)]
+
+    def stamp(self, ref: CheckpointRef) -> int:
+        """When the weights were written.
+
+        Raises:
+            CheckpointError: there is no such checkpoint.
+        """
+        try:
+            return _weights(ref).stat().st_mtime_ns
+        except OSError as error:
+            raise CheckpointError("checkpoint_not_here", name=str(ref)) from error
+
+    def fingerprint(self, ref: CheckpointRef) -> None:
+        """Nothing is to be answered."""
+        return
+
+    def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
+        """What the folder's config names; None where none can be read: one broken folder spoils no page."""
+        found = _described(ref.base)
+        return found if isinstance(found, str) else None
+
+    def load(self, revision: Revision, answers: Answers) -> Checkpoint:
+        """A checkpoint, or a snapshot of its training: loaded once for all sessions.
+
+        Raises:
+            CheckpointError: it cannot be loaded.
+        """
+        ref = revision.ref
+        if not ref.snapshot:
+            return _folder(revision)
+        return _snapshot(revision, Revision(ref.base, self.stamp(ref.base)))
+
+    def snapshots(self, ref: CheckpointRef) -> tuple[Snapshot, ...]:
+        """The snapshots of a checkpoint's training, the earliest first.
+
+        Raises:
+            CheckpointError: their index is damaged.
+        """
+        return () if ref.snapshot else snapshots(CHECKPOINTS / ref.name)
+
+    def bundle(self, ref: CheckpointRef) -> None:
+        """None: there are no questions."""
+        return
+
+    def contents(self, revision: Revision) -> Contents:
+        """The tensors of a checkpoint.
+
+        Raises:
+            CheckpointError: they cannot be read.
+        """
+        return _contents(revision)
+
+    def n_bytes(self, ref: CheckpointRef) -> int:
+        """Bytes of a checkpoint's weights."""
+        return sum(file.stat().st_size for file in find_files(_path(ref)).values())
+
+
+def _path(ref: CheckpointRef) -> Path:
+    """The folder of a checkpoint, or the file of a snapshot."""
+    return _weights(ref) if ref.snapshot else CHECKPOINTS / ref.name
+
+
+def _weights(ref: CheckpointRef) -> Path:
+    return CHECKPOINTS / ref.name / (f"{FOLDER}/{ref.snapshot}.safetensors" if ref.snapshot else WEIGHTS)
+
+
+def _described(ref: CheckpointRef) -> str | CheckpointError:
+    """The architecture that a folder names, or why none can be read."""
+    try:
+        return described_architecture(CHECKPOINTS / ref.name)
+    except CheckpointError as error:
+        return error
+
+
+@cached(max_entries=8, spinner="store.loading")
+def _folder(revision: Revision) -> Checkpoint:
+    return load(CHECKPOINTS / revision.ref.name)
+
+
+@cached(max_entries=12, spinner="store.loading_snapshot")
+def _snapshot(revision: Revision, base: Revision) -> Checkpoint:
+    return load_snapshot(_folder(base), _weights(revision.ref))
+
+
+@cached(max_entries=2, spinner="store.reading_weights")
+def _contents(revision: Revision) -> Contents:
+    return read(_path(revision.ref), DEFAULT_LIMITS)

@@ -1,0 +1,226 @@
+"""Checkpoints that a user uploads: they live in the memory of their session, and nowhere else.
+
+Another session has no way to them, and they go when it ends. What they hold is bounded for a session and for all
+sessions together. The app writes none of it to disk; while a file of more than 1 MB arrives, the web server keeps it in
+a temporary file without a name (see TMPDIR), which is gone as soon as it has arrived.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, Protocol
+
+from transformer import Checkpoint
+from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
+from transformer.checkpoint.safe.contents import Contents
+from transformer.errors import CheckpointError
+from ui.store import arrivals, holdings, ledger
+from ui.store.cache import in_session
+from ui.store.ledger import Counted, UploadLimits, megabytes
+from ui.store.memory import give_back
+from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.source import Answers
+from ui.store.user_folder import architecture_of
+
+ENDINGS = ("pt", "pth", "bin", "ckpt", "chkpt", "safetensors", "json", "model", "txt", "vocab", "pkl", "pickle")
+"""What may be chosen; pickled vocabularies only to be told how to write them as text."""
+
+
+MODELS = 3
+"""Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
+
+
+class File(Protocol):
+    """A file as the browser sent it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the user's machine."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+
+@dataclass(eq=False)
+class Upload:
+    """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
+
+    `weights` and `words` count in the ledger what the files that were brought first and the vocabularies that came
+    later take.
+    """
+
+    bundle: Bundle
+    weights: Counted
+    words: Counted | None = None
+    token: int = field(default_factory=lambda: secrets.randbits(62))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its files."""
+        return self.weights.n_bytes + (self.words.n_bytes if self.words else 0)
+
+    def bring(self, vocabularies: Mapping[str, bytes], words: Counted) -> None:
+        """Read with other vocabularies from now on, instead of those that came later than the weights."""
+        self.bundle, self.token = self.bundle.with_vocabularies(vocabularies), secrets.randbits(62)
+        self.words = words
+
+
+class Uploads:
+    """The checkpoints that this session uploaded; no other has a way to them."""
+
+    trusted = False
+
+    def refs(self) -> list[CheckpointRef]:
+        """Every upload, the earliest first."""
+        return list(uploads())
+
+    def stamp(self, ref: CheckpointRef) -> int:
+        """Its token, which nobody else can guess."""
+        return upload(ref).token
+
+    def fingerprint(self, ref: CheckpointRef) -> str | None:
+        """That of its weights."""
+        return upload(ref).bundle.fingerprint
+
+    def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
+        """Its architecture; None where it cannot be loaded."""
+        revision = Revision(ref, self.stamp(ref))
+        return in_session(
+            "architecture",
+            (revision, answers),
+            lambda: architecture_of(lambda: self.load(revision, answers).architecture),
+        )
+
+    def load(self, revision: Revision, answers: Answers) -> Checkpoint:
+        """It, ready to run.
+
+        Raises:
+            CheckpointError: it cannot be loaded.
+        """
+        ref = revision.ref
+        return in_session(
+            "checkpoint", (revision, answers), lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)), MODELS
+        )
+
+    def bundle(self, ref: CheckpointRef) -> Bundle:
+        """Its files."""
+        return upload(ref).bundle
+
+    def contents(self, revision: Revision) -> Contents:
+        """Its tensors."""
+        return upload(revision.ref).bundle.contents
+
+    def n_bytes(self, ref: CheckpointRef) -> int:
+        """Bytes of its weights."""
+        return upload(ref).bundle.n_bytes
+
+
+def uploads() -> dict[CheckpointRef, Upload]:
+    """The session's uploads."""
+    return holdings.mine().uploads
+
+
+def upload(ref: CheckpointRef) -> Upload:
+    """An upload of the session's.
+
+    Raises:
+        CheckpointError: it has none of this name.
+    """
+    if ref not in uploads():
+        raise CheckpointError("upload_not_here", name=str(ref))
+    return uploads()[ref]
+
+
+def room(limits: UploadLimits) -> int:
+    """Bytes that the session may still bring."""
+    return max(0, limits.session_bytes - sum(one.n_bytes for one in uploads().values()))
+
+
+def may_arrive(limits: UploadLimits) -> int:
+    """Bytes of a file that may arrive at this moment; more would be refused by the web server, without a sentence."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
+
+
+def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:
+    """Read what was brought and keep it in the session.
+
+    Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
+    closed, and the copies of the web server let go: both would stay in memory until the session ends.
+
+    Raises:
+        CheckpointError: something is refused, of no use, or more than a session or the server may hold.
+    """
+    arrivals.let_go(files)
+    try:
+        return _taken(files, chosen, limits or UploadLimits.of(os.environ))
+    finally:
+        for file in files:
+            file.close()
+
+
+def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
+    for file in files:
+        if file.size > limits.file_bytes:
+            raise CheckpointError(
+                "upload_too_large",
+                name=file.name,
+                found=megabytes(file.size),
+                most=megabytes(limits.file_bytes),
+            )
+    streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
+    if len(streams) < len(files):
+        raise CheckpointError("upload_same_names")
+    held = uploads()
+    ref = chosen if chosen in held and all(map(is_vocabulary, streams)) else None
+    extended = None if ref is None else held[ref]
+    n_bytes = sum(file.size for file in files)
+    _check_room(n_bytes, limits, extended)
+    counted = Counted(n_bytes, limits.server_bytes)
+    kept = False
+    try:
+        if ref is not None and extended is not None:
+            extended.bring({name: read_vocabulary(stream, name) for name, stream in streams.items()}, counted)
+        else:
+            made = Upload(bundle(streams), counted)
+            ref = _free_ref(made.bundle.name)
+            held[ref] = made
+        kept = True
+    finally:
+        if not kept:  # at once: the error's traceback may live on
+            counted.strike()
+    return ref
+
+
+def forget(ref: CheckpointRef) -> None:
+    """Let go of an upload, and of all that was computed from the session's uploads."""
+    held = holdings.mine()
+    held.uploads.pop(ref, None)
+    held.results.clear()
+    give_back()
+
+
+def _check_room(n_bytes: int, limits: UploadLimits, extended: Upload | None) -> None:
+    """Whether a session may hold so much more; the vocabularies that `extended` got before are replaced."""
+    held = uploads()
+    if extended is None and len(held) >= limits.checkpoints:
+        raise CheckpointError("upload_too_many", count=len(held))
+    replaced = extended.words.n_bytes if extended is not None and extended.words else 0
+    together = n_bytes - replaced + sum(one.n_bytes for one in held.values())
+    if together > limits.session_bytes:
+        raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(limits.session_bytes))
+
+
+def _free_ref(stem: str) -> CheckpointRef:
+    """One that no upload of the session has, of plain characters, so that it can stand in an address."""
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
+    ref, count = CheckpointRef(Origin.UPLOAD, plain), 2
+    while ref in uploads():
+        ref, count = CheckpointRef(Origin.UPLOAD, f"{plain}-{count}"), count + 1
+    return ref

@@ -1,0 +1,188 @@
+"""The user's own checkpoints, in a folder beside the shipped ones: `--checkpoints DIR`, or a variable.
+
+All sessions share them, as they share the shipped ones. Their files are strangers', so worker processes read them.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from transformer import Checkpoint
+from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
+from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.fingerprints import fingerprint_of
+from transformer.checkpoint.safe.paths import check_inside
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
+from transformer.checkpoint.worker import apart
+from transformer.errors import CheckpointError, HeedmapError
+from transformer.messages import Message
+from ui.store.cache import cached
+from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.source import Answers
+
+VARIABLE = "HEEDMAP_CHECKPOINTS"
+
+_VOCABULARY = re.compile(r"vocab|tok|dict|words|spm|sentencepiece|\.model$", re.IGNORECASE)
+"""What vocabularies in a folder of weights are called; other texts there are notes."""
+
+
+class UserFolder:
+    """The files and folders with weights in the user's folder."""
+
+    trusted = False
+
+    def refs(self) -> list[CheckpointRef]:
+        """Every checkpoint of the folder, by name."""
+        return list(own_paths()[0])
+
+    def stamp(self, ref: CheckpointRef) -> int:
+        """Changes when a file of the checkpoint does."""
+        path = _path(ref)
+        files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
+        return hash(tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+    def fingerprint(self, ref: CheckpointRef) -> str | None:
+        """That of the weights; None where there is nothing to answer, or to read."""
+        return None if _says_all(_path(ref)) else _fingerprint(_of_files(ref))
+
+    def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
+        """The architecture; kept apart from the model, so that a list of many checkpoints does not hold them all."""
+        return _architecture(_of_files(ref), answers)
+
+    def load(self, revision: Revision, answers: Answers) -> Checkpoint:
+        """A checkpoint, loaded once for all sessions.
+
+        Raises:
+            CheckpointError: it cannot be loaded.
+        """
+        return _loaded(revision) if _says_all(_path(revision.ref)) else _answered(revision, answers)
+
+    def bundle(self, ref: CheckpointRef) -> Bundle | None:
+        """Its files; None for a folder whose config says everything.
+
+        Raises:
+            CheckpointError: they are refused.
+        """
+        return None if _says_all(_path(ref)) else _bundle(_of_files(ref))
+
+    def contents(self, revision: Revision) -> Contents:
+        """Its tensors.
+
+        Raises:
+            CheckpointError: they cannot be read.
+        """
+        found = self.bundle(revision.ref)
+        return _contents(revision) if found is None else found.contents
+
+    def n_bytes(self, ref: CheckpointRef) -> int:
+        """Bytes of its weights."""
+        return sum(file.stat().st_size for file in find_files(_path(ref)).values())
+
+
+@cache
+def own_folder() -> Path | None:
+    """The folder that the app was started with; None without one. The argument counts before the variable."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--checkpoints", type=Path)
+    given, _ = parser.parse_known_args(sys.argv[1:])
+    named = given.checkpoints or os.environ.get(VARIABLE)
+    return Path(named).expanduser().resolve() if named else None
+
+
+def own_paths() -> tuple[dict[CheckpointRef, Path], list[str]]:
+    """Where every checkpoint of the folder lies, and messages on what is not listed: links out of the folder."""
+    folder, found, refused = own_folder(), dict[CheckpointRef, Path](), list[str]()
+    if folder is None:
+        return found, refused
+    if not folder.is_dir():
+        return found, [Message("no_user_folder", name=folder.name)]
+    for path in sorted(folder.iterdir()):
+        try:
+            check_inside(path, folder)
+        except CheckpointError as error:
+            refused.append(error.message)
+            continue
+        inside = path.iterdir() if path.is_dir() else [path]
+        if any(file.suffix in ENDINGS for file in inside):
+            found[CheckpointRef(Origin.USER_FOLDER, path.name)] = path
+    return found, refused
+
+
+def _path(ref: CheckpointRef) -> Path:
+    paths, _ = own_paths()
+    if ref not in paths:
+        raise CheckpointError("checkpoint_not_here", name=str(ref))
+    return paths[ref]
+
+
+def _says_all(path: Path) -> bool:
+    """Whether a folder's config says what shapes cannot."""
+    return (path / CONFIG).is_file()
+
+
+@cached(max_entries=8, spinner="store.loading")
+def _loaded(revision: Revision) -> Checkpoint:
+    return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
+
+
+@cached(max_entries=8, spinner="store.loading")
+def _answered(revision: Revision, answers: Answers) -> Checkpoint:
+    return _bundle(_of_files(revision.ref)).checkpoint(dict(answers), str(revision.ref))
+
+
+@cached(max_entries=256, spinner="store.looking_through")
+def _architecture(revision: Revision, answers: Answers) -> str | None:
+    path = _path(revision.ref)
+    if _says_all(path):
+        return architecture_of(lambda: apart.folder_architecture(path))
+    return architecture_of(lambda: _answered(revision, answers).architecture)
+
+
+def architecture_of(found: Callable[[], str]) -> str | None:
+    """What `found` finds; None where it is refused: the page Checkpoints says why."""
+    try:
+        return found()
+    except HeedmapError:
+        return None
+
+
+@cached(max_entries=256)
+def _fingerprint(revision: Revision) -> str | None:
+    try:
+        files = find_files(_path(revision.ref))
+    except CheckpointError:
+        return None
+    return fingerprint_of(files[part] for part in sorted(files))
+
+
+@cached(max_entries=2, spinner="store.reading_weights")
+def _contents(revision: Revision) -> Contents:
+    return apart.read_path(_path(revision.ref))
+
+
+def _of_files(ref: CheckpointRef) -> Revision:
+    """The revision of the files alone, whatever is answered about them."""
+    return Revision(ref, UserFolder().stamp(ref))
+
+
+@cached(max_entries=2, spinner="store.reading_file")
+def _bundle(revision: Revision) -> Bundle:
+    """The weights, and the vocabularies that lie beside them in their folder."""
+    path = _path(revision.ref)
+    files = {file.name: file for file in find_files(path).values()}
+    if path.is_dir():
+        beside = [file for file in sorted(path.iterdir()) if file.is_file() and _VOCABULARY.search(file.name)]
+        for file in beside:
+            check_inside(file, path)
+        files |= {file.name: file for file in beside if is_vocabulary(file.name)}
+    opened = {name: file.open("rb") for name, file in files.items()}
+    try:
+        return replace(bundle(opened), name=path.stem)
+    finally:
+        for stream in opened.values():
+            stream.close()

@@ -1,0 +1,51 @@
+"""The panels of the Translate page that show the search: one step of it, and the tree of its beams."""
+
+import streamlit as st
+
+from transformer import Checkpoint, Translation
+from transformer.attention.measures import has_kind, sites_of
+from transformer.figures.beams import beam_tree
+from transformer.figures.distribution import attention_of_step, next_tokens
+from transformer.figures.export import PLOT_CONFIG
+from ui.shared.controls import MEAN, Selection
+from ui.shared.theme import is_dark
+from ui.shared.token_strip import token_strip
+from ui.texts import t
+
+
+def steps_panel(shown: Translation, choice: Selection) -> None:
+    """One output step: what could have been written, and where the decoder looked."""
+    last = len(shown.steps) - 1
+    if st.session_state.get("step", 0) > last:
+        st.session_state["step"] = 0
+    step = st.slider(t("translate.step"), 0, last, 0, key="step", bind="query-params") if last else 0
+    st.markdown(t("translate.step_writes", step=step, last=last))
+    token_strip([shown.steps[step]])
+    st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
+    for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
+        available = sites_of(shown.record, kind)
+        attention = shown.record[available[min(choice.layer, len(available) - 1)]]
+        picture, average = (attention.picture(head) for head in (choice.head, MEAN))
+        figure = attention_of_step(picture, average, step, dark=is_dark())
+        st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+
+
+def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
+    """The whole tree of the search; a click on a hypothesis shows its attention in every view."""
+    tokenizer = checkpoint.writer
+    if shown.tree is None or tokenizer is None:
+        st.info(t("translate.no_beam"))
+        return
+    st.plotly_chart(
+        beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=is_dark()),
+        key="tree",
+        on_select=_select_from_tree,
+        selection_mode="points",
+        config=PLOT_CONFIG,
+    )
+    st.caption(t("translate.beams_look"))
+
+
+def _select_from_tree() -> None:
+    for point in st.session_state["tree"].selection.points[:1]:
+        st.session_state["node"] = str(int(point["customdata"]))
