@@ -139,7 +139,7 @@ def _shown(question: Question, value: Any) -> Any:
 
 
 def _label(question: Question) -> str:
-    """The question in the reader's language; the library's own words for one that the catalogue has not."""
+    """The question in the user's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
     return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(said(question.text))
 
