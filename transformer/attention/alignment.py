@@ -30,7 +30,7 @@ class Head:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class AlignmentComparison:
     """Two alignments over the same words, and how far they agree.
 
     `agreement` is 1 - Jensen-Shannon distance of each target word's two rows (`measures.agreement`): 1 for equal rows,
@@ -103,7 +103,7 @@ def on_one_axis(first: Picture, second: Picture) -> tuple[Picture, Picture]:
     return replace(one, keys=longest), replace(other, keys=longest)
 
 
-def compared(first: Picture, second: Picture) -> Comparison:
+def compared(first: Picture, second: Picture) -> AlignmentComparison:
     """How far two alignments agree, word by word.
 
     Raises:
@@ -121,10 +121,10 @@ def compared(first: Picture, second: Picture) -> Comparison:
         head=Message("first_minus_second"),
         notes=(Message("note_merged"),),
     )
-    return Comparison(first, second, agreement(first.values, second.values), difference)
+    return AlignmentComparison(first, second, agreement(first.values, second.values), difference)
 
 
-def further_apart(comparison: Comparison) -> Iterator[tuple[int, int]]:
+def further_apart(comparison: AlignmentComparison) -> Iterator[tuple[int, int]]:
     """Per target word the source words on which the first alignment has more, and less, than the second by most."""
     for row in comparison.difference.values:
         yield int(row.argmax()), int(row.argmin())

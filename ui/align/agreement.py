@@ -5,7 +5,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from transformer.attention.alignment import Comparison, further_apart
+from transformer.attention.alignment import AlignmentComparison, further_apart
 from transformer.figures.agreement import agreement_bars
 from transformer.figures.export import csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
@@ -50,7 +50,7 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
     st.caption(t("align.look_difference", first=shown.first.label, second=shown.second.label))
 
 
-def agreement_table(comparison: Comparison) -> pd.DataFrame:
+def agreement_table(comparison: AlignmentComparison) -> pd.DataFrame:
     """One row a target word: agreement, and the source words on which the maps are furthest apart."""
     keys = comparison.first.keys.labels
     rows = [
@@ -96,7 +96,7 @@ def _page(picture: Picture) -> str:
     return html(heatmap(picture))
 
 
-def _notes(comparison: Comparison, shown: Pair) -> list[str]:
+def _notes(comparison: AlignmentComparison, shown: Pair) -> list[str]:
     """What is said of each word: where the two differ most."""
     keys = comparison.first.keys.labels
     return [

@@ -7,7 +7,15 @@ from typing import Literal, cast
 import streamlit as st
 
 from transformer import DecodingOptions, Translation
-from transformer.attention.alignment import Comparison, Head, alignment, best_agreeing, compared, heads_of, strongest
+from transformer.attention.alignment import (
+    AlignmentComparison,
+    Head,
+    alignment,
+    best_agreeing,
+    compared,
+    heads_of,
+    strongest,
+)
 from transformer.attention.record import Record
 from transformer.errors import HeedmapError, InputError
 from transformer.pictures.picture import Picture
@@ -64,7 +72,7 @@ class Aligned:
 
     heads: tuple[Head, Head]
     notes: tuple[str, str]
-    comparison: Comparison
+    comparison: AlignmentComparison
 
 
 def models() -> list[str]:

@@ -6,7 +6,7 @@ Files that did not ship with the app are read and looked through in worker proce
 from collections.abc import Callable
 
 from transformer.checkpoint.inspect.circuits import HeadCircuits
-from transformer.checkpoint.inspect.compare import Comparison, compare_contents
+from transformer.checkpoint.inspect.compare import TensorComparison, compare_contents
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
 from transformer.checkpoint.worker import apart
 from ui.store import store
@@ -40,7 +40,7 @@ def look_through(name: str, on_progress: Callable[[float], None]) -> None:
     in_session(LOOKED_THROUGH, store.revision(name), lambda: apart.inspect(contents, n_bytes, on_progress))
 
 
-def comparison(first: str, second: str) -> Comparison:
+def comparison(first: str, second: str) -> TensorComparison:
     """Which tensors moved from one to the other.
 
     Raises:
@@ -61,5 +61,5 @@ def _inspection(revision: Revision) -> Inspection:
 
 
 @cached(max_entries=32, spinner="store.comparing")
-def _comparison(first: Revision, second: Revision) -> Comparison:
+def _comparison(first: Revision, second: Revision) -> TensorComparison:
     return compare_contents(store.contents(str(first.ref)), store.contents(str(second.ref)))

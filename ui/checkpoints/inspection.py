@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
-from transformer.checkpoint.inspect.compare import Comparison
+from transformer.checkpoint.inspect.compare import TensorComparison
 from transformer.checkpoint.inspect.tensors import Inspection, ModuleNode, TensorSummary
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import InputError
@@ -201,7 +201,7 @@ def _first(found: Inspection) -> TensorSummary:
     return max(found.tensors, key=lambda one: one.numel)
 
 
-def _moved(found: Comparison) -> pd.DataFrame:
+def _moved(found: TensorComparison) -> pd.DataFrame:
     rows = [(one.name, shape_text(one.shape), one.share, one.distance, one.cosine, one.largest) for one in found.moved]
     columns = ("tensor", "shape", "share", "distance", "cosine", "change")
     return pd.DataFrame(rows, columns=[t(f"checkpoints.{column}") for column in columns])

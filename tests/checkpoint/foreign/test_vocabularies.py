@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.checkpoint.safe import hostile
-from transformer.checkpoint.foreign.vocabularies import read_tokenizer, read_tokens
+from transformer.checkpoint.foreign.bundle import read_vocabulary
+from transformer.checkpoint.foreign.vocabularies import parse_tokenizer, read_tokens
 from transformer.errors import CheckpointError, InputError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import train_tokenizer
@@ -19,8 +20,8 @@ from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTok
 WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
 
 
-def _read(data: bytes, name: str, size: int = len(WORDS), special_ids: SpecialIds | None = None) -> Tokenizer:
-    return read_tokenizer(io.BytesIO(data), name, size, special_ids or SpecialIds())
+def _read(data: bytes, name: str, special_ids: SpecialIds | None = None) -> Tokenizer:
+    return parse_tokenizer(data, name, special_ids or SpecialIds())
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_list_of_tokens_is_read_with_its_marks(name, data):
 
 
 def test_marks_that_the_list_does_not_name_are_those_that_were_answered():
-    tokenizer = _read(b"x\ny\nz\nw", "words.txt", 4, SpecialIds(pad_id=-1, bos_id=3, eos_id=2))
+    tokenizer = _read(b"x\ny\nz\nw", "words.txt", SpecialIds(pad_id=-1, bos_id=3, eos_id=2))
     assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (-1, 3, 2)
     with pytest.raises(InputError, match="'flies' is not in the vocabulary"):
         tokenizer.encode("x flies")
@@ -54,14 +55,9 @@ def test_marks_that_the_list_does_not_name_are_those_that_were_answered():
 
 def test_a_sentencepiece_model_is_read_as_one():
     original = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
-    tokenizer = _read(original.model, "tokenizer.model", len(original))
+    tokenizer = _read(original.model, "tokenizer.model")
     assert tokenizer.encode("a man") == original.encode("a man")
     assert isinstance(original, Tokenizer)
-
-
-def test_another_number_of_tokens_is_refused():
-    with pytest.raises(CheckpointError, match="has 7 tokens, the checkpoint's embedding has 8 rows"):
-        _read("\n".join(WORDS).encode(), "words.txt", 8)
 
 
 class Vocab:
@@ -101,7 +97,7 @@ def test_a_harmless_pickle_is_refused_as_well():
 )
 def test_broken_vocabularies_are_refused(name, data, message):
     with pytest.raises(CheckpointError, match=message):
-        _read(data, name, 3)
+        _read(data, name)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_broken_vocabularies_are_refused(name, data, message):
 def test_a_sentencepiece_model_that_is_damaged_is_refused_by_its_name(piece, message):
     model = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40).model
     with pytest.raises(CheckpointError, match=message):
-        _read(model.replace("▁".encode(), piece, 1), "spm.model", 40)
+        _read(model.replace("▁".encode(), piece, 1), "spm.model")
 
 
 def test_a_vocabulary_has_a_largest_size():
@@ -123,9 +119,7 @@ def test_a_vocabulary_has_a_largest_size():
     from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 
     with pytest.raises(CheckpointError, match="at most 10 are read"):
-        read_tokenizer(
-            io.BytesIO(b"a\n" * 9), "words.txt", 9, SpecialIds(), replace(DEFAULT_LIMITS, vocabulary_bytes=10)
-        )
+        read_vocabulary(io.BytesIO(b"a\n" * 9), "words.txt", replace(DEFAULT_LIMITS, vocabulary_bytes=10))
 
 
 @given(st.lists(st.integers(3, 96), max_size=9))

@@ -5,9 +5,7 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 
 import io
 import json
-import os
 from dataclasses import dataclass, replace
-from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +26,11 @@ MOST_TOKENS = 1_000_000
 """Four times the largest vocabulary in use (mT5's and Gemma's 250,000); a million take about 300 MB of memory."""
 
 
-def read_tokenizer(
-    stream: BufferedIOBase, name: str, size: int, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS
-) -> Tokenizer:
-    """The tokenizer in an open file, for an embedding of `size` rows.
+def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
+    """The tokenizer in the bytes of a file.
 
     A SentencePiece model knows its own special tokens; in a list, those with usual names are found, and `special_ids`
     says the rest.
-
-    Raises:
-        CheckpointError: the file is none of the known kinds, is refused, or has another number of tokens.
-    """
-    length = stream.seek(0, os.SEEK_END)
-    if length > limits.vocabulary_bytes:
-        raise refused("file_large", name, AS_TEXT, found=length, most=limits.vocabulary_bytes)
-    stream.seek(0)
-    tokenizer = parse_tokenizer(stream.read(), name, special_ids, limits)
-    if len(tokenizer) != size:
-        raise CheckpointError("vocabulary_of_other_size", name=name, tokens=len(tokenizer), rows=size)
-    return tokenizer
-
-
-def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
-    """The tokenizer in the bytes of a file, of whatever size; `special_ids` says what the file does not name.
 
     Raises:
         CheckpointError: the bytes are none of the known kinds, or are refused.

@@ -32,7 +32,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TensorComparison:
     """Two checkpoints, tensor by tensor, the one that moved most (by share) first."""
 
     first: str
@@ -59,7 +59,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(first: str | Path, second: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> Comparison:
+def compare(first: str | Path, second: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> TensorComparison:
     """Which tensors of the checkpoint at `first` moved on the way to the one at `second`.
 
     Raises:
@@ -73,7 +73,7 @@ def compare(first: str | Path, second: str | Path, limits: ReadLimits = DEFAULT_
     return compare_contents(before, after)
 
 
-def compare_contents(first: Contents, second: Contents) -> Comparison:
+def compare_contents(first: Contents, second: Contents) -> TensorComparison:
     """As `compare`, for what was read already."""
     moved, unchanged, other_shape = [], [], []
     for name, before in first.tensors.items():
@@ -86,7 +86,7 @@ def compare_contents(first: Contents, second: Contents) -> Comparison:
             unchanged.append(name)
         else:
             moved.append(_moved(name, before, after))
-    return Comparison(
+    return TensorComparison(
         first=first.source,
         second=second.source,
         moved=tuple(sorted(moved, key=lambda m: -m.share)),
