@@ -53,8 +53,8 @@ def test_a_picture_says_what_it_shows_in_both_languages() -> None:
         "词片已合并成词：对键求和，对查询取平均",
         "特殊词元已隐藏：各行之和不再是 1",
     ]
-    assert [chinese(note) for note in head.notes] == ["得分属于词片：不合并成词"]
-    assert (chinese(mean.unit), chinese(head.unit)) == ("注意力权重（概率）", "得分（缩放点积，掩码之前）")
+    assert [chinese(note) for note in head.notes] == ["分数属于词片：不合并成词"]
+    assert (chinese(mean.unit), chinese(head.unit)) == ("注意力权重（概率）", "分数（缩放点积，掩码之前）")
     assert mean.unit == Quantity.WEIGHT.unit == "attention weight (probability)"
     assert chinese(mean.reduced(1).notes[-1]).startswith("每 ")
     assert chinese(compared(mean, mean).difference.unit) == "差（第一个权重减第二个）"
@@ -75,7 +75,7 @@ def test_a_recurrent_models_unit_and_a_recordings_axes_are_named() -> None:
     with recording() as seen:
         model(torch.tensor([[3, 4, 2]]), torch.tensor([[1, 3]]))
     found = seen["decoder.cross"]
-    assert chinese(found.picture(0, scores=True).unit).startswith("得分（权重的对数")
+    assert chinese(found.picture(0, scores=True).unit).startswith("分数（权重的对数")
     assert (chinese(found.queries.name), chinese(found.keys.name)) == ("查询位置", "键位置")
 
 
