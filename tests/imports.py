@@ -33,7 +33,7 @@ FLOORS = (
     ("transformer.checkpoint.foreign.bundle",),
     ("transformer.checkpoint.foreign.previews", "transformer.checkpoint.foreign.samples"),
     ("transformer.checkpoint",),
-    ("transformer.runs",),
+    ("transformer.runs", "transformer.diagrams"),
     ("transformer.lessons", "transformer.training"),
     ("transformer.commands",),
     ("transformer",),

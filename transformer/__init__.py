@@ -8,6 +8,8 @@ from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
@@ -27,6 +29,7 @@ __all__ = [
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Diagram",
     "HeedmapError",
     "InputError",
     "Message",
@@ -37,6 +40,7 @@ __all__ = [
     "Site",
     "TrainingError",
     "Translation",
+    "architecture",
     "attention_maps",
     "classify",
     "follow",
