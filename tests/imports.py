@@ -34,7 +34,7 @@ FLOORS = (
     ("transformer.checkpoint.foreign.previews", "transformer.checkpoint.foreign.samples"),
     ("transformer.checkpoint",),
     ("transformer.runs", "transformer.diagrams"),
-    ("transformer.lessons", "transformer.training"),
+    ("transformer.lessons", "transformer.training", "transformer.flow"),
     ("transformer.commands",),
     ("transformer",),
     ("ui.texts", "ui.components"),

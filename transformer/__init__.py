@@ -11,6 +11,8 @@ from transformer.decoding.search import DecodingOptions
 from transformer.diagrams.diagram import Diagram
 from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.flow.capture import Trace, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -32,23 +34,28 @@ __all__ = [
     "Diagram",
     "HeedmapError",
     "InputError",
+    "Lens",
     "Message",
     "Picture",
     "Record",
     "RecordError",
     "Report",
     "Site",
+    "Trace",
     "TrainingError",
     "Translation",
     "architecture",
     "attention_maps",
     "classify",
     "follow",
+    "lens",
     "load",
     "recording",
     "report",
     "run_any",
     "speaking",
+    "tracing",
     "translate",
     "watch",
+    "watch_flow",
 ]

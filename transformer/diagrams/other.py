@@ -92,9 +92,9 @@ def _layers(model: HuggingFaceModel, leaves: dict[str, nn.Module]) -> list[_Laye
         owner = next((layer for key, layer in found.items() if name.startswith(f"{key}.")), None)
         if owner is None:
             continue
-        site = _nearest(name, {site: homes[site] for site in owner.attention}, owner.name)
-        if site is not None and (not _is_norm(module) or name.startswith(f"{homes[site]}.")):
-            owner.attention[site].append(module)
+        nearest = _nearest(name, {site: homes[site] for site in owner.attention}, owner.name)
+        if nearest is not None and (not _is_norm(module) or name.startswith(f"{homes[nearest]}.")):
+            owner.attention[nearest].append(module)
         elif _is_norm(module) and owner.attention:
             owner.norms[name] = module
         else:
