@@ -6,9 +6,18 @@ draws where head 2 of the last layer looked.
 
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
+from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
-from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.errors import (
+    AttributionError,
+    CheckpointError,
+    ConfigError,
+    HeedmapError,
+    InputError,
+    RecordError,
+    TrainingError,
+)
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -21,6 +30,8 @@ from transformer.sites import Site
 __all__ = [
     "AnyRun",
     "AttentionMap",
+    "Attribution",
+    "AttributionError",
     "Axis",
     "Checkpoint",
     "CheckpointError",

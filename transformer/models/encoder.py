@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -83,7 +83,7 @@ class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
 
     architecture: ClassVar = "encoder"
-    abilities: ClassVar = Abilities(masks=True)
+    abilities: ClassVar = Abilities(masks=True, hides=True)
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -98,9 +98,11 @@ class Encoder(nn.Module):
         widths = (config.d_model, *config.head)
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
-    def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
-        """What each position holds after the last layer."""
-        mask = replace(masks.padding(ids, self.config.pad_id), causal=self.config.causal)
+    def forward(
+        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """What each position holds after the last layer. Where `shown` is False, no attention sees that position."""
+        mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
         x = self.embedding(ids)
         if self.config.scale_embedding:
             x = x * self.config.d_model**0.5
