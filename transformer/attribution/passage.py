@@ -84,3 +84,17 @@ class Passage:
         """What the model says of the next token at each position of the target."""
         found: Tensor = self.model(*inputs)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A text that a model without a target read: an encoder, or a k-mer classifier, whose positions are windows.
+
+    `axis` says what stands at each position of its attention. `causal` says that none sees a later one.
+    """
+
+    name: str
+    model: Any
+    ids: tuple[int, ...]
+    axis: Axis
+    causal: bool = False

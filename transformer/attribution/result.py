@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
+from transformer.attribution.passage import Passage, Reading
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -101,15 +102,45 @@ class Attribution:
         )
 
 
+def of_passage(
+    passage: Passage,
+    method: str,
+    values: Float[np.ndarray, "step part"],
+    quantity: Quantity,
+    notes: Sequence[Message] = (),
+    setting: Message | None = None,
+) -> Attribution:
+    """An answer about a passage; where it has as many columns as the source, it does not speak of the prefix."""
+    prefix = passage.read if values.shape[1] > len(passage.source) else passage.read.kept(())
+    visible = causal_visible(len(passage.written), len(passage.source), len(prefix))
+    notes = (*notes, *_undefined(values, visible))
+    return Attribution(method, passage.written, passage.source, prefix, values, visible, quantity, setting, notes)
+
+
+def of_reading(
+    reading: Reading,
+    method: str,
+    values: Float[np.ndarray, "position position"],
+    quantity: Quantity,
+    notes: Sequence[Message] = (),
+    setting: Message | None = None,
+) -> Attribution:
+    """An answer about a text alone: rows are positions, columns too; to a causal model they are all its past."""
+    nothing, n = reading.axis.kept(()), len(reading.axis)
+    source, prefix = (nothing, reading.axis) if reading.causal else (reading.axis, nothing)
+    visible = causal_visible(n, len(source), len(prefix))
+    notes = (*notes, *_undefined(values, visible))
+    return Attribution(method, reading.axis, source, prefix, values, visible, quantity, setting, notes)
+
+
+def _undefined(values: np.ndarray, visible: np.ndarray) -> tuple[Message, ...]:
+    return (Message("note_undefined_rows"),) if np.isnan(values[visible]).any() else ()
+
+
 def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarray, "step part"]:
     """The source is seen by every step, token i of the prefix by step i and later ones."""
     source = np.ones((n_steps, n_source), dtype=bool)
     return np.concatenate([source, np.tri(n_steps, n_prefix, dtype=bool)], axis=1)
-
-
-def no_axis(name: str) -> Axis:
-    """An axis of no positions, for what a method does not speak of."""
-    return Axis.of_tokens(name, ())
 
 
 def groups(axis: Axis, words: bool) -> Sequence[Sequence[int]]:

@@ -103,17 +103,17 @@ class KmerClassifier(nn.Module):
 
     def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
-        x = embedded
-        if self.config.scale_embedding:
-            x = x * self.config.d_model**0.5
-        if self.config.position_place == "before":
-            x = self.kmers(self.dropout(self.positions(x)))
-        else:
-            x = self.dropout(self.positions(self.kmers(x)))
+        x = self._window_states(embedded)
         for block in self.encoder:
             x = block(x, mask)
         pooled = self.pooling(self.encoder_norm(x), mask)
         return self.classifier(self.dropout(self.hidden(pooled).relu()))
+
+    def encoder_inputs(
+        self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
+    ) -> tuple[Float[Tensor, "batch window d_model"], Mask]:
+        """What the first layer reads, a vector a window, and what all of them may see."""
+        return self._window_states(self.embedding(letters)), self._mask(letters, shown)
 
     def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
         """`logits` (batch, classes).
@@ -140,6 +140,13 @@ class KmerClassifier(nn.Module):
         """
         sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
+
+    def _window_states(self, embedded: Float[Tensor, "batch letter d_model"]) -> Float[Tensor, "batch window d_model"]:
+        """Embedded letters with positions, gathered to windows."""
+        x = embedded * self.config.d_model**0.5 if self.config.scale_embedding else embedded
+        if self.config.position_place == "before":
+            return self.kmers(self.dropout(self.positions(x)))
+        return self.dropout(self.positions(self.kmers(x)))
 
     def _mask(self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None) -> Mask:
         """Hide windows that touch padding, or a letter that is not shown."""

@@ -163,12 +163,17 @@ class Seq2Seq(nn.Module):
         self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
     ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the decoder reads of the source, and which of its positions it and the encoder may see."""
-        mask = masks.padding(source, self.config.pad_id, shown)
-        x = self.source_positions(self.embed(self.source_embedding, source))
-        x = self.source_norm(self.dropout(x))
+        x, mask = self.encoder_inputs(source, shown)
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x), mask
+
+    def encoder_inputs(
+        self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
+    ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+        """What the first layer of the encoder reads, and what all of them may see."""
+        x = self.source_positions(self.embed(self.source_embedding, source))
+        return self.source_norm(self.dropout(x)), masks.padding(source, self.config.pad_id, shown)
 
     def decode(
         self,
@@ -178,12 +183,17 @@ class Seq2Seq(nn.Module):
         shown: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
-        mask = masks.causal(target, self.config.written_pad_id, shown)
-        x = self.target_positions(self.embed(self.target_embedding, target))
-        x = self.target_norm(self.dropout(x))
+        x, mask = self.decoder_inputs(target, shown)
         for block in self.decoder:
             x = block(x, block.cross_attention.keys_values(memory), mask, source_mask)
         return self.decoder_norm(x)
+
+    def decoder_inputs(
+        self, target: Int[Tensor, "batch target"], shown: Bool[Tensor, "batch target"] | None = None
+    ) -> tuple[Float[Tensor, "batch target d_model"], Mask]:
+        """What the first layer of the decoder reads of a target, and what each position may see of it."""
+        x = self.target_positions(self.embed(self.target_embedding, target))
+        return self.target_norm(self.dropout(x)), masks.causal(target, self.config.written_pad_id, shown)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
         """Scores of every token of the target vocabulary, before the softmax."""
