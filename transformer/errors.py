@@ -50,3 +50,7 @@ class RecordError(HeedmapError, LookupError):
 
 class TrainingError(HeedmapError):
     """Training cannot start, or cannot go on from what it found."""
+
+
+class AtlasError(HeedmapError):
+    """A pass over a corpus cannot start, or cannot go on."""
