@@ -16,7 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import first_screen, forward, generation, pictures, reading, reruns, sequences, sessions
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -30,6 +30,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "first_screen": first_screen.measure,
 }
 
 

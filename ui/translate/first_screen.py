@@ -1,4 +1,4 @@
-"""What the page Translate shows first: the sentence over its translation, joined by the lines of a head that is true."""
+"""What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import sites_of
