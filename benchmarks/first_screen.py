@@ -88,7 +88,7 @@ def visit(browser: Browser, address: str) -> Visited:
     page.goto(address)
     page.locator("h1").wait_for()
     if not address.endswith(WITHOUT):
-        page.wait_for_function("window.firstPicture !== null")
+        _until(page, "window.firstPicture !== null")
     _until_still(page)
     found = Visited(
         shift=float(page.evaluate("window.shift")),
@@ -108,7 +108,7 @@ def click_on_a_head(browser: Browser, address: str) -> float:
     page.add_init_script(f"({WATCH})()")
     page.goto(address)
     page.locator(".all-heads .cell").nth(15).wait_for()
-    page.wait_for_function(f"({HEAT})()")
+    _until(page, f"Boolean(({HEAT})())")
     _until_still(page)
     times = []
     for cell in (12, 3, 9, 14, 0):
@@ -180,6 +180,15 @@ def _counted(network: CDPSession) -> dict[str, int]:
     network.on("Network.webSocketFrameReceived", heard)
     network.send("Network.enable")
     return counted
+
+
+def _until(page: Page, truth: str) -> None:
+    """Wait until an expression is true; Playwright's own way would be a script that the pages' policy refuses."""
+    for _ in range(int(PATIENCE * 20)):
+        if page.evaluate(truth):
+            return
+        page.wait_for_timeout(50)
+    raise TimeoutError(f"{truth} did not come true within {PATIENCE:.0f} s")
 
 
 def _until_still(page: Page) -> None:

@@ -8,7 +8,11 @@ from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.flow.capture import Trace, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -27,24 +31,31 @@ __all__ = [
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Diagram",
     "HeedmapError",
     "InputError",
+    "Lens",
     "Message",
     "Picture",
     "Record",
     "RecordError",
     "Report",
     "Site",
+    "Trace",
     "TrainingError",
     "Translation",
+    "architecture",
     "attention_maps",
     "classify",
     "follow",
+    "lens",
     "load",
     "recording",
     "report",
     "run_any",
     "speaking",
+    "tracing",
     "translate",
     "watch",
+    "watch_flow",
 ]

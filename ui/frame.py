@@ -21,7 +21,7 @@ STYLE = """
 [data-testid="stSidebar"], [data-testid="stMain"] { transition: none !important; }
 [data-testid="stCaptionContainer"] { opacity: 1 !important; }
 [data-testid="stCaptionContainer"] > * { opacity: .8; }
-[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] { color: light-dark(#fff, #10171e); }
+[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] { color: light-dark(#fff, #10171e) !important; }
 """
 """What no page's content changes; what belongs to a component stands with it."""
 

@@ -97,7 +97,7 @@ class KmerClassifier(nn.Module):
 
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes."""
-        return self.decide(self.embedding(letters), self._mask(letters))
+        return self.decide(self.embedding(letters), self.mask(letters))
 
     def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
@@ -110,7 +110,11 @@ class KmerClassifier(nn.Module):
             x = self.dropout(self.positions(self.kmers(x)))
         for block in self.encoder:
             x = block(x, mask)
-        pooled = self.pooling(self.encoder_norm(x), mask)
+        return self.logits(x, mask)
+
+    def logits(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
+        """What the norm, the pooling and the small classifier make of the windows' states."""
+        pooled = self.pooling(self.encoder_norm(states), mask)
         return self.classifier(self.dropout(self.hidden(pooled).relu()))
 
     def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
@@ -139,7 +143,7 @@ class KmerClassifier(nn.Module):
         sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
-    def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
+    def mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
         """Hide windows that touch padding."""
         mask = masks.padding(letters, self.config.pad_id)
         return mask if mask.keys is None else replace(mask, keys=whole_windows(mask.keys, self.config.widths))

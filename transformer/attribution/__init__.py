@@ -1,0 +1,1 @@
+"""What a model's attention claims, held against what is true."""
