@@ -135,7 +135,10 @@ def screen() -> str:
 
 def words_choice() -> Words:
     """Whose words the rows of both maps are."""
-    found = choice(t("align.words"), WORDS, key="target", text=lambda words: plain(f"align.words_{words}"))
+    found = choice(
+        t("align.words"), WORDS, key="target", form="list", width="stretch",
+        text=lambda words: plain(f"align.words_{words}"),
+    )  # fmt: skip
     return cast(Words, found)
 
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from transformer.attention.alignment import on_one_axis
 from transformer.pictures.picture import Picture
-from ui.align.choices import MARK, Aligned, Pair, Side, Words, own_alignments
+from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
 from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.shared.address import parameter, set_parameter, whole_numbers
@@ -26,7 +26,11 @@ def translations(shown: Pair) -> None:
         text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{as_text(side.label)}**")
-            st.caption(_how_likely(side))
+            if side.read.text == text:
+                st.caption(t("align.likely", own=side.own.log_prob))
+            else:
+                likely = {"own": side.own.log_prob, "read": side.read.log_prob}
+                st.caption(t("align.likelier", **likely, target=side.read.text))
             if len(steps) <= FOLDED:
                 st.text(text)
                 token_strip(steps)
@@ -34,13 +38,6 @@ def translations(shown: Pair) -> None:
             st.text(f"{text[:BEGINNING]} …" if len(text) > BEGINNING else text)
             with st.expander(t("align.all_tokens", count=len(steps))):
                 token_strip(steps)
-
-
-def _how_likely(side: Side) -> str:
-    """The model's own words beside the target that it was made to read."""
-    if side.read.text == side.own.text:
-        return t("align.likely", own=side.own.log_prob)
-    return t("align.likelier", own=side.own.log_prob, read=side.read.log_prob, target=side.read.text)
 
 
 def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
