@@ -20,7 +20,7 @@ try:
     first, second = choices.model_choice(names)
     checkpoints = [store.checkpoint(name) for name in (first, second)]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
-    request = controls.request(checkpoints[0].examples, longest)
+    request = controls.request(checkpoints[0], longest)
     words = choices.words_choice()
     shown = choices.pair(first, second, request, words)
 except HeedmapError as error:

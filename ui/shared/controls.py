@@ -1,13 +1,12 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
-from transformer import DecodingOptions, Record, Translation
+from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import has_kind, sites_of
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
@@ -68,8 +67,9 @@ def checkpoint_choice(*architectures: str) -> str | None:
     return name
 
 
-def request(examples: Sequence[str], longest_input: int) -> Request:
+def request(checkpoint: Checkpoint, longest_input: int) -> Request:
     """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
+    examples = checkpoint.examples
     with st.form("request", border=False):
         text = st.text_area(
             t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
@@ -104,10 +104,13 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
                     help=t("translate.force_help"),
                 )
     if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="examples"):
             st.caption(t("translate.examples"), width="content")
             for i, example in enumerate(examples, 1):
-                st.button(str(i), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,))
+                name = checkpoint.example_names.get(example, {}).get(language(), str(i))
+                st.button(
+                    as_text(name), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,)
+                )
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
     return Request(text or "", options, forced if forced and forced.strip() else None)
 
@@ -115,11 +118,12 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
 def selection(record: Record, default: tuple[int, int]) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
     available = [kind for kind in KINDS if has_kind(record, kind)]
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
         kind = choice(
             t("translate.attention"),
             available,
             key="kind",
+            help=t("translate.attention_help"),
             text=lambda kind: plain(f"translate.kind_{kind}"),
             old={name: kind for kind, name in KINDS.items()},
         )
@@ -131,6 +135,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             required=True,
             key="layer",
             bind="query-params",
+            help=t("translate.layer_help"),
         )
         site = sites_of(record, kind)[layer]
         attention = record[site]
@@ -140,6 +145,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
             key="head",
+            help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words = st.toggle(
@@ -166,7 +172,8 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return None
     texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
     complete = [node.id for node in tree.hypotheses()]
-    others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
+    dropped = [node.id for node in tree.left_behind()]
+    beginnings = [node.id for node in tree.nodes[1:] if node.id not in {*complete, *dropped}]
 
     def name(node: int, code: str) -> str:
         found, text = tree.nodes[node], texts[node]
@@ -177,9 +184,9 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
     belong_to((best.checkpoint, best.input, options), "node")  # its number says something in one tree only
-    every = [*complete, *others]
+    every = [*complete, *dropped, *beginnings]
     chosen = choice(
-        t("translate.hypothesis", complete=len(complete), others=len(others)),
+        t("translate.hypothesis", complete=len(complete), others=len(dropped)),
         [str(node) for node in every],
         key="node",
         form="list",

@@ -189,3 +189,12 @@ def test_an_architecture_that_cannot_be_read_is_named(data, tmp_path):
     (folder / "config.json").write_bytes(data)
     with pytest.raises(CheckpointError, match=r"ours/config\.json is refused"):
         described_architecture(folder)
+
+
+def test_examples_may_be_named(folders, tmp_path):
+    folder = folders(tmp_path / "ours")
+    entries = ["a", {"text": "b", "name": {"en": "B", "zh": "乙"}}, {"text": "c"}]
+    (folder / "examples.json").write_text(json.dumps(entries), encoding="utf-8")
+    found = load(folder)
+    assert found.examples == ("a", "b", "c")
+    assert found.example_names == {"b": {"en": "B", "zh": "乙"}}
