@@ -14,7 +14,7 @@ from ui.translate import first_screen, views
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
-    st.stop()
+    address.stop()
 
 form, screen, below = st.container(), st.container(key="screen"), st.container(key="beside")
 with below:
@@ -32,7 +32,7 @@ try:
 except HeedmapError as error:
     with screen:
         controls.explain(error)
-    st.stop()
+    address.stop()
 
 with selection:
     choice = controls.selection(shown.record, heads.first_head(name, shown))

@@ -6,11 +6,20 @@ draws where head 2 of the last layer looked.
 
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
+from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
 from transformer.diagrams.diagram import Diagram
 from transformer.diagrams.of_model import architecture
-from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.errors import (
+    AttributionError,
+    CheckpointError,
+    ConfigError,
+    HeedmapError,
+    InputError,
+    RecordError,
+    TrainingError,
+)
 from transformer.flow.capture import Trace, tracing, watch_flow
 from transformer.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
@@ -25,6 +34,8 @@ from transformer.sites import Site
 __all__ = [
     "AnyRun",
     "AttentionMap",
+    "Attribution",
+    "AttributionError",
     "Axis",
     "Checkpoint",
     "CheckpointError",

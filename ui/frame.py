@@ -24,7 +24,7 @@ STYLE = """
 [data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] {
   color: light-dark(#fff, #10171e) !important;
 }
-.st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; padding-bottom: 2px; }
+.st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
 .st-key-examples button { min-height: 2rem; padding: .1rem .7rem; white-space: nowrap; }
 .st-key-screen { min-height: 20.5rem; }
 .st-key-panel { min-height: 44rem; }

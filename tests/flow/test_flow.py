@@ -164,19 +164,21 @@ def test_following_changes_nothing_and_belongs_to_its_thread() -> None:
     model = seq2seq("annotated")
     with torch.no_grad():
         before = model(SOURCE, TARGET)
-        watch_flow(watch_flow(model))
+        twin = watch_flow(model)
         other: list[torch.Tensor] = []
         with tracing() as seen:
-            assert torch.equal(model(SOURCE, TARGET), before)
-            thread = Thread(target=lambda: other.append(model(SOURCE[:, :3], TARGET)))
+            assert torch.equal(twin(SOURCE, TARGET), before)
+            thread = Thread(target=lambda: other.append(twin(SOURCE[:, :3], TARGET)))
             thread.start()
             thread.join()
     assert len(other) == 1
     assert seen.at("encoder.0", torch.Tensor).shape == (1, 5, 15)  # the other thread's run would be a second one
     with pytest.raises(RecordError, match=r"nothing of this kind flowed at 'encoder.9'"):
         seen.at("encoder.9", torch.Tensor)
+    assert {id(p) for p in twin.parameters()} == {id(p) for p in model.parameters()}
+    assert not any(module._forward_hooks for module in model.modules())
     with torch.no_grad(), tracing() as seen:
-        model(SOURCE, TARGET)
-        model(SOURCE, TARGET)
+        twin(SOURCE, TARGET)
+        twin(SOURCE, TARGET)
     with pytest.raises(RecordError, match="ran 2 times"):
         seen.at("encoder.0", torch.Tensor)

@@ -1,9 +1,10 @@
 """Watching what flows through a run, by hooks: it belongs to the caller's context, and does not change the run.
 
-Hooks are put on once and stay. Where nobody traces, each looks at one variable and returns. They keep references to
-what the run computed anyway; numbers are made when they are asked for.
+The hooks stand on a twin that shares the model's weights, so the model itself runs as if nobody could look. They keep
+references to what the run computed anyway; numbers are made when they are asked for.
 """
 
+import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -124,12 +125,12 @@ WATCHED = (Residual, FeedForward, nn.LayerNorm, AnnotatedLayerNorm, EncoderBlock
 
 
 def watch_flow(model: M, layers: Collection[str] = ()) -> M:
-    """Put the hooks on, once. Returns the model.
+    """A twin of the model that shares all of its weights and can be traced; the model itself stays without hooks.
 
     `layers` are the names of modules that are layers of another library's model: of these the states are kept.
     """
-    for name, module in model.named_modules():
-        watched = any(isinstance(hook, _Observer) for hook in module._forward_hooks.values())
-        if not watched and (isinstance(module, WATCHED) or name in layers):
+    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+    for name, module in twin.named_modules():
+        if isinstance(module, WATCHED) or name in layers:
             module.register_forward_hook(_Observer(name), with_kwargs=True)
-    return model
+    return twin

@@ -71,9 +71,9 @@ def lens(
     layers = [block.name for block in diagram.layers(stack)]
     if not layers:
         raise CheckpointError("lens_needs_layers", family=diagram.family)
-    watch_flow(model, layers)
+    twin = watch_flow(model, layers)
     with torch.inference_mode(), tracing() as seen:
-        output = model(source) if target is None else model(source, target)
+        output = twin(source) if target is None else twin(source, target)
         states = [seen.at(f"{layers[0]}{BEFORE}", Tensor), *(seen.at(name, Tensor) for name in layers)]
         logits = torch.stack([row[0] for row in map(_reader(model, diagram, source, states[-1], output), states)])
     if logits.dim() == 2:  # one output for the whole input

@@ -1,5 +1,7 @@
 """What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from transformer import Checkpoint, Translation
@@ -7,7 +9,7 @@ from transformer.attention.measures import sites_of
 from transformer.pictures.axes import Axis
 from transformer.runs.familiarity import counts_of, known_familiarity
 from ui.components.bitext.component import Words, bitext
-from ui.shared import heads, selected_pair
+from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.record_views import record_notes
 from ui.texts import language, plain, said, t
@@ -22,18 +24,30 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
         layer, head = heads.first_head(checkpoint.name, shown)
     site = sites_of(shown.record, KIND)[layer]
     attention = shown.record[site]
-    picture = attention.picture(head, words=True)
-    pair = selected_pair.pair(picture)
+    picture = attention.picture(head, choice.words, choice.special)
+    pair = selected_pair.pair(KIND, picture)
+
+    def keep(query: int) -> None:
+        if choice.kind != KIND:
+            address.put(kind=KIND, layer=layer, head=head)
+        selected_pair.select_pair(KIND, picture, query, int(picture.values[query].argmax()))
+
+    source, target = (
+        Words(shown_axis.texts, _attached(axis, choice), shown_axis.special, name)
+        for shown_axis, axis, name in zip(
+            (picture.keys, picture.queries), (attention.keys, attention.queries), checkpoint.languages, strict=True
+        )
+    )
     bitext(
         picture.values,
         picture.visible,
-        _words(attention.keys, checkpoint.languages[0]),
-        _words(attention.queries, checkpoint.languages[1]),
+        source,
+        target,
         head=in_a_sentence(layer, head),
         key="bitext",
         selected=None if pair is None else pair[0],
         file_name=f"bitext-{site}-{head}",
-        on_pick=lambda query: selected_pair.select_pair(query, int(picture.values[query].argmax())),
+        on_pick=keep,
     )
 
 
@@ -97,6 +111,8 @@ def _familiarity(best: Translation, checkpoint: Checkpoint) -> None:
     )
 
 
-def _words(axis: Axis, named: str) -> Words:
-    merged = axis.merged()
-    return Words(merged.texts, axis.attached, merged.special, named)
+def _attached(axis: Axis, choice: Selection) -> list[bool]:
+    """Which of the words (or pieces) that are shown are written without a space before them."""
+    cut = axis if choice.words else replace(axis, words=tuple(range(len(axis))))
+    special = cut.merged().special
+    return [attached for attached, hidden in zip(cut.attached, special, strict=True) if choice.special or not hidden]
