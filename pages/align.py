@@ -7,7 +7,7 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.align import agreement, changes, choices, files, lesson, training, views
-from ui.shared import controls
+from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
@@ -15,7 +15,7 @@ shell.heading(t("align.title"), t("align.intro"))
 names = choices.models()
 if not names:
     st.error(t("align.none"))
-    st.stop()
+    address.stop()
 beside, picture = st.columns([2, 5], gap="medium")
 with beside:
     sentence, models = st.container(), st.container()
@@ -34,7 +34,7 @@ try:
 except HeedmapError as error:
     with picture:
         controls.explain(error)
-    st.stop()
+    address.stop()
 
 panels: dict[str, Callable[[], None]] = {
     "side": lambda: views.side_by_side(shown, aligned, words),

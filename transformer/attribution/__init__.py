@@ -1,1 +1,1 @@
-"""What a model's attention claims, held against what is true."""
+"""Attribution: which parts of the input stand behind each written token. One method a file, each with its source."""

@@ -63,10 +63,10 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         key="training",
         same_rows=True,
         moment=_snapshot_in_address(len(stages)),
-        marked=marked(),
+        marked=marked(pictures[:1]),
         file_name=file_name(name, "training", head_part(head), text=request.text),
         about=about_training(shown, name, head, target),
-        on_mark=mark,
+        on_mark=lambda word: mark(word, pictures[:1]),
         on_moment=_keep_snapshot,
     )
 
