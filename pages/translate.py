@@ -7,8 +7,9 @@ import streamlit as st
 from transformer.attention.measures import strongest_head
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.shared import address, controls, record_views
+from ui.shared import address, controls, downloads, record_views
 from ui.shared.address import tabs
+from ui.shared.files import Origin
 from ui.store import runs, store
 from ui.texts import in_language, t
 from ui.translate import views
@@ -36,15 +37,16 @@ with right:
     record_views.result(shown, best, checkpoint.languages)
 first = strongest_head(shown.record)
 choice = controls.selection(shown.record, (first.layer, first.head))
+origin = Origin(shown.checkpoint, shown.input)
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
-    record_views.all_heads_panel(shown.record, choice)
+    record_views.all_heads_panel(shown.record, choice, origin=origin)
 panels: dict[str, Callable[[], None]] = {
-    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
-    "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+    "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
     "steps": lambda: views.steps_panel(shown, choice),
     "beams": lambda: views.beams_panel(shown, checkpoint),
-    "downloads": lambda: record_views.downloads_panel(shown, choice),
+    "downloads": lambda: downloads.downloads_panel(shown, choice),
 }
 with detail:
     opened, place = tabs(
