@@ -164,7 +164,7 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
 
 
 def _kind(choice: Selection) -> str:
-    return plain(f"translate.kind_{choice.kind}")
+    return plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
 
 
 def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
