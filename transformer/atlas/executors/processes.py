@@ -38,10 +38,12 @@ class Processes:
             running: dict[Future[bytes], tuple[Chunk, int]] = {}
             try:
                 while True:
-                    room = AHEAD * self.count - len(running)
-                    given = [*again[:room], *((chunk, 1) for chunk in islice(waiting, room - len(again[:room])))]
-                    del again[:room]
-                    running |= {pool.submit(work, plan, run, chunk): (chunk, tries) for chunk, tries in given}
+                    again += [
+                        (chunk, 1) for chunk in islice(waiting, max(0, AHEAD * self.count - len(running) - len(again)))
+                    ]
+                    while again and len(running) < AHEAD * self.count:
+                        running[pool.submit(work, plan, run, again[0][0])] = again[0]
+                        del again[0]  # only now: a pool that is broken takes nothing
                     if not running:
                         return
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
