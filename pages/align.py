@@ -7,7 +7,7 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.align import agreement, changes, choices, lesson, training, views
-from ui.shared import controls
+from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
@@ -15,7 +15,7 @@ shell.heading(t("align.title"), t("align.intro"))
 names = choices.models()
 if not names:
     st.error(t("align.none"))
-    st.stop()
+    address.stop()
 try:
     first, second = choices.model_choice(names)
     checkpoints = [store.checkpoint(name) for name in (first, second)]
@@ -25,7 +25,7 @@ try:
     shown = choices.pair(first, second, request, words)
 except HeedmapError as error:
     controls.explain(error)
-    st.stop()
+    address.stop()
 
 views.translations(shown)
 with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):

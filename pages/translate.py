@@ -7,7 +7,7 @@ import streamlit as st
 from transformer.attention.measures import strongest_head
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.shared import controls, record_views
+from ui.shared import address, controls, record_views
 from ui.shared.address import tabs
 from ui.store import runs, store
 from ui.texts import in_language, t
@@ -16,7 +16,7 @@ from ui.translate import views
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
-    st.stop()
+    address.stop()
 
 left, right = st.columns([2, 3], gap="large")
 try:
@@ -30,7 +30,7 @@ try:
 except HeedmapError as error:
     with right:
         controls.explain(error)
-    st.stop()
+    address.stop()
 
 with right:
     record_views.result(shown, best, checkpoint.languages)

@@ -221,7 +221,8 @@ def test_without_references_the_model_writes_and_without_texts_lines_are_named(
 
 
 def test_examples_may_come_from_another_text_which_is_not_measured(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "ours.en").write_text("the dog and the cat sleeps.\nthe man and the cat and the bird eats.\n" * 4, encoding="utf-8")
+    ours = "the dog and the cat sleeps.\nthe man and the cat and the bird eats.\n" * 4
+    (tmp_path / "ours.en").write_text(ours, encoding="utf-8")
     made(folder, tmp_path / "out", Serial(), examples=Corpus(tmp_path / "ours.en"))
     one, other = (pd.read_parquet(place / "heads.parquet") for place in (folder / "serial", tmp_path / "out"))
     pd.testing.assert_frame_equal(one.drop(columns="shown_by"), other.drop(columns="shown_by"))

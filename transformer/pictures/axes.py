@@ -78,6 +78,12 @@ class Axis:
         word = max(self.words, default=-1) + 1
         return Axis(self.name, (*self.texts, text), (*self.words, word), (*self.special, False))
 
+    def joined(self, other: "Axis", name: str) -> "Axis":
+        """This axis with another one behind it; no word reaches from one into the other."""
+        first = max(self.words, default=-1) + 1
+        words = (*self.words, *(first + word for word in other.words))
+        return Axis(name, (*self.texts, *other.texts), words, (*self.special, *other.special))
+
     def merged(self) -> "Axis":
         """The same axis in whole words."""
         texts: dict[int, str] = {}

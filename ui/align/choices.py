@@ -38,7 +38,7 @@ SCREENS = ("side", "agreement", "changes", "training", "lesson", "downloads")
 """The page's screens, in order."""
 
 MARK = "mark"
-"""The query parameter of the marked target word: panel and row, from 0."""
+"""The query parameter of the marked target word: its panel, from 0, and its label; older addresses hold its row."""
 
 
 @dataclass(frozen=True, eq=False)

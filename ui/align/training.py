@@ -60,9 +60,9 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         key="training",
         same_rows=True,
         moment=_snapshot_in_address(len(stages)),
-        marked=marked(),
+        marked=marked(pictures[:1]),
         file_name=f"{name}-training",
-        on_mark=mark,
+        on_mark=lambda word: mark(word, pictures[:1]),
         on_moment=_keep_snapshot,
     )
 
