@@ -100,7 +100,7 @@ def roles(checkpoint_folder: Path) -> dict[tuple[Site, int], Message]:
 def largest_shares(row: Mapping[str, Any], count: int) -> list[tuple[str, float, float]]:
     """The shares that are furthest above their chance level: name, share, and how many times chance that is."""
     known = [(name, row[name], row[f"{name}_chance"]) for name in NAMED_SHARES]
-    there = [(name, share, chance) for name, share, chance in known if _reaches(share, 0) and chance > 0]
+    there = [(name, share, chance) for name, share, chance in known if _reaches(share, 0.0) and chance > 0]
     there.sort(key=lambda one: one[2] - one[1])
     return [(name, share, share / chance) for name, share, chance in there[:count]]
 
