@@ -17,6 +17,7 @@ from transformer.atlas.run import Request, make_atlas
 from transformer.atlas.subject import Counts, Reading, TranslatorSubject
 from transformer.atlas.summarise import batches
 from transformer.checkpoint import load
+from transformer.runs.memory import recycle_memory
 
 SECTION = "The head atlas (the shipped translator, 48 heads)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "multi30k-en-de"
@@ -45,6 +46,8 @@ def plain(subject: TranslatorSubject, readings: list[Reading]) -> None:
 
 def measure(rounds: dict[int, int] | None = None) -> list[Result]:
     """Time at each length, then memory."""
+    flat = memory()
+    recycle_memory()  # as the command does
     subject = TranslatorSubject(load(CHECKPOINT), Counts())
     results = []
     for length, times in (rounds or LENGTHS).items():
@@ -69,7 +72,7 @@ def measure(rounds: dict[int, int] | None = None) -> list[Result]:
                 statistics <= COST,
             )
         )
-    return [*results, memory()]
+    return [*results, flat]
 
 
 def each(run: Callable[[list[Reading]], object], groups: list[list[Reading]]) -> None:

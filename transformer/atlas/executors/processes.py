@@ -14,6 +14,7 @@ from transformer.atlas.corpus import Chunk
 from transformer.atlas.executors.executor import ATTEMPTS, work
 from transformer.atlas.summarise import Plan
 from transformer.errors import AtlasError
+from transformer.runs.memory import recycle_memory
 
 AHEAD = 2
 """Chunks that are handed out for each process: one to work at, one to begin with at once."""
@@ -59,6 +60,7 @@ class Processes:
 
 
 def _begin() -> None:
-    """One thread a process; Ctrl-C is for the process that hands out the work."""
+    """One thread a process, and memory that it keeps; Ctrl-C is for the process that hands out the work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    recycle_memory()
