@@ -16,7 +16,18 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import atlas, flow, forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import (
+    atlas,
+    first_screen,
+    flow,
+    forward,
+    generation,
+    pictures,
+    reading,
+    reruns,
+    sequences,
+    sessions,
+)
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -32,6 +43,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "pictures": pictures.measure,
     "reruns": reruns.measure,
     "atlas": atlas.measure,
+    "first_screen": first_screen.measure,
 }
 
 

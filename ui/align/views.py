@@ -7,6 +7,7 @@ import streamlit as st
 from transformer.attention.alignment import on_one_axis
 from transformer.pictures.picture import Picture
 from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
+from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.shared.token_strip import token_strip
@@ -21,11 +22,17 @@ BEGINNING = 200
 
 
 def translations(shown: Pair) -> None:
-    """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
+    """What each model wrote, token by token, a long one folded up; beside it how likely the common target is."""
+    st.markdown(f"**{t('align.translations')}**")
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
         text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{as_text(side.label)}**")
+            if side.read.text == text:
+                st.caption(t("align.likely", own=side.own.log_prob))
+            else:
+                likely = {"own": side.own.log_prob, "read": side.read.log_prob}
+                st.caption(t("align.likelier", **likely, target=side.read.text))
             if len(steps) <= FOLDED:
                 st.text(text)
                 token_strip(steps)
@@ -50,7 +57,8 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
         key="alignments",
         same_rows=words != "own",
         marked=marked(pictures),
-        file_name="alignments",
+        file_name=stem(shown, "alignments"),
+        about=about_maps(shown, aligned, own=words == "own"),
         on_mark=lambda word: mark(word, pictures),
     )
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from transformer.errors import InputError
 from transformer.messages import words
 from ui.components.shared import blob
+from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 EXACT_WEIGHTS = 2**20
@@ -78,6 +79,7 @@ def head_view(
     selected_pair: tuple[int, int] | None = None,
     threshold: float = 0.0,
     file_name: str = "head-view",
+    about: About | None = None,
     on_pair: Callable[[tuple[int, int]], None] | None = None,
     on_heads: Callable[[list[int]], None] | None = None,
 ) -> None:
@@ -91,7 +93,7 @@ def head_view(
     widget's `on_change` is, and so may set other widgets.
 
     `active` and `selected_pair` set the view when they change; what the user chooses afterwards holds until they change
-    again. So a caller may keep a pair and hand it back, or ignore it.
+    again. So a caller may keep a pair and hand it back, or ignore it. `about` stands in the picture that is saved.
 
     Up to 2**20 weights travel exactly. Above, a weight is rounded to 1/254 of its row's largest except for the row's
     eight largest, and the view says so.
@@ -115,7 +117,7 @@ def head_view(
     header, arrays = lines.message()
     component(
         key=key,
-        header={**header, "file_name": file_name},
+        header={**header, "file_name": file_name, "about": (about or About()).message()},
         arrays=arrays,
         options={
             "active": None if active is None else sorted({int(head) for head in active}),
