@@ -201,10 +201,12 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
     np.testing.assert_allclose(encoder_value_zeroing(reading).values, product, atol=1e-9)
+    first = zeroed_by_hand(made, "encoder", 0, "self")
+    np.testing.assert_allclose(encoder_value_zeroing(reading, layer=0).values, first, atol=1e-9)
 
 
 def logits_with(made: Any, added: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The model's logits with something (zero) added to its tables of weights: the slope is taken with respect to it."""
+    """The model's logits with something (zero) added to its tables of weights: slopes are taken by it."""
     sites, hooks = made.attention_sites(), []
     for name, more in added.items():
 

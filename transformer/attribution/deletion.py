@@ -10,13 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transformer.attribution.passage import Passage
-from transformer.attribution.result import Attribution, causal_visible, groups
+from transformer.attribution.result import Attribution, causal_visible, groups, summed
 from transformer.errors import AttributionError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -62,8 +61,12 @@ def deletion(
     axis = passage.read if with_prefix else passage.read.kept(())
     visible = causal_visible(len(passage.written), len(passage.source), len(axis))
     if words:
-        steps, columns = passage.written.membership, _columns(source_parts, read_parts, visible.shape[1])
-        lost, visible = steps @ lost, (steps @ visible @ columns.T) > 0
+        steps, shifted = (
+            groups(passage.written, words),
+            [[i + len(passage.source) for i in part] for part in read_parts],
+        )
+        lost = summed(lost, steps, 0)
+        visible = summed(summed(visible, [*source_parts, *shifted], 1), steps, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
         visible &= [len(part) < len(passage.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
@@ -130,14 +133,3 @@ def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[i
 
 def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:
     return [by if i in positions else id_ for i, id_ in enumerate(ids)]
-
-
-def _columns(
-    source: Sequence[Sequence[int]], read: Sequence[Sequence[int]], n: int
-) -> Float[np.ndarray, "part position"]:
-    """Which positions of the matrix belong to which word; source and prefix stand one after the other."""
-    n_source = sum(len(part) for part in source)
-    member = np.zeros((len(source) + len(read), n))
-    for row, part in enumerate([*source, *([n_source + i for i in part] for part in read)]):
-        member[row, list(part)] = 1.0
-    return member

@@ -75,9 +75,9 @@ class Passage:
             hidden = (shown, shown_read) if self.source_ids else (shown_read,)
             masks = [None if table is None else table[rows] for table in hidden] if hiding else []
             with torch.no_grad():
-                logits = self.logits(*inputs, *masks).double()
+                logits = self.logits(*inputs, *masks)
             chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
-            found.append(chosen - logits.logsumexp(-1))
+            found.append(chosen.double() - logits.logsumexp(-1).double())
         return torch.cat(found)
 
     def logits(self, *inputs: Any) -> Float[Tensor, "row target vocab"]:
