@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer.attribution.passage import Passage
@@ -84,16 +84,18 @@ def deletion(
     )
 
 
-def without(passage: Passage, how: How, hidden: Sequence[Sequence[int]]) -> Float[Tensor, "row target"]:
+def without(
+    passage: Passage, how: How, hidden: Sequence[Sequence[int]], wanted: Bool[Tensor, "row target"] | None = None
+) -> Float[Tensor, "row target"]:
     """Log-probabilities (nats) of the written tokens without some source positions, once for each list of positions.
 
-    NaN where nothing would be left to read.
+    NaN where nothing would be left to read, and where `wanted` is given and False.
 
     Raises:
         AttributionError: as `deletion`.
     """
     _check(passage, how, prefix=False)
-    return _without(passage, how, [(list(positions), []) for positions in hidden])
+    return _without(passage, how, [(list(positions), []) for positions in hidden], wanted)
 
 
 def _check(passage: Passage, how: How, prefix: bool) -> None:
@@ -107,7 +109,12 @@ def _check(passage: Passage, how: How, prefix: bool) -> None:
         raise AttributionError("attribution_no_unknown", name=passage.name)
 
 
-def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[int]]]) -> Float[Tensor, "part target"]:
+def _without(
+    passage: Passage,
+    how: How,
+    parts: Sequence[tuple[list[int], list[int]]],
+    wanted: Bool[Tensor, "part target"] | None = None,
+) -> Float[Tensor, "part target"]:
     """Log-probabilities without each part, which is a list of source positions and one of prefix positions."""
     n_source, n_read = len(passage.source_ids), len(passage.read_ids)
     if how == "hidden":
@@ -115,11 +122,11 @@ def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[i
         for row, (source, read) in enumerate(parts):
             shown[row, source], shown_read[row, read] = False, False
         sources, reads = [passage.source_ids] * len(parts), [passage.read_ids] * len(parts)
-        return passage.log_probs(sources, reads, shown, shown_read)
+        return passage.log_probs(sources, reads, shown, shown_read, wanted)
     if how == "unknown":
         sources = [_replaced(passage.source_ids, source, passage.unknown_source_id) for source, _ in parts]
         reads = [_replaced(passage.read_ids, read, passage.unknown_target_id) for _, read in parts]
-        return passage.log_probs(sources, reads)
+        return passage.log_probs(sources, reads, wanted=wanted)
     by_length: dict[int, list[int]] = defaultdict(list)
     for row, (source, _) in enumerate(parts):
         by_length[n_source - len(source)].append(row)
@@ -127,7 +134,8 @@ def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[i
     for length, rows in by_length.items():
         if length:
             left = [[id_ for i, id_ in enumerate(passage.source_ids) if i not in parts[row][0]] for row in rows]
-            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows))
+            asked = None if wanted is None else wanted[rows]
+            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows), wanted=asked)
     return found
 
 

@@ -6,11 +6,14 @@ low is good. Source: DeYoung et al. 2020, "ERASER", section 4. Words go as delet
 and are not ranked.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from transformer.attribution.deletion import How, without
 from transformer.attribution.passage import Passage
@@ -57,18 +60,16 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
     dice = np.random.default_rng(passage.source_ids)
     shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
     counts = [counted(percent, len(words)) for percent in PERCENTS]
-    everything = frozenset(range(len(words)))
-    needed = dict.fromkeys(
-        taken
-        for table in (*orders.values(), *shuffled)
-        for row in table
-        for count in counts
-        for taken in (frozenset(row[:count].tolist()), everything - frozenset(row[:count].tolist()))
-    )
-    sets = list(needed)
-    place = {taken: i for i, taken in enumerate(sets)}
-    hidden = [[i for word in taken for i in word_groups[words[word]]] for taken in sets]
-    lost = _lost(passage, how, hidden)[steps]
+    everything, asked = frozenset(range(len(words))), defaultdict[frozenset[int], set[int]](set)
+    for table in (*orders.values(), *shuffled):
+        for step, row in enumerate(table):
+            for first in (frozenset(row[:count].tolist()) for count in counts):
+                asked[first].add(step)
+                asked[everything - first].add(step)
+    place = {taken: i for i, taken in enumerate(asked)}
+    hidden = [[i for word in taken for i in word_groups[words[word]]] for taken in asked]
+    wanted = [[step in of for step in _ranked(passage, steps)] for of in asked.values()]
+    lost = _lost(passage, how, hidden, torch.tensor(wanted))[steps]
 
     def fares(table: np.ndarray, score: np.ndarray | None) -> Trust:
         known = range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1))
@@ -108,11 +109,23 @@ def _orders(scores: Float[np.ndarray, "step word"]) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")
 
 
-def _lost(passage: Passage, how: How, hidden: list[list[int]]) -> Float[np.ndarray, "step set"]:
+def _lost(
+    passage: Passage, how: How, hidden: list[list[int]], wanted: Bool[Tensor, "set target"] | None = None
+) -> Float[np.ndarray, "step set"]:
     """Log-probability that each written word loses without each set of source positions."""
     whole = without(passage, how, [[]])
-    lost = (whole - without(passage, how, hidden)).T.numpy()
+    lost = (whole - without(passage, how, hidden, wanted)).T.numpy()
     return summed(lost, groups(passage.written, words=True), 0)
+
+
+def _ranked(passage: Passage, steps: list[int]) -> list[int]:
+    """For each written token the number of its word among those that are ranked; -1 where it is none of them."""
+    number = {word: i for i, word in enumerate(steps)}
+    found = [-1] * len(passage.written)
+    for word, tokens in enumerate(groups(passage.written, words=True)):
+        for token in tokens:
+            found[token] = number.get(word, -1)
+    return found
 
 
 def _mean(found: Iterable[Trust]) -> Trust:

@@ -55,12 +55,12 @@ def trusted(
 
 
 def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None]]:
-    """Every defined method, and raw weights, norms and value zeroing of each layer: `weights.2` is layer 2's mean."""
+    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean."""
     passage = translation.passage(checkpoint)
     methods = defined(passage, translation.record)
     asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
     layers = range(sum(site.group == "decoder.cross" for site in translation.record))
-    for method in ("weights", "norms", "value_zeroing"):
+    for method in ("weights", "norms"):
         if method in methods and len(layers) > 1:
             asked |= {f"{method}.{layer}": (method, layer) for layer in layers}
     return asked
