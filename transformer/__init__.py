@@ -9,6 +9,8 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
 from transformer.errors import (
     AttributionError,
     CheckpointError,
@@ -18,6 +20,8 @@ from transformer.errors import (
     RecordError,
     TrainingError,
 )
+from transformer.flow.capture import Trace, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -38,24 +42,31 @@ __all__ = [
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Diagram",
     "HeedmapError",
     "InputError",
+    "Lens",
     "Message",
     "Picture",
     "Record",
     "RecordError",
     "Report",
     "Site",
+    "Trace",
     "TrainingError",
     "Translation",
+    "architecture",
     "attention_maps",
     "classify",
     "follow",
+    "lens",
     "load",
     "recording",
     "report",
     "run_any",
     "speaking",
+    "tracing",
     "translate",
     "watch",
+    "watch_flow",
 ]

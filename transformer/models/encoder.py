@@ -128,16 +128,16 @@ class Encoder(nn.Module):
         """
         check_ids("inputs", ids, self.config.vocab)
         hidden = self(ids)
-        return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
+        return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""
         return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
-    def _logits(
+    def logits(
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]
     ) -> Float[Tensor, "batch *position width"]:
-        """What the head makes of the states."""
+        """What the head makes of the states after the last layer and its norm."""
         real = ids != self.config.pad_id
         x = hidden
         if self.config.head_reads == "mean":

@@ -99,21 +99,25 @@ class KmerClassifier(nn.Module):
         self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
     ) -> Float[Tensor, "batch classes"]:
         """Logits of the classes. Where `shown` is False, neither attention nor pooling sees a window of that letter."""
-        return self.decide(self.embedding(letters), self._mask(letters, shown))
+        return self.decide(self.embedding(letters), self.mask(letters, shown))
 
     def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
         x = self._window_states(embedded)
         for block in self.encoder:
             x = block(x, mask)
-        pooled = self.pooling(self.encoder_norm(x), mask)
+        return self.logits(x, mask)
+
+    def logits(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
+        """What the norm, the pooling and the small classifier make of the windows' states."""
+        pooled = self.pooling(self.encoder_norm(states), mask)
         return self.classifier(self.dropout(self.hidden(pooled).relu()))
 
     def encoder_inputs(
         self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
     ) -> tuple[Float[Tensor, "batch window d_model"], Mask]:
         """What the first layer reads, a vector a window, and what all of them may see."""
-        return self._window_states(self.embedding(letters)), self._mask(letters, shown)
+        return self._window_states(self.embedding(letters)), self.mask(letters, shown)
 
     def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
         """`logits` (batch, classes).
@@ -148,7 +152,7 @@ class KmerClassifier(nn.Module):
             return self.kmers(self.dropout(self.positions(x)))
         return self.dropout(self.positions(self.kmers(x)))
 
-    def _mask(self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None) -> Mask:
+    def mask(self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None) -> Mask:
         """Hide windows that touch padding, or a letter that is not shown."""
         mask = masks.padding(letters, self.config.pad_id, shown)
         return mask if mask.keys is None else replace(mask, keys=whole_windows(mask.keys, self.config.widths))
