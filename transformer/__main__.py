@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from transformer.commands import (
+    alignment,
     atlas,
     classify,
     convert,
@@ -24,7 +25,7 @@ from transformer.commands import (
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, faithfulness)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, faithfulness, alignment)
 
 
 def parser() -> argparse.ArgumentParser:

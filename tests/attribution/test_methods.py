@@ -122,6 +122,10 @@ def test_contributions_roll_out_as_the_paper_says(dialect: str) -> None:
             for j in range(N_SOURCE):
                 new_source[t] += second[t, j] * held[j]
         of_source, of_prefix = new_source, new_prefix
+    single = contributions(reference.passage(made), layer=1)
+    by_hand = contributions_by_hand(run.decoder[1][1], own=False)
+    np.testing.assert_allclose(single.of_source, by_hand[:, :-1], atol=1e-9)
+    np.testing.assert_allclose(single.of_prefix, np.diag(by_hand[:, -1]), atol=1e-9)
     found = contributions(reference.passage(made))
     np.testing.assert_allclose(found.of_source, of_source, atol=1e-9)
     np.testing.assert_allclose(found.of_prefix, of_prefix, atol=1e-9)

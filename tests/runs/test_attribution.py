@@ -46,7 +46,7 @@ def test_a_translation_answers_in_a_notebook(checkpoint: Checkpoint, translation
     """Every method on the shipped translator, gradients too although its passes keep none; in words, on one axis."""
     for method in METHODS:
         found = translation.attribution(checkpoint, method, words=True)
-        assert found.source.texts[:3] == ("Two", "dogs", "run.")
+        assert found.source.texts[:3] == ("Two", "dogs", "run")
         assert np.isfinite(found.values).all()
         assert method == "rollout" or found.of_source[1].argmax() == 1  # "Hunde" comes from "dogs"
     np.testing.assert_allclose(translation.attribution(checkpoint, "contributions").values.sum(1), 1.0, atol=1e-5)

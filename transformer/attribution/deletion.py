@@ -51,7 +51,9 @@ def deletion(
     with_prefix = prefix and how != "removed"
     read_parts = groups(passage.read, words) if with_prefix else []
     whole = passage.log_probs([passage.source_ids], [passage.read_ids])
-    parts = [(list(part), []) for part in source_parts] + [([], list(part)) for part in read_parts]
+    parts: list[tuple[list[int], list[int]]] = [(list(part), []) for part in source_parts] + [
+        ([], list(part)) for part in read_parts
+    ]
     found = []
     for start in range(0, len(parts), PARTS_AT_ONCE):
         found.append(_without(passage, how, parts[start : start + PARTS_AT_ONCE]))
@@ -121,7 +123,8 @@ def _without(
         shown, shown_read = torch.ones(len(parts), n_source).bool(), torch.ones(len(parts), n_read).bool()
         for row, (source, read) in enumerate(parts):
             shown[row, source], shown_read[row, read] = False, False
-        sources, reads = [passage.source_ids] * len(parts), [passage.read_ids] * len(parts)
+        sources: list[Sequence[int]] = [passage.source_ids] * len(parts)
+        reads: list[Sequence[int]] = [passage.read_ids] * len(parts)
         return passage.log_probs(sources, reads, shown, shown_read, wanted)
     if how == "unknown":
         sources = [_replaced(passage.source_ids, source, passage.unknown_source_id) for source, _ in parts]

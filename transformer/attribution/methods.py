@@ -20,7 +20,7 @@ from transformer.models.seq2seq import Seq2Seq
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
 """Names of the three ways to be without a part."""
 
-LAYERED = ("norms", "norms_residual", "value_zeroing", "weights")
+LAYERED = ("contributions", "norms", "norms_residual", "value_zeroing", "weights")
 """Methods that can be asked of one layer."""
 
 HEADED = ("norms", "weights")

@@ -51,7 +51,7 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
     word_groups = groups(passage.source, words=True)
     words = [i for i, special in enumerate(passage.source.merged().special) if not special]
     steps = [i for i, special in enumerate(passage.written.merged().special) if not special]
-    single = _lost(passage, how, [word_groups[i] for i in words])[steps]  # (step, word)
+    single = _lost(passage, how, [list(word_groups[i]) for i in words])[steps]  # (step, word)
     scores = {"deletion": single} | {
         name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
     }

@@ -120,6 +120,6 @@ def _zeroed(given: KeysValues, rest: Block, mask: Mask) -> Float[np.ndarray, "qu
         changed = rest(KeysValues(given.k.expand(len(keys), -1, -1, -1), values)).double()
         columns.append(1 - torch.cosine_similarity(changed, clean[None], dim=-1))
     changes = torch.cat(columns).T.clamp(min=0)
-    table = mask.dense(*changes.shape, changes.device)
+    table = mask.dense(changes.shape[0], changes.shape[1], changes.device)
     visible = torch.ones_like(changes, dtype=torch.bool) if table is None else table[0, 0].expand(changes.shape)
     return shared(changes.masked_fill(~visible, 0.0).numpy(), visible.numpy())
