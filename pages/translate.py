@@ -10,7 +10,7 @@ from ui.shared import address, controls, heads, record_views
 from ui.shared.address import tabs
 from ui.store import runs, store
 from ui.texts import in_language, t
-from ui.translate import first_screen, views
+from ui.translate import first_screen, sources, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
@@ -43,6 +43,7 @@ with overview:
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
     "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+    "sources": lambda: sources.sources_panel(checkpoint, request, shown),
     "steps": lambda: views.steps_panel(shown, choice),
     "beams": lambda: views.beams_panel(shown, checkpoint),
     "downloads": lambda: record_views.downloads_panel(shown, choice),
