@@ -10,7 +10,7 @@ from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
-from ui.translate import first_screen, views
+from ui.translate import first_screen, sources, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
@@ -48,6 +48,7 @@ with screen:
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
     "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+    "sources": lambda: sources.sources_panel(checkpoint, request, shown),
     "steps": lambda: views.steps_panel(shown, choice),
     "beams": lambda: views.beams_panel(shown, checkpoint),
     "downloads": lambda: downloads.downloads_panel(shown, choice),

@@ -9,11 +9,23 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import atlas, classify, convert, evaluate, familiarity, heads, inspect, train, translate
+from transformer.commands import (
+    alignment,
+    atlas,
+    classify,
+    convert,
+    evaluate,
+    faithfulness,
+    familiarity,
+    heads,
+    inspect,
+    train,
+    translate,
+)
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, faithfulness, alignment)
 
 
 def parser() -> argparse.ArgumentParser:
