@@ -9,6 +9,9 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.interventions.active import intervening
+from transformer.interventions.donors import Donor
+from transformer.interventions.value import Intervention
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -27,8 +30,10 @@ __all__ = [
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Donor",
     "HeedmapError",
     "InputError",
+    "Intervention",
     "Message",
     "Picture",
     "Record",
@@ -40,6 +45,7 @@ __all__ = [
     "attention_maps",
     "classify",
     "follow",
+    "intervening",
     "load",
     "recording",
     "report",
