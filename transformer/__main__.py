@@ -9,11 +9,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import classify, convert, evaluate, inspect, train, translate
+from transformer.commands import classify, convert, evaluate, importance, inspect, means, train, translate
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert, means, importance)
 
 
 def parser() -> argparse.ArgumentParser:

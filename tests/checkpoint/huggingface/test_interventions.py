@@ -43,7 +43,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoin
 
 
 def outputs(checkpoint: Checkpoint, model: Any = None) -> torch.Tensor:
-    made = copy.deepcopy(checkpoint.model).double() if model is None else model
+    made: Any = copy.deepcopy(checkpoint.model).double() if model is None else model
     target = TARGET if checkpoint.translates else None
     with torch.inference_mode():
         return next(iter(made.outputs(IDS, target).values()))
