@@ -4,19 +4,18 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from transformer.attention.measures import strongest_head
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.shared import controls, record_views
+from ui.shared import address, controls, heads, record_views
 from ui.shared.address import tabs
 from ui.store import runs, store
 from ui.texts import in_language, t
-from ui.translate import views
+from ui.translate import first_screen, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
 name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
-    st.stop()
+    address.stop()
 
 left, right = st.columns([2, 3], gap="large")
 try:
@@ -30,12 +29,14 @@ try:
 except HeedmapError as error:
     with right:
         controls.explain(error)
-    st.stop()
+    address.stop()
 
 with right:
     record_views.result(shown, best, checkpoint.languages)
-first = strongest_head(shown.record)
-choice = controls.selection(shown.record, (first.layer, first.head))
+screen = st.container()
+choice = controls.selection(shown.record, heads.first_head(name, shown))
+with screen:
+    first_screen.bitext_panel(shown, checkpoint, choice)
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     record_views.all_heads_panel(shown.record, choice)

@@ -6,9 +6,22 @@ draws where head 2 of the last layer looked.
 
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
+from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
-from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
+from transformer.errors import (
+    AttributionError,
+    CheckpointError,
+    ConfigError,
+    HeedmapError,
+    InputError,
+    RecordError,
+    TrainingError,
+)
+from transformer.flow.capture import Trace, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
 from transformer.interventions.active import intervening
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
@@ -24,33 +37,42 @@ from transformer.sites import Site
 __all__ = [
     "AnyRun",
     "AttentionMap",
+    "Attribution",
+    "AttributionError",
     "Axis",
     "Checkpoint",
     "CheckpointError",
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Diagram",
     "Donor",
     "HeedmapError",
     "InputError",
     "Intervention",
+    "Lens",
     "Message",
     "Picture",
     "Record",
     "RecordError",
     "Report",
     "Site",
+    "Trace",
     "TrainingError",
     "Translation",
+    "architecture",
     "attention_maps",
     "classify",
     "follow",
     "intervening",
+    "lens",
     "load",
     "recording",
     "report",
     "run_any",
     "speaking",
+    "tracing",
     "translate",
     "watch",
+    "watch_flow",
 ]

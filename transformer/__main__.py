@@ -9,11 +9,23 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import classify, convert, evaluate, importance, inspect, means, train, translate
+from transformer.commands import (
+    atlas,
+    classify,
+    convert,
+    evaluate,
+    familiarity,
+    heads,
+    importance,
+    inspect,
+    means,
+    train,
+    translate,
+)
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, means, importance)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, means, importance)
 
 
 def parser() -> argparse.ArgumentParser:

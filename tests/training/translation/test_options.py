@@ -20,7 +20,7 @@ HERE = Path()
         dict(save_every=0), dict(validate_every=0), dict(threads=0), dict(stop_after=0), dict(max_tokens=2),
         dict(dropout=1.0), dict(label_smoothing=-0.1), dict(subword_dropout=1.5), dict(dropout=float("nan")),
         dict(clip=-1.0), dict(d_embedding=-1), dict(architecture="rnn"), dict(cooldown=1.1), dict(peak_rate=0.0),
-        dict(peak_rate=float("inf")), dict(subword_epochs=-1),
+        dict(peak_rate=float("inf")), dict(subword_epochs=-1), dict(positions="rotary"),
     ],
 )  # fmt: skip
 def test_options_that_make_no_run_are_refused(option: dict[str, Any]) -> None:

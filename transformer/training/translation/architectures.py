@@ -38,6 +38,7 @@ def _transformer_config(options: TrainingOptions, shared: dict[str, Any]) -> Seq
         d_ff=options.d_ff,
         n_encoder_layers=options.n_layers,
         n_decoder_layers=options.n_layers,
+        positions=options.positions,
         norm_first=True,
         norm_after_stack=True,
         **shared,

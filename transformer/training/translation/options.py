@@ -11,6 +11,9 @@ from transformer.messages import Message
 ELSEWHERE = ("data", "work", "tokenizer", "threads", "stop_after")
 """Options that say where, how fast or how long, but not what comes out; a resumed run may change them."""
 
+POSITIONS = ("sinusoidal", "learned")
+"""How a Transformer that is trained here is told the order: by the paper's table, or by one that it learns."""
+
 ARCHITECTURES = ("transformer", "rnn-additive", "rnn-location")
 """What can be trained: the Transformer, or a recurrent net with one of two kinds of attention."""
 
@@ -42,6 +45,7 @@ class TrainingOptions:
     n_heads: int = _option(4, "attention heads of each layer of a Transformer")
     d_ff: int = _option(256, "width inside a Transformer's feed-forward nets")
     n_layers: int = _option(4, "layers of a Transformer's encoder, and of its decoder")
+    positions: str = _option("sinusoidal", "how a Transformer is told the order: sinusoidal or learned")
     dropout: float = _option(0.3, "probability that a number is dropped in training")
     label_smoothing: float = _option(0.1, "probability spread over all tokens in the loss")
     subword_dropout: float = _option(0.1, "probability that a merge of pieces is skipped in training (BPE-dropout)")
@@ -76,6 +80,7 @@ class TrainingOptions:
         self._require("clip", 0 <= self.clip < math.inf, "training_remedy_clip")
         self._require("d_embedding", self.d_embedding >= 0, "training_remedy_zero")
         self._require("architecture", self.architecture in ARCHITECTURES, "training_remedy_architecture")
+        self._require("positions", self.positions in POSITIONS, "training_remedy_positions")
         self._require("max_tokens", self.max_tokens >= 3, "training_remedy_three")
         self._require("subword_epochs", self.subword_epochs >= 0, "training_remedy_zero")
         self._require("stop_after", self.stop_after is None or self.stop_after >= 1, "training_remedy_one_or_none")
@@ -83,7 +88,7 @@ class TrainingOptions:
     def _require(self, name: str, holds: bool, remedy: str) -> None:
         """Refuse an option; `remedy` is the code of what to choose instead."""
         if not holds:
-            said = Message(remedy, architectures=ARCHITECTURES)
+            said = Message(remedy, architectures=ARCHITECTURES, positions=POSITIONS)
             raise TrainingError("training_option_makes_no_run", name=name, value=getattr(self, name), remedy=said)
 
     @property

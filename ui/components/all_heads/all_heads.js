@@ -21,6 +21,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} query_axis
  * @property {string} key_axis
  * @property {string} file_name
+ * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes", string>} words
  */
 

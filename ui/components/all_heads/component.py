@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from transformer.errors import InputError
 from transformer.messages import words
 from ui.components.shared import blob
+from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 LARGEST_SIDE = 64
@@ -37,13 +38,14 @@ def all_heads(
     query_axis: str | None = None,
     key_axis: str | None = None,
     file_name: str = "all-heads",
+    about: About | None = None,
     on_pick: Callable[[Picked], None] | None = None,
 ) -> None:
     """A grid of thumbnails, a row a layer and a column a head; a click or Enter on one picks it.
 
     Pointing at a thumbnail (or reaching it with the arrow keys) enlarges it. `selected` is outlined. `on_pick` is
     called before the run that a pick starts, as a widget's `on_change` is, and so may set other widgets. The axes are
-    called queries and keys, unless they are given other names.
+    called queries and keys, unless they are given other names. `about` stands in the picture that is saved.
 
     Colour stands for the square root of the weight, so that small ones are seen, on a scale fixed from 0 to 1. Cells
     that `visible` marks False are hatched grey, NaN has a colour of its own, and the legend says so. `visible=None`
@@ -74,6 +76,7 @@ def all_heads(
             "query_axis": words("component_queries") if query_axis is None else query_axis,
             "key_axis": words("component_keys") if key_axis is None else key_axis,
             "file_name": file_name,
+            "about": (about or About()).message(),
         },
         arrays=thumbnail_codes(thumbnails, visible),
         options={"selected": selected and [int(number) for number in selected]},

@@ -28,6 +28,7 @@ import { pen, shortened } from "../shared/page.js";
  * @property {Matrix} matrix
  * @property {Float32Array} values
  * @property {Uint8Array | undefined} hidden a bit a cell that the mask hides
+ * @property {Uint8Array | undefined} outlined a bit a cell that is outlined, whatever is picked
  * @property {Geometry} shape
  * @property {((index: number) => Relation | undefined) | null} relation null where nothing is picked
  * @property {[number, number] | null} focused
@@ -39,13 +40,13 @@ const LABEL = 84; // pixels for a row's label, at most
 const LINE = 16;
 
 /**
- * Colours of the four relations; the two directions differ in lightness too, for people who see hue differently.
+ * Colours of the four relations, and of an outline that warns; the two directions differ in lightness too, for people who see hue differently.
  * @param {Pick<Theme, "dark">} theme
  */
 export function paints(theme) {
   return theme.dark
-    ? { picked: "#ffffff", sources: "#5cc4d2", targets: "#ffb454", further: "#8d99a6" }
-    : { picked: "#000000", sources: "#00788a", targets: "#c25100", further: "#7b8794" };
+    ? { picked: "#ffffff", sources: "#5cc4d2", targets: "#ffb454", further: "#8d99a6", outlined: "#ff5d73" }
+    : { picked: "#000000", sources: "#00788a", targets: "#c25100", further: "#7b8794", outlined: "#d1002c" };
 }
 
 /**
@@ -89,7 +90,7 @@ export function written(value, digits, undefinedWord) {
  * @param {Theme} theme
  * @param {Paints} colours
  */
-export function drawMatrix(context, { matrix, values, hidden, shape, relation, focused }, theme, colours) {
+export function drawMatrix(context, { matrix, values, hidden, outlined, shape, relation, focused }, theme, colours) {
   const [rows, columns] = [matrix.rows.length, matrix.columns.length];
   context.font = `${FONT}px ${theme.font}`;
   labels(context, matrix, shape, theme);
@@ -119,6 +120,11 @@ export function drawMatrix(context, { matrix, values, hidden, shape, relation, f
   }
   context.globalAlpha = 1;
   grid(context, rows, columns, shape, theme);
+  for (let index = 0; index < rows * columns; index++) {
+    if (!bit(outlined, index)) continue;
+    const [x, y] = [shape.left + (index % columns) * shape.width, shape.top + Math.floor(index / columns) * shape.height];
+    outline(context, x, y, shape, colours.outlined, 3);
+  }
   for (const [x, y, how] of marks) mark(context, x, y, how, shape, colours);
   if (focused) {
     context.setLineDash([3, 2]);

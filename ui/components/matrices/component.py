@@ -47,6 +47,8 @@ def matrices(
     titles: Mapping[str, str] | None = None,
     hint: str | None = None,
     notes: Mapping[str, Notes] | None = None,
+    outlined: Mapping[str, Cells] | None = None,
+    outline: str = "",
     file_name: str = "matrices",
     on_pick: Callable[[Cell | None], None] | None = None,
 ) -> None:
@@ -55,7 +57,7 @@ def matrices(
     `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
     up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
     (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
-    at. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
+    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
@@ -73,8 +75,8 @@ def matrices(
 
     component(
         key=key,
-        header={"matrices": described, "hint": hint, "file_name": file_name},
-        arrays=_arrays(board, names, notes or {}),
+        header={"matrices": described, "hint": hint, "outline": outline, "file_name": file_name},
+        arrays=_arrays(board, names, notes or {}, outlined or {}),
         options=options(board, names, selected),
         events={"picked": pick if on_pick else None},
     )
@@ -128,7 +130,9 @@ def _description(board: Board, name: str, is_weights: bool, title: str, notes: N
     }
 
 
-def _arrays(board: Board, names: Sequence[str], notes: Mapping[str, Notes]) -> dict[str, np.ndarray]:
+def _arrays(
+    board: Board, names: Sequence[str], notes: Mapping[str, Notes], outlined: Mapping[str, Cells]
+) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for name in names:
         matrix = board[name]
@@ -137,6 +141,8 @@ def _arrays(board: Board, names: Sequence[str], notes: Mapping[str, Notes]) -> d
             arrays[f"{name}.hidden"] = np.packbits(matrix.hidden)
         if name in notes:
             arrays[f"{name}.codes"] = notes[name].codes
+        if name in outlined:
+            arrays[f"{name}.outlined"] = np.packbits(outlined[name])
     return arrays
 
 

@@ -2,6 +2,7 @@
 
 import { savePng, sheetOf, shortened } from "../shared/page.js";
 import { drawMatrix } from "./canvas.js";
+import { meanings } from "./legend.js";
 import { writeSymbol } from "./symbols.js";
 
 const PAD = 16;
@@ -13,17 +14,18 @@ const SYMBOL = '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif';
  * @param {import("./matrices.js").View} view
  */
 export function saveMatrices(view) {
-  const { boxes, sheet, selected, theme } = view;
+  const { boxes, sheet, theme } = view;
   const page = sheet.getBoundingClientRect();
   const found = [...boxes.values()].map((box) => ({ box, corner: box.root.getBoundingClientRect() }));
   const right = found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width));
   const tall = found.map(({ box, corner }) => bottom(box, corner) - page.top);
-  const top = selected ? PAD + LEGEND : PAD;
+  const outlines = meanings(view.header, view.selected !== null);
+  const top = outlines.length ? PAD + LEGEND : PAD;
   const [width, height] = [Math.max(...right, 0) + 2 * PAD, Math.max(...tall, 0) + top + PAD];
   const [canvas, context] = sheetOf(width, height);
   context.fillStyle = theme.background;
   context.fillRect(0, 0, width, height);
-  if (selected) drawLegend(context, view);
+  drawLegend(context, view, outlines);
   for (const { box, corner } of found) {
     const caption = box.caption.getBoundingClientRect();
     const [x, y] = [PAD + corner.left - page.left, top + corner.top - page.top];
@@ -54,19 +56,20 @@ function bottom(box, corner) {
  * What the outlines mean, in one line.
  * @param {CanvasRenderingContext2D} context
  * @param {import("./matrices.js").View} view
+ * @param {ReturnType<typeof meanings>} outlines
  */
-function drawLegend(context, { header, paints, theme }) {
+function drawLegend(context, { paints, theme }, outlines) {
   let x = PAD;
   context.font = `13px ${theme.font}`;
   context.textBaseline = "middle";
-  for (const name of /** @type {const} */ (["picked", "sources", "targets", "further"])) {
+  for (const [name, text] of outlines) {
     context.strokeStyle = paints[name];
-    context.lineWidth = name === "picked" ? 3 : name === "further" ? 1 : 2;
+    context.lineWidth = name === "picked" || name === "outlined" ? 3 : name === "further" ? 1 : 2;
     context.setLineDash(name === "further" ? [2, 2] : []);
     context.strokeRect(x + 1, PAD + 1, 11, 11);
     context.fillStyle = theme.text;
-    context.fillText(header.words[name], x + 19, PAD + 7);
-    x += 19 + context.measureText(header.words[name]).width + 16;
+    context.fillText(text, x + 19, PAD + 7);
+    x += 19 + context.measureText(text).width + 16;
   }
   context.setLineDash([]);
 }

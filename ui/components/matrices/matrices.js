@@ -9,6 +9,7 @@ import { fill } from "../shared/words.js";
 import { drawMatrix, geometry, paints, written } from "./canvas.js";
 import { saveMatrices } from "./files.js";
 import { cellAt, moved } from "./keys.js";
+import { meanings } from "./legend.js";
 import { spoken, symbolNodes } from "./symbols.js";
 
 /** @typedef {import("./canvas.js").Matrix} Matrix */
@@ -18,10 +19,11 @@ import { spoken, symbolNodes } from "./symbols.js";
 const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
 
 /**
- * What Python sends; `hint` says what can be done with the cells, and may be "".
+ * What Python sends; `hint` says what can be done with the cells, `outline` what an outlined cell is; both may be "".
  * @typedef {object} Header
  * @property {Matrix[]} matrices
  * @property {string} hint
+ * @property {string} outline
  * @property {string} file_name
  * @property {Record<"save_png" | "picked" | "sources" | "targets" | "further" | "undefined", string>} words
  */
@@ -53,7 +55,7 @@ export default component("matrices", (frame) => {
   const bar = element("div", "legend");
   bar.append(save, hint, legend);
   const [sheet, reading] = [element("div", "sheet"), element("div", "reading")];
-  frame.root.append(bar, sheet, reading);
+  frame.root.append(bar, reading, sheet);
   /** @type {Partial<View>} */
   const start = { boxes: new Map(), selected: null, lit: {}, save, hint, legend, sheet, reading };
   const view = /** @type {View} */ (Object.assign(frame, start));
@@ -116,6 +118,7 @@ function build(view, matrix) {
     matrix,
     values: new Float32Array(),
     hidden: /** @type {Uint8Array | undefined} */ (undefined),
+    outlined: /** @type {Uint8Array | undefined} */ (undefined),
     shape: geometry(canvas, matrix, view.theme),
     relation: /** @type {import("./canvas.js").Drawn["relation"]} */ (null),
     focused: /** @type {[number, number] | null} */ (null),
@@ -162,7 +165,8 @@ function build(view, matrix) {
 function show(view, box, matrix) {
   const { arrays, lit, selected, theme } = view;
   const [rows, columns] = [matrix.rows.length, matrix.columns.length];
-  Object.assign(box, { matrix, values: arrays[matrix.name], hidden: arrays[`${matrix.name}.hidden`] });
+  const [hidden, outlined] = [arrays[`${matrix.name}.hidden`], arrays[`${matrix.name}.outlined`]];
+  Object.assign(box, { matrix, values: arrays[matrix.name], hidden, outlined });
   box.current = [Math.min(box.current[0], rows - 1), Math.min(box.current[1], columns - 1)];
   box.shape = geometry(box.canvas, matrix, theme);
   const name = element("b", "symbol");
@@ -181,6 +185,8 @@ function show(view, box, matrix) {
     const bits = lit[relation]?.[matrix.name];
     box.canvas.dataset[relation] = String(box.values.reduce((count, _, index) => count + Number(bit(bits, index)), 0));
   }
+  const ring = box.values.reduce((count, _, index) => count + Number(bit(outlined, index)), 0);
+  box.canvas.dataset.outlined = String(ring);
   box.canvas.dataset.picked = picked < 0 ? "" : `${Math.floor(picked / columns)}-${picked % columns}`;
   const { left, top, width, height } = box.shape;
   Object.assign(box.canvas.dataset, { left, top, cellWidth: width, cellHeight: height });
@@ -210,16 +216,14 @@ function expose(view, box) {
 
 /** @param {View} view */
 function explain({ header, hint, legend, paints: colours, save, selected }) {
-  const { words } = header;
-  say(save, words.save_png);
+  say(save, header.words.save_png);
   say(hint, header.hint);
-  const swatches = selected ? /** @type {const} */ (["picked", "sources", "targets", "further"]) : [];
   legend.replaceChildren(
-    ...swatches.map((name) => {
+    ...meanings(header, selected !== null).map(([name, text]) => {
       const made = element("span", "swatch");
       const patch = element("i", name);
       patch.style.borderColor = colours[name];
-      made.append(patch, element("span", "", words[name]));
+      made.append(patch, element("span", "", text));
       return made;
     }),
   );

@@ -1,0 +1,16 @@
+// What the outlines of cells mean.
+
+/** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
+
+/**
+ * What each kind of outline that is to be seen means, in words.
+ * @param {import("./matrices.js").Header} header
+ * @param {boolean} picked whether a cell is picked
+ * @returns {Outline[]}
+ */
+export function meanings(header, picked) {
+  const relations = /** @type {const} */ (["picked", "sources", "targets", "further"]);
+  /** @type {Outline[]} */
+  const found = picked ? relations.map((name) => [name, header.words[name]]) : [];
+  return header.outline ? [...found, ["outlined", header.outline]] : found;
+}
