@@ -12,9 +12,10 @@ from ui.texts import in_language, plain, t
 from ui.translate import first_screen, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice(*store.TRANSLATORS)
-if name is None:
+chosen = controls.checkpoint_choice(*store.TRANSLATORS)
+if chosen is None:
     address.stop()
+name: str = chosen  # also where it is used later, within functions
 
 form, screen, below = st.container(), st.container(key="screen"), st.container(key="beside")
 with below:
