@@ -9,38 +9,44 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from ui.frame import Frame
 from ui.guard import Guard
-from ui.shared import address
+from ui.shared import address, menu
 from ui.shared.language import language_choice
-from ui.texts import KEY, t
+from ui.texts import KEY, plain, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
-    language_choice()
-    page = st.navigation(
-        {
-            t("translate.section"): [
-                st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
-                st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
-                st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
-            ],
-            t("checkpoints.section"): [
-                st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
-            ],
-            t("lessons.section"): [
-                st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
-                st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
-                st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
-            ],
-        }
-    )
-    address.enter(page.url_path, keep=(KEY,))
-    page.run()
+    with address.run(KEY) as show:
+        above = st.sidebar.container()
+        language_choice()
+        page = menu.chosen_page(_pages(), above)
+        show(page.url_path)
+        page.run()
+
+
+def _pages() -> dict[str, list[st.Page]]:
+    """Every page, under the heading of its section."""
+    return {
+        plain("translate.section"): [
+            st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
+            st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
+            st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
+        ],
+        plain("checkpoints.section"): [
+            st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
+        ],
+        plain("lessons.section"): [
+            st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
+            st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
+            st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
+        ],
+    }
 
 
 if __name__ == "__main__":
     main()
 else:
-    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard)])
+    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard), Middleware(Frame)])

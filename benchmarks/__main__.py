@@ -16,7 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import first_screen, flow, forward, generation, pictures, reading, reruns, sequences, sessions
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -24,12 +24,14 @@ BEGIN, END = "<!-- measured -->\n", "<!-- end of what was measured -->"
 REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
+    "flow": flow.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "first_screen": first_screen.measure,
 }
 
 

@@ -7,7 +7,7 @@ from ui import shell
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls as attention_steps
 from ui.lessons.attention_steps import panels
-from ui.shared import controls
+from ui.shared import address, controls
 from ui.texts import t
 
 shell.heading(t("attention_steps.title"), t("attention_steps.intro"))
@@ -17,12 +17,12 @@ try:
         shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)
         example = attention_steps.example(kind)
         if example is None:
-            st.stop()
+            address.stop()
         recipe = attention_steps.recipe(example)
     board = example.board(recipe)
 except HeedmapError as error:
     controls.explain(error)
-    st.stop()
+    address.stop()
 
 attention_steps.notes(example, recipe)
 screen = attention_steps.screen()

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import streamlit as st
-
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.checkpoints import attention, bring, inspection
 from ui.checkpoints.questions import questions_panel
-from ui.shared import controls
+from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
@@ -17,10 +15,10 @@ try:
     bring.bring_panel()
 except HeedmapError as error:
     controls.explain(error)
-    st.stop()
+    address.stop()
 chosen = bring.choice()
 if chosen is None:
-    st.stop()
+    address.stop()
 name: str = chosen
 try:
     found = bring.recognition(name)
@@ -32,7 +30,7 @@ try:
 except HeedmapError as error:
     controls.explain(error)
     bring.forget_answers(name)
-    st.stop()
+    address.stop()
 
 panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),

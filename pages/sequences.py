@@ -9,14 +9,14 @@ from ui.sequences import controls as sequence_controls
 from ui.sequences import runs, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
-from ui.shared import controls
+from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
 shell.heading(t("sequences.title"), t("sequences.intro"))
 chosen = controls.checkpoint_choice("kmer")
 if chosen is None:
-    st.stop()
+    address.stop()
 name: str = chosen
 try:
     checkpoint = store.checkpoint(name)
@@ -24,19 +24,19 @@ try:
     what = sequence_controls.what_to_read()
     if what == "file":
         file_panel(name, task)
-        st.stop()
+        address.stop()
     if what == "motifs":
         motifs_panel(name, task)
-        st.stop()
+        address.stop()
     left, right = st.columns([2, 3], gap="large")
     with left:
-        typed = sequence_controls.typed_sequence(name, checkpoint)
+        typed = sequence_controls.typed_sequence(checkpoint)
     run = runs.classification(name, typed.sequence)
     strands = bool(task.alphabet.complement)
     other = runs.classification(name, task.alphabet.reverse_complement(run.letters.text)) if strands else None
 except HeedmapError as error:
     controls.explain(error)
-    st.stop()
+    address.stop()
 
 with right:
     views.verdict(run, other, task, typed.description.partition(" ")[0])

@@ -6,9 +6,22 @@ draws where head 2 of the last layer looked.
 
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import AttentionMap, Record
+from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.decoding.search import DecodingOptions
-from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError, RecordError, TrainingError
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
+from transformer.errors import (
+    AttributionError,
+    CheckpointError,
+    ConfigError,
+    HeedmapError,
+    InputError,
+    RecordError,
+    TrainingError,
+)
+from transformer.flow.capture import Trace, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -21,30 +34,39 @@ from transformer.sites import Site
 __all__ = [
     "AnyRun",
     "AttentionMap",
+    "Attribution",
+    "AttributionError",
     "Axis",
     "Checkpoint",
     "CheckpointError",
     "Classification",
     "ConfigError",
     "DecodingOptions",
+    "Diagram",
     "HeedmapError",
     "InputError",
+    "Lens",
     "Message",
     "Picture",
     "Record",
     "RecordError",
     "Report",
     "Site",
+    "Trace",
     "TrainingError",
     "Translation",
+    "architecture",
     "attention_maps",
     "classify",
     "follow",
+    "lens",
     "load",
     "recording",
     "report",
     "run_any",
     "speaking",
+    "tracing",
     "translate",
     "watch",
+    "watch_flow",
 ]

@@ -48,5 +48,13 @@ class RecordError(HeedmapError, LookupError):
     """A record has no such site, head, position or form."""
 
 
+class AttributionError(HeedmapError, ValueError):
+    """A method of attribution is not defined for this model, or for what it was asked about."""
+
+
 class TrainingError(HeedmapError):
     """Training cannot start, or cannot go on from what it found."""
+
+
+class AtlasError(HeedmapError):
+    """A pass over a corpus cannot start, or cannot go on."""

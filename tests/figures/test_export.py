@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, picture
-from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config
+from transformer.figures.export import PLOT_CONFIG, csv, html, plot_config, table_csv
 from transformer.figures.heatmap import heatmap
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
 
 FORMULAS = ("=1+1", "+1", "-1", "@x", "\t=1", "\uff1d1", "'quoted", "''")
 
@@ -41,7 +42,8 @@ def test_every_number_reads_back_exactly_and_masked_cells_are_empty(dtype: type)
 def test_pandas_reads_it() -> None:
     drawn = picture(5, 7, causal=True)
     table = pd.read_csv(io.StringIO(csv(drawn)), index_col=0)
-    assert table.index.name == "query: target (German)"
+    said = "query: target (German) | key: source (English) | decoder.1.cross · head 2 | attention weight (probability)"
+    assert table.index.name == said
     assert list(table.columns) == list(drawn.keys.labels)
     assert table.loc["▁q3", "▁k2"] == pytest.approx(float(drawn.values[3, 2]))
     np.testing.assert_array_equal(table.isna(), ~drawn.visible)
@@ -63,6 +65,25 @@ def test_no_cell_of_text_can_be_taken_for_a_formula() -> None:
         assert cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
 
+def test_a_table_says_what_was_done_to_its_numbers_and_of_what_it_is() -> None:
+    drawn = picture(2, 3, quantity=Quantity.SCORE, notes=("special tokens are hidden",))
+    corner = next(csv_format.reader(io.StringIO(csv(drawn, ["A man\n rides.", "a-checkpoint"]), newline="")))[0]
+    assert corner.split(" | ")[3:] == [
+        "score (scaled dot product, before the mask)", "special tokens are hidden", "A man rides.", "a-checkpoint",
+    ]  # fmt: skip
+
+
+def test_a_table_of_texts_and_numbers_reads_back_and_runs_nothing() -> None:
+    rows = [
+        [text, value] for text, value in zip(FORMULAS, [0.1, -3, None, float("nan"), 1e-300, 2.5, 7, 0.0], strict=True)
+    ]
+    found = list(csv_format.reader(io.StringIO(table_csv(["=word", "n"], rows), newline="")))
+    assert found[0] == ["'=word", "n"]
+    assert [row[0].removeprefix("'") for row in found[1:]] == list(FORMULAS)
+    assert not any(row[0].startswith(tuple("=+-@\t\uff1d")) for row in found)
+    assert [row[1] for row in found[1:]] == ["0.1", "-3", "", "", "1e-300", "2.5", "7", "0.0"]
+
+
 def test_what_is_not_finite_is_written_as_it_is() -> None:
     drawn = replace(picture(2, 2), values=np.array([[np.nan, 1.0], [-np.inf, 0.0]]))
     assert csv(drawn).splitlines()[1:] == ["▁q0,nan,1.0", "▁q1,-inf,0.0"]
@@ -70,7 +91,8 @@ def test_what_is_not_finite_is_written_as_it_is() -> None:
 
 def test_an_empty_picture_has_a_header_only() -> None:
     none = Axis.of_tokens("source", [])
-    assert csv(Picture("a.0.self", "head 0", np.zeros((0, 0)), np.zeros((0, 0), bool), none, none)) == "query: source\n"
+    (line,) = csv(Picture("a.0.self", "head 0", np.zeros((0, 0)), np.zeros((0, 0), bool), none, none)).splitlines()
+    assert line == "query: source | key: source | a.0.self · head 0 | attention weight (probability)"
 
 
 def test_the_page_holds_plotly_and_asks_for_nothing_else() -> None:
@@ -80,6 +102,11 @@ def test_the_page_holds_plotly_and_asks_for_nothing_else() -> None:
     assert not re.search(r"<(?:script|link|img|iframe)[^>]*\s(?:src|href)=", page)
     assert "<title>decoder.1.cross · head 2</title>" in page
     assert "background: #10171e" in page
+
+
+def test_a_page_says_below_the_figure_what_it_is_of() -> None:
+    page = html(heatmap(picture()), ["“<b>A man</b>”", "a-checkpoint"])
+    assert "\n<p>“&lt;b&gt;A man&lt;/b&gt;”</p>\n<p>a-checkpoint</p>\n</body>" in page
 
 
 def test_a_title_cannot_leave_its_tag() -> None:

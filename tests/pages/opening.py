@@ -16,10 +16,10 @@ PATIENCE = 120
 
 
 def opened(name: str, **address: str) -> AppTest:
-    """The page called `name` alone, at this address."""
-    at = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=PATIENCE)
+    """The page called `name` in a new session that begins at this address."""
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE)
     at.query_params.update(address)
-    return at.run()
+    return at.switch_page(f"pages/{name}.py").run()
 
 
 def fine(at: AppTest) -> AppTest:

@@ -20,8 +20,14 @@ from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices
 from ui.store import runs, store
 
-PAGE = f"import runpy\nrunpy.run_path({str(ROOT / 'pages' / 'align.py')!r})"
-"""The page alone: beside a folder `pages/`, AppTest lets each run start twice, and the second knows of no click."""
+PAGE = f"""
+import runpy
+from ui.shared import address
+with address.run() as show:
+    show("align")
+    runpy.run_path({str(ROOT / "pages" / "align.py")!r})
+"""
+"""Without a menu: beside a folder `pages/`, AppTest lets each run start twice, and the second knows of no click."""
 NAME = "multi30k-en-de"
 EARLY = f"{NAME}@000800"
 SENTENCE = "Two dogs run."
@@ -213,7 +219,7 @@ def test_a_typed_target_is_what_both_read() -> None:
     page = opened(force="Drei Katzen schlafen.")
     header, _ = shown(page)
     for panel in header["moments"][0]["panels"]:
-        assert panel["rows"] == ["Drei", "Katzen", "schlafen.", "</s>"]
+        assert panel["rows"] == ["Drei", "Katzen", "schlafen", ".", "</s>"]
     assert any("the target that you typed" in part.value for part in page.caption)
 
 

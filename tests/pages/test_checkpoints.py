@@ -93,6 +93,8 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     fine(page.run())
     page.button_group(key="kind").set_value("encoder.self")
     fine(page.run())
+    page.button_group(key="layer").set_value("0")
+    fine(page.run())
     page.button_group(key="head").set_value("1")
     fine(page.run())
     assert "encoder.0.self · head 1" in title(page)

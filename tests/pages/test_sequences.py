@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
+from tests.pages.opening import opened
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
@@ -22,7 +23,6 @@ from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
 from ui.store import holdings
 
-PAGE = Path(__file__).parents[2] / "pages" / "sequences.py"
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
 
@@ -52,9 +52,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def page(**address: str) -> AppTest:
-    at = AppTest.from_file(str(PAGE), default_timeout=120)
-    at.query_params.update(address)
-    return at.run()
+    return opened("sequences", **address)
 
 
 def fine(at: AppTest) -> AppTest:

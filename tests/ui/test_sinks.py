@@ -20,7 +20,8 @@ FIRST = {
     "form_submit_button", "download_button", "popover", "expander", "toggle", "checkbox", "text_input", "text_area",
     "number_input", "slider", "select_slider", "selectbox", "multiselect", "file_uploader", "metric", "link_button",
     "page_link", "status", "segmented_control", "pills", "radio", "tabs", "spinner", "write", "dialog", "feedback",
-    "choice", "whole", "tenths", "switch", "line", "lines", "heading", "camera_input", "date_input",
+    "choice", "whole", "tenths", "hundredths", "_decimals", "switch", "line", "lines", "heading", "camera_input",
+    "date_input",
     "kept",
 }  # fmt: skip
 """Calls whose first argument is Markdown: Streamlit's, and those of ours that hand it on."""
@@ -32,7 +33,9 @@ GIVEN = {
     ("pages/translate.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/shared/address.py", "label"): "its callers' labels are looked at",
     ("ui/shared/address.py", "help"): "its callers' tooltips are looked at",
+    ("ui/shared/address.py", "why"): "its callers' tooltips are looked at",
     ("ui/shared/address.py", "list(labels)"): "tabs have names of the catalogue alone",
+    ("ui/shared/menu.py", "one"): "a page, whose title is of the catalogue",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",
@@ -42,7 +45,6 @@ GIVEN = {
     ("ui/sequences/file.py", "job.note"): "made by t",
     ("ui/sequences/runs.py", "label"): "made by t, in its callers",
     ("ui/sequences/views.py", "_groups(run)"): "made by t",
-    ("ui/shared/record_views.py", "str.upper"): "png or svg",
     ("ui/shared/record_views.py", "' '.join([sentence(note) for note in picture.notes])"): "each note is a sentence",
 }
 """What is passed on unseen, in which file, and why that is safe."""

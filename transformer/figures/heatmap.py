@@ -93,14 +93,16 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
     if not overlays.is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
         return _Scale(-limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}", {})
-    quarters, names = np.linspace(0, 1, 5), ["0", "0.25", "0.5", "0.75", "1"]
+    quarters = np.linspace(0, 1, 5)
     if not relative:
+        names = ["0", "0.25", "0.5", "0.75", "1"]
         return _Scale(0.0, 1.0, unit, dict(tickvals=quarters.tolist(), ticktext=names))
     if high <= 0:
         title = f"{unit}<br>{words('figure_relative_to_nothing')}"
         return _Scale(0.0, 1.0, title, dict(tickvals=[0.0], ticktext=["0"]))
     title = f"{unit}<br>{words('figure_relative', largest=high)}"
-    return _Scale(0.0, high, title, dict(tickvals=(quarters * high).tolist(), ticktext=names))
+    weights = (quarters * high).tolist()
+    return _Scale(0.0, high, title, dict(tickvals=weights, ticktext=[f"{weight:.3g}" for weight in weights]))
 
 
 def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:

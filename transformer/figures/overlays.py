@@ -21,7 +21,7 @@ _INVISIBLE = dict(marker=dict(opacity=0))
 
 def is_probability(picture: Picture) -> bool:
     """Whether the values are attention weights, which lie between 0 and 1."""
-    return picture.quantity is Quantity.WEIGHT
+    return picture.quantity in (Quantity.WEIGHT, Quantity.SHARE)
 
 
 def value_text(picture: Picture, number: str) -> str:

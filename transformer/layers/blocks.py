@@ -47,7 +47,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         """Position by position: none sees another."""
-        return self.narrow(self.dropout(self.activation(self.widen(x))))
+        return self.narrow(self.dropout(self.hidden(x)))
+
+    def hidden(self, x: Float[Tensor, "*batch position d_model"]) -> Float[Tensor, "*batch position d_ff"]:
+        """Its hidden units after their activation."""
+        return self.activation(self.widen(x))
 
 
 class Residual(nn.Module):

@@ -60,12 +60,16 @@ class Mask:
         return slice(0 if self.keys is not None else max(0, min(start, n_keys)), max(0, min(stop, n_keys)))
 
 
-def padding(ids: Int[Tensor, "batch key"], pad_id: int) -> Mask:
-    """Hide padding: for self-attention of an encoder over `ids`, and for cross-attention to them."""
+def padding(ids: Int[Tensor, "batch key"], pad_id: int, shown: Bool[Tensor, "batch key"] | None = None) -> Mask:
+    """Hide padding: for self-attention of an encoder over `ids`, and for cross-attention to them.
+
+    `shown` hides more keys, where it is False: for asking what a model does without them.
+    """
     real = ids != pad_id
+    real = real if shown is None else real & shown
     return Mask(keys=None if bool(real.all()) else real)
 
 
-def causal(ids: Int[Tensor, "batch key"], pad_id: int) -> Mask:
-    """Hide padding and the future: for self-attention of a decoder over `ids`."""
-    return Mask(keys=padding(ids, pad_id).keys, causal=True)
+def causal(ids: Int[Tensor, "batch key"], pad_id: int, shown: Bool[Tensor, "batch key"] | None = None) -> Mask:
+    """Hide padding and the future, and what `shown` does not: for self-attention of a decoder over `ids`."""
+    return Mask(keys=padding(ids, pad_id, shown).keys, causal=True)

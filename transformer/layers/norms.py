@@ -24,6 +24,14 @@ class AnnotatedLayerNorm(nn.Module):
         return self.weight * centred / (x.std(-1, keepdim=True) + self.eps) + self.bias
 
 
+def deviation(norm: nn.Module, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 1"]:
+    """What `norm` divides each position of `x` by, once it is centred: its deviation, as that norm defines it."""
+    if isinstance(norm, AnnotatedLayerNorm):
+        return x.std(-1, keepdim=True) + norm.eps
+    eps: float = norm.eps  # type: ignore[assignment]  # torch's module declares it without saying so to types
+    return (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
+
+
 def layer_norm(kind: str, d_model: int, eps: float) -> nn.Module:
     """The norm called `kind`: `torch` (nn.LayerNorm) or `annotated`."""
     return AnnotatedLayerNorm(d_model, eps) if kind == "annotated" else nn.LayerNorm(d_model, eps=eps)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -17,6 +17,7 @@ from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import EncoderBlock
+from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
@@ -83,7 +84,7 @@ class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
 
     architecture: ClassVar = "encoder"
-    abilities: ClassVar = Abilities(masks=True)
+    abilities: ClassVar = Abilities(masks=True, hides=True)
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -98,16 +99,24 @@ class Encoder(nn.Module):
         widths = (config.d_model, *config.head)
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
-    def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
-        """What each position holds after the last layer."""
-        mask = replace(masks.padding(ids, self.config.pad_id), causal=self.config.causal)
-        x = self.embedding(ids)
-        if self.config.scale_embedding:
-            x = x * self.config.d_model**0.5
-        x = self.dropout(self._add_positions(x))
+    def forward(
+        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """What each position holds after the last layer. Where `shown` is False, no attention sees that position."""
+        x, mask = self.encoder_inputs(ids, shown)
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x)
+
+    def encoder_inputs(
+        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+    ) -> tuple[Float[Tensor, "batch position d_model"], Mask]:
+        """What the first layer reads, and what all of them may see."""
+        x = self.embedding(ids)
+        if self.config.scale_embedding:
+            x = x * self.config.d_model**0.5
+        mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
+        return self.dropout(self._add_positions(x)), mask
 
     def outputs(self, ids: Int[Tensor, "batch position"]) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.
@@ -119,16 +128,16 @@ class Encoder(nn.Module):
         """
         check_ids("inputs", ids, self.config.vocab)
         hidden = self(ids)
-        return {"hidden": hidden, "logits": self._logits(hidden, ids)} if self.config.head else {"hidden": hidden}
+        return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""
         return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
-    def _logits(
+    def logits(
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]
     ) -> Float[Tensor, "batch *position width"]:
-        """What the head makes of the states."""
+        """What the head makes of the states after the last layer and its norm."""
         real = ids != self.config.pad_id
         x = hidden
         if self.config.head_reads == "mean":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.errors import ConfigError
@@ -75,7 +75,7 @@ class KmerClassifier(nn.Module):
     """Read a sequence of letters and say which class it belongs to."""
 
     architecture: ClassVar = "kmer"
-    abilities: ClassVar = Abilities(reads_windows=True)
+    abilities: ClassVar = Abilities(reads_windows=True, hides=True)
 
     def __init__(self, config: KmerConfig) -> None:
         super().__init__()
@@ -95,23 +95,29 @@ class KmerClassifier(nn.Module):
         self.hidden = nn.Linear(n_pooled * d_model, d_model)
         self.classifier = nn.Linear(d_model, config.n_classes)
 
-    def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
-        """Logits of the classes."""
-        return self.decide(self.embedding(letters), self._mask(letters))
+    def forward(
+        self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
+    ) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes. Where `shown` is False, neither attention nor pooling sees a window of that letter."""
+        return self.decide(self.embedding(letters), self.mask(letters, shown))
 
     def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
-        x = embedded
-        if self.config.scale_embedding:
-            x = x * self.config.d_model**0.5
-        if self.config.position_place == "before":
-            x = self.kmers(self.dropout(self.positions(x)))
-        else:
-            x = self.dropout(self.positions(self.kmers(x)))
+        x = self._window_states(embedded)
         for block in self.encoder:
             x = block(x, mask)
-        pooled = self.pooling(self.encoder_norm(x), mask)
+        return self.logits(x, mask)
+
+    def logits(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
+        """What the norm, the pooling and the small classifier make of the windows' states."""
+        pooled = self.pooling(self.encoder_norm(states), mask)
         return self.classifier(self.dropout(self.hidden(pooled).relu()))
+
+    def encoder_inputs(
+        self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
+    ) -> tuple[Float[Tensor, "batch window d_model"], Mask]:
+        """What the first layer reads, a vector a window, and what all of them may see."""
+        return self._window_states(self.embedding(letters)), self.mask(letters, shown)
 
     def outputs(self, letters: Int[Tensor, "batch letter"]) -> dict[str, Tensor]:
         """`logits` (batch, classes).
@@ -139,7 +145,14 @@ class KmerClassifier(nn.Module):
         sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
         return sites | ({Site("pooling"): self.pooling.core} if isinstance(self.pooling, AttentionPooling) else {})
 
-    def _mask(self, letters: Int[Tensor, "batch letter"]) -> Mask:
-        """Hide windows that touch padding."""
-        mask = masks.padding(letters, self.config.pad_id)
+    def _window_states(self, embedded: Float[Tensor, "batch letter d_model"]) -> Float[Tensor, "batch window d_model"]:
+        """Embedded letters with positions, gathered to windows."""
+        x = embedded * self.config.d_model**0.5 if self.config.scale_embedding else embedded
+        if self.config.position_place == "before":
+            return self.kmers(self.dropout(self.positions(x)))
+        return self.dropout(self.positions(self.kmers(x)))
+
+    def mask(self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None) -> Mask:
+        """Hide windows that touch padding, or a letter that is not shown."""
+        mask = masks.padding(letters, self.config.pad_id, shown)
         return mask if mask.keys is None else replace(mask, keys=whole_windows(mask.keys, self.config.widths))

@@ -78,12 +78,14 @@ class Abilities:
     """What the models of one class can do, said once by that class.
 
     `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
-    of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide.
+    of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide. `hides`: their
+    forward pass takes `shown`, which hides single positions from every attention.
     """
 
     translates: bool = False
     reads_windows: bool = False
     masks: bool = False
+    hides: bool = False
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.errors import ConfigError, InputError
@@ -109,7 +109,7 @@ class Seq2Seq(nn.Module):
     """Read a source, write a target: the Transformer of the paper, in the dialect that `config` describes."""
 
     architecture: ClassVar = "seq2seq"
-    abilities: ClassVar = Abilities(translates=True, masks=True)
+    abilities: ClassVar = Abilities(translates=True, masks=True, hides=True)
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -136,40 +136,64 @@ class Seq2Seq(nn.Module):
         self._initialise()
 
     def forward(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+        shown: Bool[Tensor, "batch source"] | None = None,
+        shown_target: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target vocab"]:
-        """Logits of the token after each target position, given the target up to there (teacher forcing)."""
-        return self.logits(self.hidden(source, target))
+        """Logits of the token after each target position, given the target up to there (teacher forcing).
+
+        Where `shown` (`shown_target`) is False, no attention sees that position of the source (of the target).
+        """
+        return self.logits(self.hidden(source, target, shown, shown_target))
 
     def hidden(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+        shown: Bool[Tensor, "batch source"] | None = None,
+        shown_target: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """What the projection to the vocabulary reads at each target position (teacher forcing)."""
-        memory, source_mask = self.encode(source)
-        return self.decode(target, memory, source_mask)
+        memory, source_mask = self.encode(source, shown)
+        return self.decode(target, memory, source_mask, shown_target)
 
-    def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
-        """What the decoder reads of the source, and which of its positions are real."""
-        mask = masks.padding(source, self.config.pad_id)
-        x = self.source_positions(self.embed(self.source_embedding, source))
-        x = self.source_norm(self.dropout(x))
+    def encode(
+        self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
+    ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+        """What the decoder reads of the source, and which of its positions it and the encoder may see."""
+        x, mask = self.encoder_inputs(source, shown)
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x), mask
+
+    def encoder_inputs(
+        self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
+    ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+        """What the first layer of the encoder reads, and what all of them may see."""
+        x = self.source_positions(self.embed(self.source_embedding, source))
+        return self.source_norm(self.dropout(x)), masks.padding(source, self.config.pad_id, shown)
 
     def decode(
         self,
         target: Int[Tensor, "batch target"],
         memory: Float[Tensor, "batch source d_model"],
         source_mask: Mask,
+        shown: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
-        mask = masks.causal(target, self.config.written_pad_id)
-        x = self.target_positions(self.embed(self.target_embedding, target))
-        x = self.target_norm(self.dropout(x))
+        x, mask = self.decoder_inputs(target, shown)
         for block in self.decoder:
             x = block(x, block.cross_attention.keys_values(memory), mask, source_mask)
         return self.decoder_norm(x)
+
+    def decoder_inputs(
+        self, target: Int[Tensor, "batch target"], shown: Bool[Tensor, "batch target"] | None = None
+    ) -> tuple[Float[Tensor, "batch target d_model"], Mask]:
+        """What the first layer of the decoder reads of a target, and what each position may see of it."""
+        x = self.target_positions(self.embed(self.target_embedding, target))
+        return self.target_norm(self.dropout(x)), masks.causal(target, self.config.written_pad_id, shown)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
         """Scores of every token of the target vocabulary, before the softmax."""

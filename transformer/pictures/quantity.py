@@ -23,6 +23,18 @@ class Quantity(Enum):
     DIFFERENCE = "difference"
     """A weight of one map minus that of another: -1 to 1."""
 
+    LOG_PROB_LOST = "log_prob_lost"
+    """Natural log-probability of a token that goes with a part of the input: positive where the part spoke for it."""
+
+    NORM = "norm"
+    """The length of a vector that a part of the input gives."""
+
+    SHARE = "share"
+    """A share of all that a row received: 0 to 1, and each row sums to 1."""
+
+    RELEVANCE = "relevance"
+    """Attention weights times the slope of the written token's logit."""
+
     @property
     def unit(self) -> Message:
         """The quantity and its unit, for a colour bar."""

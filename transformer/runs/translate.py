@@ -5,7 +5,7 @@ record holds whole maps, and any hypothesis of the beam can be looked at in the 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +37,14 @@ PAST_SOURCE = Message("past_source")
 """The key that stands for all positions after the end of the source."""
 
 
+class Axes(NamedTuple):
+    """What stands at each position: of the source, of the tokens written, and of those that the decoder had read."""
+
+    source: Axis
+    written: Axis
+    read: Axis
+
+
 @dataclass(frozen=True, eq=False)
 class Translation:
     """A sentence, what was written for it, and what every head looked at meanwhile.
@@ -54,6 +62,7 @@ class Translation:
     target_ids: tuple[int, ...]
     steps: tuple[Step, ...]
     record: Record
+    axes: Axes
     tree: BeamTree | None = None
     node: int | None = None
 
@@ -142,6 +151,7 @@ def _watched(
         target_ids=tuple(target_ids),
         steps=_steps(distribution, target_ids, written_pieces, writer),
         record=Record(maps),
+        axes=Axes(source, written, read),
     )
 
 

@@ -22,6 +22,10 @@ class Tokenizer(Protocol):
     def eos_id(self) -> int:
         """Ends every source and every target."""
 
+    @property
+    def unknown_id(self) -> int:
+        """Stands for what the vocabulary lacks; -1 where there is none."""
+
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:

@@ -73,6 +73,11 @@ class TextTokenizer:
         """Ends every source and every target."""
         return self._pieces.eos_id()
 
+    @property
+    def unknown_id(self) -> int:
+        """Stands for what the vocabulary lacks."""
+        return self._pieces.unk_id()
+
     def __len__(self) -> int:
         return self._pieces.get_piece_size()
 

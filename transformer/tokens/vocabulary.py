@@ -59,6 +59,11 @@ class _WithSpecialIds(ABC):
         """Ends every source and every target."""
         return self.special_ids.eos_id
 
+    @property
+    def unknown_id(self) -> int:
+        """Stands for what the vocabulary lacks; -1 where there is none."""
+        return self.special_ids.unknown_id
+
     def __len__(self) -> int:
         return self._size
 

@@ -1,16 +1,13 @@
-"""How far two alignments agree, word by word, and the numbers to take away."""
+"""How far two alignments agree, word by word."""
 
-from functools import partial
-
-import pandas as pd
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, further_apart
 from transformer.figures.agreement import agreement_bars
-from transformer.figures.export import csv, html, plot_config
+from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
-from transformer.pictures.picture import Picture
 from ui.align.choices import Aligned, Pair
+from ui.align.files import stem
 from ui.texts import plain, t
 
 
@@ -31,7 +28,7 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
         ),
         key="agreement",
         width="content",
-        config=plot_config("agreement"),
+        config=plot_config(stem(shown, "agreement")),
     )
     with st.popover(t("align.which_measure"), icon=":material/help:"):
         st.markdown(t("align.measure_why"))
@@ -45,55 +42,9 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
         key="difference",
         width="content",
         alt=alt_text(comparison.difference),
-        config=plot_config("difference"),
+        config=plot_config(stem(shown, "difference")),
     )
     st.caption(t("align.look_difference", first=shown.first.label, second=shown.second.label))
-
-
-def agreement_table(comparison: AlignmentComparison) -> pd.DataFrame:
-    """One row a target word: agreement, and the source words on which the maps are furthest apart."""
-    keys = comparison.first.keys.labels
-    rows = [
-        (word, value, keys[more], keys[less])
-        for word, value, (more, less) in zip(
-            comparison.first.queries.labels, comparison.agreement, further_apart(comparison), strict=True
-        )
-    ]
-    return pd.DataFrame(rows, columns=["target word", "agreement", "first looks more at", "second looks more at"])
-
-
-def downloads_panel(shown: Pair, aligned: Aligned) -> None:
-    """Every number of the page."""
-    comparison = aligned.comparison
-    pictures = {"first": comparison.first, "second": comparison.second, "difference": comparison.difference}
-    st.download_button(
-        t("align.download_agreement"),
-        lambda: agreement_table(comparison).to_csv(index=False),
-        "agreement.csv",
-        "text/csv",
-        on_click="ignore",
-    )
-    for name, picture in pictures.items():
-        with st.container(horizontal=True):
-            st.download_button(
-                t(f"align.download_{name}"), partial(csv, picture), f"alignment-{name}.csv", "text/csv",
-                on_click="ignore",
-            )  # fmt: skip
-            st.download_button(
-                t("align.download_page"), partial(_page, picture), f"alignment-{name}.html",
-                "text/html", key=f"html-{name}", on_click="ignore",
-            )  # fmt: skip
-    for name, side in (("first", shown.first), ("second", shown.second)):
-        for what, run in (("own", side.own), ("read", side.read)):
-            st.download_button(
-                t(f"align.download_record_{what}", model=side.label), run.record.npz, f"{name}-{what}-record.npz",
-                "application/octet-stream", key=f"npz-{name}-{what}", on_click="ignore",
-            )  # fmt: skip
-    st.caption(t("align.look_downloads"))
-
-
-def _page(picture: Picture) -> str:
-    return html(heatmap(picture))
 
 
 def _notes(comparison: AlignmentComparison, shown: Pair) -> list[str]:

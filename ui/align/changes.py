@@ -4,14 +4,15 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from transformer.figures.export import plot_config
+from transformer.figures.export import plot_config, table_csv
+from transformer.figures.file_names import file_name
 from transformer.figures.growth import Line, growth
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
 from transformer.lessons.architectures.timing import LENGTHS, REPEATS, EncoderTime, encoder_times
 from ui.align.choices import Pair
 from ui.store import store
 from ui.store.cache import session_store
-from ui.texts import t
+from ui.texts import plain, t
 
 PLOTTED = tuple(sorted({round(2 ** (power / 4)) for power in range(4, 49)}))
 """Lengths of the curves: 2 to 4,096 tokens."""
@@ -90,13 +91,13 @@ def _times_panel(shown: Pair, tokens: int, dark: bool) -> None:
         lines.append(Line(side.label, [time.tokens for time in mine], [time.seconds for time in mine]))
     figure = _over_tokens(lines, t("align.seconds"), tokens, dark, dots=True)
     above.plotly_chart(figure, key="measured", config=plot_config("encoder-times"))
-    table = pd.DataFrame(
-        [[found_time.tokens, shown.sides[found_time.model].label, found_time.seconds] for found_time in found],
-        columns=["tokens", "model", "seconds"],
-    )
+    rows = [(time.tokens, shown.sides[time.model].label, time.seconds) for time in found]
+    header = [plain(f"align.table_{column}") for column in ("tokens", "model", "seconds")]
+    names = [side.name for side in shown.sides]
     st.download_button(
-        t("align.times_csv"), table.to_csv(index=False), "encoder-times.csv", "text/csv", on_click="ignore"
-    )
+        t("align.times_csv"), table_csv(header, rows), f"{file_name(*names, 'encoder-times')}.csv", "text/csv",
+        on_click="ignore",
+    )  # fmt: skip
 
 
 def _measured(shown: Pair) -> list[EncoderTime]:

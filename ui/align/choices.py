@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-import streamlit as st
-
 from transformer import DecodingOptions, Translation
 from transformer.attention.alignment import (
     AlignmentComparison,
@@ -34,11 +32,11 @@ Words = Literal["first", "second", "own"]
 WORDS: tuple[Words, ...] = ("first", "second", "own")
 """Whose translation both maps have for rows; or each its own."""
 
-SCREENS = ("side", "agreement", "changes", "training", "lesson", "downloads")
+SCREENS = ("side", "training", "agreement", "changes", "lesson", "downloads")
 """The page's screens, in order."""
 
 MARK = "mark"
-"""The query parameter of the marked target word: panel and row, from 0."""
+"""The query parameter of the marked target word: its panel, from 0, and its label; older addresses hold its row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +116,15 @@ def label(name: str) -> str:
 
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
     """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
-    with st.container(horizontal=True, gap="medium"):
-        first = choice(t("align.first"), names, key="first", text=label, form="list", width=330)
-        same = vocabulary(store.base(first))
-        fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
-        recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]
-        snapshots = [name for name in fitting if store.is_snapshot(name)]
-        usual = next(iter([*recurrent, *snapshots[len(snapshots) // 2 :], *fitting]), first)
-        second = choice(
-            t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width=330
-        )
+    first = choice(t("align.first"), names, key="first", text=label, form="list", width="stretch")
+    same = vocabulary(store.base(first))
+    fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
+    recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]
+    snapshots = [name for name in fitting if store.is_snapshot(name)]
+    usual = next(iter([*recurrent, *snapshots[len(snapshots) // 2 :], *fitting]), first)
+    second = choice(
+        t("align.second"), fitting or [first], key="second", text=label, default=usual, form="list", width="stretch"
+    )
     return first, second
 
 
@@ -138,7 +135,10 @@ def screen() -> str:
 
 def words_choice() -> Words:
     """Whose words the rows of both maps are."""
-    found = choice(t("align.words"), WORDS, key="target", text=lambda words: plain(f"align.words_{words}"))
+    found = choice(
+        t("align.words"), WORDS, key="target", form="list", width="stretch",
+        text=lambda words: plain(f"align.words_{words}"),
+    )  # fmt: skip
     return cast(Words, found)
 
 
@@ -164,7 +164,9 @@ def head_choice(shown: Pair) -> Aligned:
         if len(options) == 1:
             chosen.append(head_of(options[0]))
             continue
-        code = choice(t(f"align.head{number}"), options, key=f"head{number}", form="list", width=330, text=option_text)
+        code = choice(
+            t(f"align.head{number}"), options, key=f"head{number}", form="list", width="stretch", text=option_text
+        )
         chosen.append(None if code == AUTO else head_of(code))
     return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
 

@@ -21,7 +21,7 @@ def lesson_panel(shown: Pair, request: controls.Request) -> None:
     """One pair, a batch of two, and two ways to walk through the target."""
     names = [side.name for side in shown.sides]
     labels = {side.name: side.label for side in shown.sides}
-    name = choice(t("align.learner"), names, key="learner", form="list", width=330, text=labels.__getitem__)
+    name = choice(t("align.learner"), names, key="learner", form="list", width="stretch", text=labels.__getitem__)
     checkpoint = store.checkpoint(name)
     target, origin = _reference(shown, request)
     st.caption(t("align.look_lesson", origin=origin, target=target))

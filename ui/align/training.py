@@ -7,8 +7,10 @@ import streamlit as st
 from transformer import Translation
 from transformer.attention.alignment import Head, alignment, strongest
 from transformer.errors import InputError
+from transformer.figures.file_names import file_name
 from transformer.pictures.picture import Picture
 from ui.align.choices import AUTO, Aligned, Pair, greedy, head_of, head_options, head_text, option_text
+from ui.align.files import about_training, head_part
 from ui.align.views import mark, marked
 from ui.components.alignments.component import Moment, Panel, alignments
 from ui.shared import controls
@@ -44,15 +46,16 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         st.info(t("align.no_history"))
         return
     with st.container(horizontal=True, gap="medium"):
-        name = choice(t("align.trained"), trained, key="trained", form="list", width=330, text=str)
+        name = choice(t("align.trained"), trained, key="trained", form="list", width=300, text=str)
         stages = _stages(name, request)
         final = stages[-1].read.record
         code = choice(
-            t("align.head_emerging"), head_options(final), key="emerging", form="list", width=330,
+            t("align.head_emerging"), head_options(final), key="emerging", form="list", width=300,
             text=lambda code: plain("align.head_page") if code == AUTO else option_text(code),
         )  # fmt: skip
     head = head_of(code) if code != AUTO else _usual(shown, aligned, name) or strongest(final)
-    st.caption(t("align.look_training", head=head_text(head), target=stages[-1].free.text))
+    target = stages[-1].read.text
+    st.caption(t("align.look_training", head=head_text(head), target=target))
     pictures = [alignment(stage.read.record, head) for stage in stages]
     alignments(
         [_component_moment(stage, head, picture) for stage, picture in zip(stages, pictures, strict=True)],
@@ -60,9 +63,10 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
         key="training",
         same_rows=True,
         moment=_snapshot_in_address(len(stages)),
-        marked=marked(),
-        file_name=f"{name}-training",
-        on_mark=mark,
+        marked=marked(pictures[:1]),
+        file_name=file_name(name, "training", head_part(head), text=request.text),
+        about=about_training(shown, name, head, target),
+        on_mark=lambda word: mark(word, pictures[:1]),
         on_moment=_keep_snapshot,
     )
 
@@ -113,9 +117,9 @@ def _component_moment(stage: Stage, head: Head, picture: Picture) -> Moment:
 
 
 def _snapshot_in_address(count: int) -> int:
-    """The snapshot in the address; the finished model where there is none."""
+    """The snapshot in the address; where there is none, the earliest, so that a training is seen from its beginning."""
     found = whole_numbers(parameter(SNAPSHOT) or "", "-")
-    return found[0] if found is not None and len(found) == 1 and found[0] < count else count - 1
+    return found[0] if found is not None and len(found) == 1 and found[0] < count else 0
 
 
 def _keep_snapshot(snapshot: int) -> None:

@@ -1,10 +1,13 @@
 """The panels of the Align page that show two alignments: side by side, and how far they agree."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from transformer.attention.alignment import on_one_axis
 from transformer.pictures.picture import Picture
 from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
+from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.shared.token_strip import token_strip
@@ -19,11 +22,17 @@ BEGINNING = 200
 
 
 def translations(shown: Pair) -> None:
-    """What each model wrote, token by token; a long one folded up, so that the maps stay in view."""
+    """What each model wrote, token by token, a long one folded up; beside it how likely the common target is."""
+    st.markdown(f"**{t('align.translations')}**")
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
         text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{as_text(side.label)}**")
+            if side.read.text == text:
+                st.caption(t("align.likely", own=side.own.log_prob))
+            else:
+                likely = {"own": side.own.log_prob, "read": side.read.log_prob}
+                st.caption(t("align.likelier", **likely, target=side.read.text))
             if len(steps) <= FOLDED:
                 st.text(text)
                 token_strip(steps)
@@ -47,21 +56,37 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
         pictures[0].keys.labels,
         key="alignments",
         same_rows=words != "own",
-        marked=marked(),
-        file_name="alignments",
-        on_mark=mark,
+        marked=marked(pictures),
+        file_name=stem(shown, "alignments"),
+        about=about_maps(shown, aligned, own=words == "own"),
+        on_mark=lambda word: mark(word, pictures),
     )
 
 
-def marked() -> Marked | None:
-    """The word in the address; the component ignores one that is not there."""
-    found = whole_numbers(parameter(MARK) or "", "-")
-    return Marked(*found) if found is not None and len(found) == 2 else None
+def marked(panels: Sequence[Picture]) -> Marked | None:
+    """The word in the address, if these panels have it; one that they have not is forgotten."""
+    found = _marked(panels)
+    mark(found, panels)
+    return found
 
 
-def mark(word: Marked | None) -> None:
+def mark(word: Marked | None, panels: Sequence[Picture]) -> None:
     """Put a word into the address, or take it out."""
-    set_parameter(MARK, None if word is None else f"{word.panel}-{word.row}")
+    set_parameter(MARK, None if word is None else f"{word.panel}:{panels[word.panel].queries.labels[word.row]}")
+
+
+def _marked(panels: Sequence[Picture]) -> Marked | None:
+    found = parameter(MARK) or ""
+    for number, picture in enumerate(panels):
+        panel, _, word = found.partition(":")
+        if panel == str(number) and word in picture.queries.labels:
+            return Marked(number, picture.queries.labels.index(word))
+    places = whole_numbers(found, "-")
+    if places is None or len(places) != 2:
+        return None
+    panel_number, row = places
+    fits = panel_number < len(panels) and row < len(panels[panel_number].queries)
+    return Marked(panel_number, row) if fits else None
 
 
 def _panel(shown: Pair, aligned: Aligned, number: int, picture: Picture) -> Panel:

@@ -18,7 +18,7 @@ from ui.store.refs import CheckpointRef, Origin
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
 
-ROUND, PROBLEM, CHOSEN = "upload.round", "upload.problem", "model"
+ROUND, PROBLEM = "upload.round", "upload.problem"
 ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
 """The user's own checkpoints stand first in this page's lists."""
 
@@ -63,8 +63,12 @@ def choice() -> str | None:
         st.info(t("checkpoints.none"))
         return None
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        last_checkpoint.preselect(names, CHOSEN)
-        name = st.selectbox(t("checkpoints.which"), names, key=CHOSEN, bind="query-params", width=420)
+        controls.warn_of_unknown()
+        last_checkpoint.suggest(names)
+        name = address.choice(
+            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=str, width=420,
+            default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
+        )  # fmt: skip
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
     last_checkpoint.remember(name)
@@ -130,19 +134,20 @@ def _names(title: str, rows: list[tuple[str, str, str]]) -> None:
 
 
 def _take(files: Sequence[uploads.File]) -> None:
-    before = st.session_state.get(CHOSEN)
+    names = store.names(*ORDER)
+    before = address.parameter(last_checkpoint.MODEL)
+    shown = before if before in names else last_checkpoint.usual(names) if names else None
     try:
-        name = str(uploads.take(files, CheckpointRef.parse(before) if before else None))
-        st.session_state[CHOSEN] = name
-        last_checkpoint.remember(name)
+        name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
+        address.put(**{last_checkpoint.MODEL: name})
+        last_checkpoint.bring(name)
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
 
 
 def _remove(name: str) -> None:
     uploads.forget(CheckpointRef.parse(name))
-    if CHOSEN in st.session_state:
-        del st.session_state[CHOSEN]
+    address.put(**{last_checkpoint.MODEL: None})
 
 
 def screen(panels: list[str]) -> str:

@@ -16,7 +16,7 @@ from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transforme
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.component import Cell
-from ui.shared.address import parameter, set_parameter, whole_numbers
+from ui.shared.address import parameter, put, set_parameter, whole_numbers
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -127,19 +127,14 @@ def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mappin
     with st.popover(t("lessons.try"), icon=":material/lightbulb:", type="primary", width="content"):
         for name, settings in items.items():
             st.button(
-                t(f"{page}.{name}"), key=f"{page}.{name}", on_click=_set, args=({**defaults, **settings},),
+                t(f"{page}.{name}"), key=f"{page}.{name}", on_click=_set, args=(settings, defaults),
                 icon=":material/arrow_forward:", type="tertiary",
             )  # fmt: skip
 
 
-def _set(settings: Mapping[str, Any]) -> None:
-    for key in (CELL, *settings):
-        set_parameter(key, None)
-    for key, value in settings.items():
-        if key == CELL:
-            set_parameter(CELL, value)
-        else:
-            st.session_state[key] = value
+def _set(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    put(**dict.fromkeys((CELL, *defaults)))
+    put(**{key: value for key, value in settings.items() if value != defaults.get(key)})
 
 
 def matrix_downloads(board: Board, names: Sequence[str], tables: Mapping[str, pd.DataFrame] | None = None) -> None:

@@ -9,7 +9,8 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
-from ui.shared.address import choice
+from ui.shared.active_heads import belong_to_head
+from ui.shared.address import choice, lines, set_parameter
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
@@ -58,10 +59,8 @@ def what_to_read() -> str:
     )
 
 
-def typed_sequence(name: str, checkpoint: Checkpoint) -> FastaRecord:
+def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
     """The sequence that was pasted, or an example: bare letters, or the first record of FASTA.
-
-    Another checkpoint brings its own first example, unless something was pasted.
 
     Raises:
         InputError: there is none, or far too much.
@@ -69,13 +68,14 @@ def typed_sequence(name: str, checkpoint: Checkpoint) -> FastaRecord:
     model, _ = classifier(checkpoint)
     examples = checkpoint.examples
     first = examples[0] if examples else ""
-    _seed(name, first)
     with st.form("sequence-form", border=False):
-        text = st.text_area(
+        text = lines(
             t("sequences.sequence"),
+            first,
             key=SEQUENCE,
             height=110,
-            max_chars=MAX_PASTED,
+            longest=MAX_ADDRESS,
+            most=MAX_PASTED,
             help=t("sequences.sequence_help"),
         )
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -87,8 +87,6 @@ def typed_sequence(name: str, checkpoint: Checkpoint) -> FastaRecord:
             for i, example in enumerate(examples):
                 header = as_text(example.partition("\n")[0].removeprefix(">"))
                 st.button(f"{i + 1}", key=f"sequence-{i}", help=header, on_click=_take_example, args=(example,))
-    text = text or ""
-    _write(text, first)
     if len(text) > MAX_CHARACTERS:
         raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
     records = list(parse_fasta(text.split("\n")))
@@ -120,6 +118,7 @@ def place(run: Classification) -> Place:
             key="head",
             text=lambda name: plain("sequences.mean") if name == MEAN else name,
         )
+    belong_to_head(site, head)
     if POOLING in names:
         st.caption(t("sequences.place_note"))
     return Place(site, MEAN if head == MEAN else int(head))
@@ -136,24 +135,5 @@ def view() -> str:
     )
 
 
-def _seed(name: str, first: str) -> None:
-    """Fill the field before it is drawn: with the address's text or the first example, if nothing was typed."""
-    brought = st.session_state.get("sequence-brought")
-    typed = st.session_state.get(SEQUENCE)
-    if typed is None:
-        st.session_state[SEQUENCE] = st.query_params.get(SEQUENCE, first)
-    elif brought is not None and brought[0] != name and typed == brought[1]:
-        st.session_state[SEQUENCE] = first
-    st.session_state["sequence-brought"] = (name, first)
-
-
-def _write(text: str, first: str) -> None:
-    """Put the text into the address, unless it is the first example or longer than any that is run."""
-    if text != first and len(text) <= MAX_ADDRESS:
-        st.query_params[SEQUENCE] = text
-    elif SEQUENCE in st.query_params:
-        del st.query_params[SEQUENCE]
-
-
 def _take_example(example: str) -> None:
-    st.session_state[SEQUENCE] = example
+    set_parameter(SEQUENCE, example)

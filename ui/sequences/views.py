@@ -19,7 +19,8 @@ from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import Lines, head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
-from ui.shared.address import choice, switch
+from ui.shared.active_heads import active_heads, switch_heads
+from ui.shared.address import choice, hundredths, put, switch
 from ui.shared.theme import is_dark
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
@@ -127,19 +128,24 @@ def head_view_panel(run: Classification, place: Place) -> None:
     keys = slice(chosen[0], chosen[-1] + 1)
     queries = slice(0, len(attention.queries)) if place.site == POOLING else keys
     weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
-    threshold = st.slider(t("sequences.threshold"), 0.0, 0.5, 0.02, 0.01, key="view-threshold", bind="query-params")
+    names = [plain("sequences.head_number", head=head) for head in range(attention.n_heads)]
+    if place.head == MEAN:
+        weights, names = weights.mean(axis=0, keepdims=True), [plain("sequences.mean")]
+    alone = 0 if place.head == MEAN else place.head
+    threshold = hundredths(t("sequences.threshold"), 0.0, 0.5, 0.02, key="view-threshold")
     head_view(
         Lines(
             weights,
             None,
-            heads=[plain("sequences.head_number", head=head) for head in range(attention.n_heads)],
+            heads=names,
             query_labels=attention.queries.texts[queries],
             key_labels=attention.keys.texts[keys],
             query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
             key_title=plain("sequences.key_window"),
         ),
-        active=None if place.head == MEAN else [int(place.head)],
+        active=active_heads(alone, len(names)),
         threshold=threshold,
+        on_heads=None if place.head == MEAN else lambda heads: switch_heads(alone, heads),
         key="sequence-lines",
     )
     st.caption(t("sequences.only_width", width=width))
@@ -233,4 +239,4 @@ def _groups(run: Classification) -> str:
 
 
 def _open_head(picked: Picked) -> None:
-    st.session_state["layer"], st.session_state["head"] = str(picked.layer), str(picked.head)
+    put(layer=picked.layer, head=picked.head)

@@ -1,32 +1,76 @@
-"""Controls of the lessons, each of which writes itself to the address in words that no translation changes.
+"""The address is the state: what every page shows is a function of its address, and of nothing else.
 
-A control takes its first value from the address, if the value is one that it could have; later it writes there what
-differs from its default. "Try this" sets controls by their key in the session's state.
+**A control** is declared by one call: `choice`, `tabs`, `whole`, `tenths`, `hundredths`, `switch`, `line`, `lines`. Its
+value is what the address holds under its `key`, if the control could have it, else `default`. What differs from the
+default stands in the address, in words that no translation changes; the default itself never does. Nothing else is
+needed: a control in a form, in a tab, in a popover is declared in the same way.
+
+    heads = ["0", "1", "mean"]
+    head = choice(t("translate.head"), heads, key="head", text=str, default=best_head(name))
+
+**A default may depend on the input** (the head to show first): then it is a function of what else stands in the
+address, computed once per input (`@cached`), and given to the control; the picture uses what the control returns, so
+the two cannot differ. It must not depend on what the session did before: a fresh visit has to find the same.
+
+**A parameter that no control owns** (a picked cell, a marked word, a list of interventions) is read with
+`parameter(key)` and written with `set_parameter(key, text)`; None takes it away. Write words, not places in a list: a
+place means something else once the sentence changes. Read it leniently, since anybody can write an address.
+
+**A click on a component or figure** writes in its callback, which Streamlit calls before the run that it starts:
+
+    def _open_head(picked: Picked) -> None:
+        put(layer=picked.layer, head=picked.head)
+
+`put` takes several keys at once, of controls too; never write `st.session_state` for that, nor `st.query_params`.
+
+**What is about something** (a node of one tree, a step of one sentence) is declared with `belong_to(owner, key)` before
+it is drawn: about another owner it starts with its default again.
+
+One run writes the address at most once, at its end, so one action is one entry of the browser's history. After Back,
+Forward, or a link, the address of that run wins over what the controls held. `run` is the frame around every page that
+does this, and the menu leads to every page as it was left. A page that ends early calls `stop`, not `st.stop`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ui.shared.visit import Visit, visit
 from ui.texts.markdown import as_text
 
 Width = int | Literal["stretch"]
 
-PAGE, DRAWN = "address.page", "address.drawn"
-"""What the session remembers: the page that it is on, and the keys of the controls that were drawn there."""
 
+@contextmanager
+def run(*keep: str) -> Iterator[Callable[[str], None]]:
+    """The frame of one run: takes the browser's address at its beginning, writes the new one at its end.
 
-def enter(page: str, keep: Collection[str] = ()) -> None:
-    """Begin a run of a page. Coming from another one, forget what its controls were set to, but for those of `keep`.
-
-    Pages share keys, since a key is a short word in the address; what was chosen on one page is not meant for another.
+    It gives the function that says which page the run shows. Parameters of `keep` go along from page to page.
     """
-    if st.session_state.get(PAGE, page) != page:
-        for key in st.session_state.pop(DRAWN, set()) - set(keep):
-            st.session_state.pop(key, None)
-    st.session_state[PAGE] = page
+    here = visit()
+    here.begin(keep)
+    try:
+        with suppress(_PageEndError):
+            yield lambda page: here.enter(page, keep)
+    finally:
+        here.end()
+
+
+def stop() -> NoReturn:
+    """Show nothing below. Unlike `st.stop`, after which nothing reaches the browser, it lets the address be written."""
+    raise _PageEndError
+
+
+class _PageEndError(Exception):
+    """Ends a page, and is caught by its frame."""
+
+
+def left(page: str) -> dict[str, str] | None:
+    """The address that a page was left with in this session; None for one that was not visited."""
+    return visit().left.get(page)
 
 
 def belong_to(owner: object, *keys: str) -> None:
@@ -34,13 +78,25 @@ def belong_to(owner: object, *keys: str) -> None:
 
     The first owner takes their values from the address.
     """
-    name = f"{' '.join(keys)} of"
-    if st.session_state.get(name, owner) != owner:
-        for key in keys:
-            st.session_state.pop(key, None)
-            if key in st.query_params:
-                del st.query_params[key]
-    st.session_state[name] = owner
+    visit().belong_to(owner, keys)
+
+
+def suggest(key: str, value: str) -> None:
+    """What a control shows that this page has not drawn in this session, where the address says nothing.
+
+    It comes to stand in the address, since a fresh visit would not know it.
+    """
+    visit().suggest(key, value)
+
+
+def suggest_anew(key: str) -> None:
+    """Let suggestions for a control count again, also on pages that have drawn it: there is something new to show."""
+    visit().undecide(key)
+
+
+def is_decided(page: str, key: str) -> bool:
+    """Whether a page has drawn a control, so that no suggestion counts there."""
+    return visit().is_decided(page, key)
 
 
 def choice(
@@ -55,8 +111,10 @@ def choice(
     bare: bool = False,
     old: Mapping[str, str] | None = None,
     help: str | None = None,  # noqa: A002  (as the controls of Streamlit call it)
+    disabled: bool = False,
+    said: bool = False,
 ) -> str:
-    """One of `options`, shown as `text` says; `default` is the first one.
+    """One of `options`, shown as `text` says; `default` is the first one, which the address holds if it is `said`.
 
     `text` gives plain text. `width` is that of a list; `bare` keeps the label for screen readers alone. `old` leads
     from words that older addresses hold to options.
@@ -64,82 +122,166 @@ def choice(
     first = options[0] if default is None else default
     known = {**(old or {}), **{option: option for option in options}}
     shown = {option: text(option) for option in options}  # in this run's language, whoever asks later
-    _seed(key, first, lambda value: known.get(value) if known.get(value) in options else None)
+    here = visit()
+    value, told = here.seed(key, lambda word: _one_of(options, known.get(word)), first, tuple(shown.values()))
     if form == "segments":
         chosen = st.segmented_control(
-            label, options, required=True, format_func=lambda option: as_text(shown[option]), key=key, help=help,
-            label_visibility="collapsed" if bare else "visible",
+            label, options, default=None if told else value, required=True, key=key, help=help, disabled=disabled,
+            format_func=lambda option: as_text(shown[option]), label_visibility="collapsed" if bare else "visible",
         )  # fmt: skip
     else:
-        chosen = st.selectbox(label, options, format_func=shown.__getitem__, key=key, width=width, help=help)
-    return _written(key, chosen, first)
+        chosen = st.selectbox(
+            label, options, 0 if told else options.index(value), key=key, width=width, help=help, disabled=disabled,
+            format_func=shown.__getitem__, label_visibility="collapsed" if bare else "visible",
+        )  # fmt: skip
+    return here.written(key, chosen, None if said else first)
 
 
 def tabs(
-    options: Sequence[str], *, key: str, text: Callable[[str], str], old: Mapping[str, str] | None = None
+    options: Sequence[str],
+    *,
+    key: str,
+    text: Callable[[str], str],
+    default: str | None = None,
+    old: Mapping[str, str] | None = None,
 ) -> tuple[str, DeltaGenerator]:
-    """Which of the tabs is open (at first the first one), and the place for what it shows; the others stay empty.
+    """Which of the tabs is open (`default`, the first one), and the place for what it shows; the others stay empty.
 
     `old` leads from words that older addresses hold to options.
     """
-    _drawn(key)
+    first = options[0] if default is None else default
     labels = {text(option): option for option in options}
+    texts = {option: label for label, option in labels.items()}
     known = {**(old or {}), **{option: option for option in options}}
-    here = labels.get(st.session_state.get(key, ""))  # None before the first run, and after a change of language
-    opened = here or known.get(st.query_params.get(key, ""), options[0])
-    st.session_state[key] = text(opened)
+    here = visit()
+
+    def valid(value: str) -> str | None:
+        return texts.get(_one_of(options, known.get(value)) or "", value if value in labels else None)
+
+    label, _ = here.seed(key, valid, texts[first], tuple(labels), always=True)
+    opened = labels[label]
     places = dict(zip(options, st.tabs(list(labels), key=key, on_change="rerun"), strict=True))
-    return _written(key, opened, options[0]), places[opened]
+    here.written(key, texts[opened], texts[first], opened)
+    return opened, places[opened]
 
 
-def whole(label: str, low: int, high: int, default: int, *, key: str, width: Width = "stretch") -> int:
-    """A whole number from `low` to `high`, on a slider while there are few."""
-    _seed(key, default, lambda value: _between(_whole(value), low, high))
+def whole(
+    label: str,
+    low: int,
+    high: int,
+    default: int,
+    *,
+    key: str,
+    step: int = 1,
+    width: Width = "stretch",
+    help: str | None = None,  # noqa: A002
+) -> int:
+    """A whole number from `low` to `high`, on a slider while there are few; a default outside becomes the nearest."""
+    usual = min(max(default, low), high)
     if low == high:
         return low
-    if high - low <= 200:
-        number = st.slider(label, low, high, key=key, width=width)
+    here = visit()
+    value, told = here.seed(key, lambda word: _between(_whole(word), low, high), usual, (low, high, step))
+    if (high - low) // step <= 200:
+        number = st.slider(label, low, high, None if told else value, step, key=key, width=width, help=help)
     else:
-        number = st.number_input(label, low, high, key=key, width=width)
-    return _written(key, number, default)
+        number = st.number_input(label, low, high, "min" if told else value, step, key=key, width=width, help=help)
+    return here.written(key, number, usual)
 
 
-def tenths(label: str, low: float, high: float, default: float, *, key: str, width: Width = "stretch") -> float:
+def tenths(
+    label: str,
+    low: float,
+    high: float,
+    default: float,
+    *,
+    key: str,
+    width: Width = "stretch",
+    help: str | None = None,  # noqa: A002
+) -> float:
     """A number from `low` to `high` in tenths."""
-    _seed(key, default, lambda value: _between(_decimal(value), low, high))
-    return _written(key, round(st.slider(label, low, high, step=0.1, key=key, width=width), 1), default)
+    return _decimals(label, low, high, default, 1, key, width, help)
 
 
-def switch(label: str, default: bool, *, key: str) -> bool:
-    """On or off."""
-    _seed(key, default, lambda value: {"True": True, "False": False}.get(str(value)))
-    return _written(key, st.toggle(label, key=key), default)
+def hundredths(
+    label: str,
+    low: float,
+    high: float,
+    default: float,
+    *,
+    key: str,
+    width: Width = "stretch",
+    help: str | None = None,  # noqa: A002
+) -> float:
+    """A number from `low` to `high` in hundredths."""
+    return _decimals(label, low, high, default, 2, key, width, help)
 
 
-def line(label: str, default: str, *, key: str, width: Width = "stretch", placeholder: str | None = None) -> str:
+def switch(
+    label: str,
+    default: bool,
+    *,
+    key: str,
+    help: str | None = None,  # noqa: A002
+    disabled: bool = False,
+) -> bool:
+    """On or off. One that is disabled is off, whatever it was, and is again what it was once it is enabled."""
+    here = visit()
+    if disabled:
+        st.toggle(label, value=False, key=f"{key} (disabled)", help=help, disabled=True)
+        return False
+    value, told = here.seed(key, lambda word: {"true": True, "false": False}.get(str(word).lower()), default)
+    return here.written(key, st.toggle(label, value and not told, key=key, help=help), default)
+
+
+def line(
+    label: str,
+    default: str,
+    *,
+    key: str,
+    width: Width = "stretch",
+    placeholder: str | None = None,
+    help: str | None = None,  # noqa: A002
+) -> str:
     """A line of text; `placeholder` stands there while it is empty."""
-    _seed(key, default, str)
-    return _written(key, st.text_input(label, key=key, width=width, placeholder=placeholder), default)
+    here = visit()
+    value, told = here.seed(key, str, default)
+    text = st.text_input(label, "" if told else value, key=key, width=width, placeholder=placeholder, help=help)
+    return here.written(key, text, default)
 
 
-def lines(label: str, default: str, *, key: str) -> str:
-    """Several lines of text."""
-    _seed(key, default, str)
-    return _written(key, st.text_area(label, key=key, height=120), default)
+def lines(
+    label: str,
+    default: str,
+    *,
+    key: str,
+    height: int = 120,
+    longest: int | None = None,
+    most: int | None = None,
+    help: str | None = None,  # noqa: A002
+) -> str:
+    """Several lines of text, at most `most` characters; a text of more than `longest` stays out of the address."""
+    here = visit()
+    value, told = here.seed(key, str, default)
+    text = st.text_area(label, "" if told else value, key=key, height=height, max_chars=most, help=help)
+    here.keep_out(key, longest is not None and len(text) > longest)
+    return here.written(key, text, default)
 
 
 def parameter(key: str) -> str | None:
-    """What the address holds under a key that no control owns: a picked cell, a marked word, a snapshot."""
-    found: str | None = st.query_params.get(key)
-    return found
+    """What the address holds under a key: that of a picked cell, a marked word, a snapshot, which no control owns."""
+    return visit().values.get(key)
 
 
 def set_parameter(key: str, value: str | None) -> None:
-    """Put a value under a key that no control owns; None takes the key away."""
-    if value is not None:
-        st.query_params[key] = value
-    elif key in st.query_params:
-        del st.query_params[key]
+    """Put a value under a key; None takes the key away."""
+    put(**{key: value})
+
+
+def put(**values: object) -> None:
+    """Put values under their keys, of controls too: they show them in the next run. None takes a key away."""
+    for key, value in values.items():
+        visit().put(key, None if value is None else str(value))
 
 
 def whole_numbers(text: str, separator: str) -> tuple[int, ...] | None:
@@ -148,25 +290,18 @@ def whole_numbers(text: str, separator: str) -> tuple[int, ...] | None:
     return found if len(found) == text.count(separator) + 1 else None
 
 
-def _seed(key: str, default: Any, valid: Callable[[Any], Any]) -> None:
-    """Before the control is drawn: its value of this visit, else the one in the address, else the default."""
-    _drawn(key)
-    for value in (st.session_state.get(key), st.query_params.get(key)):
-        known = None if value is None else valid(value)
-        if known is not None:
-            st.session_state[key] = known
-            return
-    st.session_state[key] = default
+def _decimals(
+    label: str, low: float, high: float, default: float, digits: int, key: str, width: Width, why: str | None
+) -> float:
+    here: Visit = visit()
+    usual = min(max(default, low), high)
+    value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
+    number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=why)
+    return here.written(key, round(number, digits), usual)
 
 
-def _drawn(key: str) -> None:
-    st.session_state.setdefault(DRAWN, set()).add(key)
-
-
-def _written(key: str, value: Any, default: Any) -> Any:
-    """After the control is drawn: its value in the address, unless it is the default."""
-    set_parameter(key, str(value) if value != default else None)
-    return value
+def _one_of(options: Sequence[str], value: str | None) -> str | None:
+    return value if value in options else None
 
 
 def _whole(value: Any) -> int | None:
@@ -174,9 +309,11 @@ def _whole(value: Any) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else None
 
 
-def _decimal(value: Any) -> float | None:
+def _decimal(value: Any, digits: int) -> float | None:
     text = str(value)
-    return round(float(text), 1) if text.isascii() and text.replace(".", "", 1).isdecimal() and len(text) < 9 else None
+    if not (text.isascii() and text.replace(".", "", 1).isdecimal() and len(text) < 9):
+        return None
+    return round(float(text), digits)
 
 
 def _between(number: Any, low: Any, high: Any) -> Any:

@@ -1,18 +1,19 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
-from transformer import DecodingOptions, Record, Translation
+from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import has_kind, sites_of
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.shared import last_checkpoint
-from ui.shared.address import belong_to, choice
+from ui.shared.active_heads import belong_to_head
+from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
+from ui.shared.last_checkpoint import MODEL
 from ui.store import runs, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 from ui.texts.markdown import as_text
@@ -24,8 +25,14 @@ KINDS = {
 }
 """Which attention is looked at, by the first and last part of its site names; older addresses hold the words."""
 
+NODE: Final = "node"
+"""The query parameter of the hypothesis."""
+
 MEAN: Final = "mean"
 """The head average, where a head is chosen."""
+
+LONGEST_IN_ADDRESS = 2 * MAX_CHARACTERS
+"""Longest text that an address holds: more than any that is read, and less than browsers refuse."""
 
 _ENDED = re.compile("[.!?…\u3002\uff01\uff1f][\"'\u201d\u2019)]*$")
 
@@ -56,81 +63,86 @@ def checkpoint_choice(*architectures: str) -> str | None:
     names = store.checkpoint_names(*architectures)
     for problem in store.problems():
         explain(problem)
-    if not store.is_known(st.query_params.get("model", "")):
-        st.warning(t("translate.no_such_checkpoint"), icon=":material/info:")
+    warn_of_unknown()
     if not names:
         kinds = plain("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
         return None
-    last_checkpoint.preselect(names, "model")
-    name: str = st.sidebar.selectbox(t("translate.checkpoint"), names, key="model", bind="query-params")
+    last_checkpoint.suggest(names)
+    with st.sidebar:
+        name = choice(
+            t("translate.checkpoint"), names, key=MODEL, form="list", width="stretch", text=str,
+            default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
+        )  # fmt: skip
     last_checkpoint.remember(name)
     return name
 
 
-def request(examples: Sequence[str], longest_input: int) -> Request:
+def warn_of_unknown() -> None:
+    """Say so where the address names a checkpoint that is not here; stands before the list of checkpoints."""
+    named = parameter(MODEL) or ""
+    if not store.is_known(named):
+        text = t("translate.no_such_upload" if store.is_upload(named) else "translate.no_such_checkpoint")
+        st.warning(text, icon=":material/info:")
+
+
+def request(checkpoint: Checkpoint, longest_input: int) -> Request:
     """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
+    examples = checkpoint.examples
     with st.form("request", border=False):
-        text = st.text_area(
+        text = lines(
             t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
-            value=examples[0] if examples else "",
+            examples[0] if examples else "",
             key="text",
             height=92,
-            bind="query-params",
+            longest=LONGEST_IN_ADDRESS,
             help=t("translate.sentence_help"),
         )
         with st.container(horizontal=True, gap="small"):
             st.form_submit_button(t("translate.run"), type="primary", icon=":material/play_arrow:")
             with st.popover(t("translate.decoding"), icon=":material/tune:"):
-                beam = st.slider(
-                    t("translate.beam"), 1, 8, 5, key="beam", bind="query-params", help=t("translate.beam_help")
-                )
-                penalty = st.slider(
-                    t("translate.penalty"),
-                    0.0,
-                    2.0,
-                    1.0,
-                    0.1,
-                    key="penalty",
-                    bind="query-params",
-                    help=t("translate.penalty_help"),
-                )
-                longest = st.slider(t("translate.longest"), 5, 200, 100, 5, key="longest", bind="query-params")
-                forced = st.text_input(
+                beam = whole(t("translate.beam"), 1, 8, 5, key="beam", help=t("translate.beam_help"))
+                penalty = tenths(t("translate.penalty"), 0.0, 2.0, 1.0, key="penalty", help=t("translate.penalty_help"))
+                longest = whole(t("translate.longest"), 5, 200, 100, key="longest", step=5)
+                forced = line(
                     t("translate.force"),
+                    "",
                     key="force",
-                    bind="query-params",
                     placeholder=t("translate.force_hint"),
                     help=t("translate.force_help"),
                 )
     if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="examples"):
             st.caption(t("translate.examples"), width="content")
             for i, example in enumerate(examples, 1):
-                st.button(str(i), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,))
+                name = checkpoint.example_names.get(example, {}).get(language(), str(i))
+                st.button(
+                    as_text(name), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,)
+                )
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
-    return Request(text or "", options, forced if forced and forced.strip() else None)
+    belong_to((parameter(MODEL), text, options), NODE)  # its number says something in one tree only
+    return Request(text, options, forced if forced.strip() else None)
 
 
 def selection(record: Record, default: tuple[int, int]) -> Selection:
-    """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown."""
+    """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown.
+
+    `default` follows from the input alone, so that a fresh visit starts with the same head.
+    """
     available = [kind for kind in KINDS if has_kind(record, kind)]
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
         kind = choice(
             t("translate.attention"),
             available,
             key="kind",
+            help=t("translate.attention_help"),
             text=lambda kind: plain(f"translate.kind_{kind}"),
             old={name: kind for kind, name in KINDS.items()},
         )
-        layers = len(sites_of(record, kind))
-        layer = st.segmented_control(
-            t("translate.layer"),
-            range(layers),
-            default=min(default[0], layers - 1),
-            required=True,
-            key="layer",
-            bind="query-params",
+        layers = [str(layer) for layer in range(len(sites_of(record, kind)))]
+        usual = layers[min(default[0], len(layers) - 1)]
+        layer = int(
+            choice(t("translate.layer"), layers, default=usual, key="layer", text=str, help=t("translate.layer_help"))
         )
         site = sites_of(record, kind)[layer]
         attention = record[site]
@@ -140,22 +152,12 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
             key="head",
+            help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
-        words = st.toggle(
-            t("translate.words"),
-            value=True,
-            key="words",
-            bind="query-params",
-            help=t("translate.words_help"),
-        )
-        special = st.toggle(
-            t("translate.special"),
-            value=True,
-            key="special",
-            bind="query-params",
-            help=t("translate.special_help"),
-        )
+        words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
+        special = switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
+    belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 
@@ -166,7 +168,8 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return None
     texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
     complete = [node.id for node in tree.hypotheses()]
-    others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
+    dropped = [node.id for node in tree.left_behind()]
+    beginnings = [node.id for node in tree.nodes[1:] if node.id not in {*complete, *dropped}]
 
     def name(node: int, code: str) -> str:
         found, text = tree.nodes[node], texts[node]
@@ -176,12 +179,11 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         status = in_language(code, f"translate.status_{found.status}")
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
-    belong_to((best.checkpoint, best.input, options), "node")  # its number says something in one tree only
-    every = [*complete, *others]
+    every = [*complete, *dropped, *beginnings]
     chosen = choice(
-        t("translate.hypothesis", complete=len(complete), others=len(others)),
+        t("translate.hypothesis", complete=len(complete), others=len(dropped)),
         [str(node) for node in every],
-        key="node",
+        key=NODE,
         form="list",
         width="stretch",
         text=lambda node: name(int(node), language()),
@@ -209,5 +211,4 @@ def sentence(message: str) -> str:
 
 
 def _take_example(example: str) -> None:
-    st.session_state["text"] = example
-    st.session_state["force"] = ""
+    put(text=example, force=None)

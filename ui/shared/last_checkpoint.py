@@ -1,27 +1,46 @@
-"""The checkpoint that was chosen last, on any page: lists of other pages begin with it."""
+"""The checkpoint that was chosen last, on any page: lists of pages that were not visited yet begin with it."""
 
 from collections.abc import Sequence
 
 import streamlit as st
 
-CHOSEN, LIST = "chosen", "chosen.list"
+from ui.shared import address
+from ui.store import store
+
+CHOSEN, MODEL = "chosen", "model"
+"""Where the session keeps it, and the query parameter of a page's checkpoint."""
 
 
-def preselect(names: Sequence[str], key: str) -> None:
+def suggest(names: Sequence[str]) -> None:
     """Let a page's list of checkpoints begin with the one that was chosen last, unless its address says otherwise.
 
-    Comes before the list; Streamlit forgets a list's choice when the page changes.
+    Comes before the list.
     """
-    listed = f"{st.context.url} {key} {' '.join(names)}"
-    moved = st.session_state.get(LIST) != listed
-    st.session_state[LIST] = listed
-    chosen = st.session_state.get(CHOSEN)
-    if moved and chosen in names and st.query_params.get(key, chosen) == chosen:
-        st.session_state[key] = chosen
-    elif moved and st.session_state.get(key) not in names:
-        st.session_state.pop(key, None)  # another page's list had it
+    chosen = last()
+    if chosen is not None and chosen in names and chosen != usual(names):
+        address.suggest(MODEL, chosen)
+
+
+def usual(names: Sequence[str]) -> str:
+    """What a list shows where nothing else is said: the first that every session has, which no upload is.
+
+    The address of an upload that is shown for want of anything else names it.
+    """
+    return next((name for name in names if not store.is_upload(name)), names[0])
 
 
 def remember(name: str) -> None:
     """Remember what was chosen, for the lists of other pages."""
     st.session_state[CHOSEN] = name
+
+
+def bring(name: str) -> None:
+    """Remember what was brought: every page's list begins with it, those that were visited before too."""
+    remember(name)
+    address.suggest_anew(MODEL)
+
+
+def last() -> str | None:
+    """What was chosen last, if anything was."""
+    chosen: str | None = st.session_state.get(CHOSEN)
+    return chosen

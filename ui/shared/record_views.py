@@ -1,6 +1,8 @@
 """Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
 
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,17 +12,23 @@ from transformer import Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.figures.export import csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.messages import say
 from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import Lines, head_view
-from ui.shared import selected_pair
+from ui.shared import address, selected_pair
+from ui.shared.active_heads import active_heads, switch_heads
+from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
 from ui.texts import in_this_language, plain, t
 
-IMAGES: tuple[Literal["png", "svg"], ...] = ("png", "svg")
+RoleOf = Callable[[str, int], str | None]
+"""What the head of a site does; None where nobody knows."""
+
+IMAGES: Final = ("png", "svg")
 """What a picture can be saved as."""
 
 
@@ -40,8 +48,8 @@ def record_notes(record: Record) -> None:
         st.info(sentence(note), icon=":material/info:")
 
 
-def all_heads_panel(record: Record, choice: Selection) -> None:
-    """Every layer and head, small; a click opens one."""
+def all_heads_panel(record: Record, choice: Selection, role_of: RoleOf | None = None) -> None:
+    """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
     layers = [record[site] for site in sites_of(record, choice.kind)]
     pictures = [
         [
@@ -58,6 +66,9 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        roles=[[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers]
+        if role_of
+        else None,
         on_pick=_open_head,
         key="all-heads",
     )
@@ -66,40 +77,28 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
 def heatmap_panel(record: Record, choice: Selection) -> None:
     """One head, large."""
     relative, scores, camera = st.columns(3, vertical_alignment="center")
-    is_relative = relative.toggle(
-        t("translate.relative"),
-        key="relative",
-        bind="query-params",
-        help=t("translate.relative_help"),
-    )
-    show_scores = scores.toggle(
-        t("translate.scores"),
-        key="scores",
-        bind="query-params",
-        disabled=choice.head == MEAN,
-        help=t("translate.scores_help"),
-    )
-    image = camera.segmented_control(
-        t("translate.camera"),
-        IMAGES,
-        default=IMAGES[0],
-        required=True,
-        key="image",
-        bind="query-params",
-        format_func=str.upper,
-        label_visibility="collapsed",
-        help=t("translate.camera_help"),
-    )
-    picture = _picture(record, choice, scores=show_scores and choice.head != MEAN)
-    pair = selected_pair.pair(picture)
+    with scores:
+        show_scores = switch(
+            t("translate.scores"), False, key="scores", disabled=choice.head == MEAN, help=t("translate.scores_help")
+        )
+    with relative:
+        is_relative = switch(
+            t("translate.relative"), False, key="relative", disabled=show_scores, help=t("translate.relative_help")
+        )
+    with camera:
+        image = address.choice(
+            t("translate.camera"), IMAGES, key="image", text=str.upper, bare=True, help=t("translate.camera_help")
+        )
+    picture = _picture(record, choice, scores=show_scores)
+    pair = selected_pair.kept_pair(choice.kind, picture)
     st.plotly_chart(
         heatmap(picture, relative=is_relative, selected=pair, dark=is_dark()),
         key="heatmap",
         width="content",
         alt=alt_text(picture),
-        on_select=_select_from_heatmap,
+        on_select=partial(_select_from_heatmap, choice.kind, picture),
         selection_mode="points",
-        config=plot_config(_stem(choice, picture), image),
+        config=plot_config(_stem(choice, picture), "svg" if image == "svg" else "png"),
     )
     said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
     axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
@@ -109,33 +108,30 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
 
 def head_view_panel(record: Record, choice: Selection) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
-    threshold = st.slider(
-        t("translate.threshold"),
-        0.0,
-        0.5,
-        0.05,
-        0.01,
-        key="threshold",
-        bind="query-params",
-    )
+    threshold = hundredths(t("translate.threshold"), 0.0, 0.5, 0.05, key="threshold")
     attention = record[choice.site]
-    pictures = [attention.picture(head, choice.words, choice.special) for head in range(attention.n_heads)]
+    mean = choice.head == MEAN
+    shown: list[int | Literal["mean"]] = [MEAN] if mean else list(range(attention.n_heads))
+    names = [plain("translate.mean")] if mean else [plain("translate.head_name", head=head) for head in shown]
+    chosen = 0 if choice.head == MEAN else choice.head
+    pictures = [attention.picture(head, choice.words, choice.special) for head in shown]
     first = pictures[0]
-    pair = selected_pair.pair(first)
+    pair = selected_pair.kept_pair(choice.kind, first)
     head_view(
         Lines(
             np.stack([picture.values for picture in pictures]),
             first.visible,
-            heads=[plain("translate.head_name", head=head) for head in range(attention.n_heads)],
+            heads=names,
             query_labels=first.queries.texts,
             key_labels=first.keys.texts,
             query_title=plain("translate.query_title", name=first.queries.name),
             key_title=plain("translate.key_title", name=first.keys.name),
         ),
-        active=list(range(attention.n_heads)) if choice.head == MEAN else [int(choice.head)],
+        active=active_heads(chosen, len(shown)),
         selected_pair=pair,
         threshold=threshold,
-        on_pair=_select_from_head_view,
+        on_pair=lambda picked: selected_pair.select_pair(choice.kind, first, *picked),
+        on_heads=None if mean else lambda heads: switch_heads(chosen, heads),
         key="head-view",
     )
     _pair_panel(record, choice, first, pair)
@@ -174,20 +170,24 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
         return
     query, key = pair
     layers = [record[site] for site in sites_of(record, choice.kind)]
-    weights = [
-        [layer.picture(head, choice.words, choice.special).values[query, key] for head in range(layer.n_heads)]
-        for layer in layers
+    pictures = [
+        [layer.picture(head, choice.words, choice.special) for head in range(layer.n_heads)] for layer in layers
     ]
-    heads = [plain("translate.head_name", head=i) for i in range(layers[0].n_heads)]
-    names = [plain("translate.layer_name", layer=i) for i in range(len(layers))]
+    seen = [layer for layer, row in enumerate(pictures) if row[0].visible[query, key]]  # windows differ by layer
+    said = {"query": picture.queries.labels[query], "key": picture.keys.labels[key]}
     st.markdown(f"**{t('translate.marked')}**")
-    st.text(plain("translate.looks_at", query=picture.queries.labels[query], key=picture.keys.labels[key]))
-    st.dataframe(
-        pd.DataFrame(weights, index=names, columns=heads),
-        column_config={
-            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f") for name in heads
-        },
-    )
+    st.text(plain("translate.looks_at" if picture.visible[query, key] else "translate.is_masked", **said))
+    if seen:
+        heads = [plain("translate.head_name", head=i) for i in range(layers[0].n_heads)]
+        names = [plain("translate.layer_name", layer=layer) for layer in seen]
+        weights = [[one.values[query, key] for one in pictures[layer]] for layer in seen]
+        st.dataframe(
+            pd.DataFrame(weights, index=names, columns=heads),
+            column_config={
+                name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
+                for name in heads
+            },
+        )
     st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
 
 
@@ -196,16 +196,12 @@ def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture
 
 
 def _open_head(picked: Picked) -> None:
-    st.session_state["layer"], st.session_state["head"] = picked.layer, str(picked.head)
+    address.put(layer=picked.layer, head=picked.head)
 
 
-def _select_from_heatmap() -> None:
+def _select_from_heatmap(kind: str, picture: Picture) -> None:
     for point in st.session_state["heatmap"].selection.points[:1]:
-        selected_pair.select_pair(*point["customdata"][:2])
-
-
-def _select_from_head_view(pair: tuple[int, int]) -> None:
-    selected_pair.select_pair(*pair)
+        selected_pair.select_pair(kind, picture, *point["customdata"][:2])
 
 
 def _stem(choice: Selection, picture: Picture) -> str:

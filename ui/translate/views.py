@@ -7,19 +7,23 @@ from transformer.attention.measures import has_kind, sites_of
 from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import PLOT_CONFIG
+from ui.shared.address import parameter, put, whole, whole_numbers
 from ui.shared.controls import MEAN, Selection
 from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
 from ui.texts import t
 
+STEP, OLD_STEP = "written", "step"
+"""The query parameter of the output step, from 1; in older addresses, from 0."""
+
 
 def steps_panel(shown: Translation, choice: Selection) -> None:
     """One output step: what could have been written, and where the decoder looked."""
-    last = len(shown.steps) - 1
-    if st.session_state.get("step", 0) > last:
-        st.session_state["step"] = 0
-    step = st.slider(t("translate.step"), 0, last, 0, key="step", bind="query-params") if last else 0
-    st.markdown(t("translate.step_writes", step=step, last=last))
+    count = len(shown.steps)
+    _take_old_step()
+    number = whole(t("translate.step"), 1, count, 1, key=STEP)
+    st.markdown(t("translate.step_writes", step=number, last=count))
+    step = number - 1
     token_strip([shown.steps[step]])
     st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
     for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
@@ -46,6 +50,13 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     st.caption(t("translate.beams_look"))
 
 
+def _take_old_step() -> None:
+    """Older addresses count steps from 0, under another key."""
+    found = whole_numbers(parameter(OLD_STEP) or "", "-")
+    if found is not None:
+        put(**{OLD_STEP: None, STEP: found[0] + 1})
+
+
 def _select_from_tree() -> None:
     for point in st.session_state["tree"].selection.points[:1]:
-        st.session_state["node"] = str(int(point["customdata"]))
+        put(node=int(point["customdata"]))

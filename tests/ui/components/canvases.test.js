@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rowAt, strongest } from "../../../ui/components/alignments/canvas.js";
+import { hiddenBy, rowAt, strongest } from "../../../ui/components/alignments/canvas.js";
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
 import { keyTarget } from "../../../ui/components/all_heads/keys.js";
 import { aspect, cellSide, marks, TICKS } from "../../../ui/components/all_heads/thumbnails.js";
@@ -47,7 +47,7 @@ const VIEW = {
     columns: ["a", "b", "c", "d", "e"],
     same_rows: true,
     moments: [{ panels: [{ title: "M1", rows: ["u", "v"] }, { title: "M2", rows: ["u", "v"] }] }],
-    words: { looks: "{word} > {looked}", told: "{title}: {looked}", weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-" },
+    words: { looks: "{word} > {looked}", compared: "{word} >> {looked}", told: "{title}: {looked}", weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-" },
   },
   arrays: {
     "0.0": new Float32Array([1, 0, 0, 0, 0, 0.3, 0.1, 0.05, 0.45, 0.1]),
@@ -60,7 +60,7 @@ test("a target word's weights are its row", () => {
 });
 
 test("the three strongest source words are told, in each panel, or that there is none", () => {
-  assert.equal(spoken(VIEW, { panel: 0, row: 1 }), "v > M1: d=0.45, a=0.30, b=0.10 | M2: -");
+  assert.equal(spoken(VIEW, { panel: 0, row: 1 }), "v >> M1: d=0.45, a=0.30, b=0.10 | M2: -");
   const apart = { ...VIEW, header: { ...VIEW.header, same_rows: false } };
   assert.equal(spoken(apart, { panel: 1, row: 0 }), "u > a=1.00");
 });
@@ -72,6 +72,11 @@ test("the strongest is the first of equals", () => {
 test("a row is found by its height, and none outside", () => {
   const at = (y) => rowAt({ top: 20, tall: 10 }, y, 3);
   assert.deepEqual([19, 20, 29.9, 30, 49.9, 50].map(at), [null, 0, 0, 1, 2, null]);
+});
+
+test("a row is scrolled into view as far as it is hidden, below the labels and above the bars", () => {
+  const by = (row, scrolled) => hiddenBy({ top: 20, tall: 10 }, row, scrolled, 84); // 5 rows: 84 - 20 - 14 for bars
+  assert.deepEqual([by(0, 0), by(4, 0), by(5, 0), by(9, 0), by(0, 30), by(3, 30), by(7, 30)], [0, 0, 10, 50, -30, 0, 0]);
 });
 
 const DRAWN = {

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { bit, decode } from "../../../ui/components/shared/blob.js";
 import { headColour, scale } from "../../../ui/components/shared/colours.js";
 import { pixelRatio, shortened, wrapped } from "../../../ui/components/shared/page.js";
+import { legendOf, titleOf } from "../../../ui/components/shared/saved.js";
 import { counted, fill, sameTexts } from "../../../ui/components/shared/words.js";
 
 const ruler = { measureText: (text) => ({ width: [...text].length * 10 }) }; // every character is 10 wide
@@ -89,4 +90,22 @@ test("a canvas has two pixels a unit until browsers refuse its side or its area"
   assert.equal(pixelRatio(1000, 500, 3), 3);
   assert.equal(pixelRatio(16_000, 10), 1);
   assert.ok(Math.abs(pixelRatio(12_000, 12_000) ** 2 * 12_000 ** 2 - 120_000_000) < 1);
+});
+
+const THEME = { text: "#000", font: "sans" };
+
+test("a saved picture's title is bold and wrapped, its lines below; nothing said takes no room", () => {
+  const { lines, height } = titleOf({ ...ruler }, { title: "aa bb cc", lines: ["dd ee", "f"] }, 50, "sans");
+  assert.deepEqual(lines.map(({ text, bold }) => [text, bold]), [["aa bb", true], ["cc", true], ["dd ee", false], ["f", false]]);
+  assert.deepEqual(lines.map(({ y }) => y), [10.5, 31.5, 50.5, 67.5]);
+  assert.equal(height, 2 * 21 + 2 * 17 + 10);
+  assert.deepEqual(titleOf({ ...ruler }, { title: "", lines: [""] }, 50, "sans"), { lines: [], height: 0 });
+});
+
+test("a legend's marks go on in a new row where they do not fit, and its height is what it paints", () => {
+  const marks = ["aaaaa", "bbbbb", "ccccc"].map((name) => [name, () => {}]);
+  const height = (width, some) => legendOf({ ...ruler }, { name: "n", ticks: [], marks: some, note: "" }, width, THEME).height;
+  const none = height(300, []);
+  assert.deepEqual([1, 2, 3].map((count) => height(147, marks.slice(0, count)) - none), [22, 40, 58]); // 69 + 10 + 69 wide
+  assert.deepEqual([1, 2, 3].map((count) => height(148, marks.slice(0, count)) - none), [22, 22, 40]);
 });

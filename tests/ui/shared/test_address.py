@@ -15,16 +15,18 @@ def script() -> None:
     from ui.shared import address
 
     options = ["mean", "first", "second"]
-    shown = {
-        "segments": address.choice("segments", options, key="segments", text=str, default="first"),
-        "list": address.choice("list", options, key="list", text=str, form="list"),
-        "slider": address.whole("slider", 2, 9, 5, key="slider"),
-        "number": address.whole("number", 1, 900, 70, key="number"),
-        "tenths": address.tenths("tenths", 0.0, 2.0, 1.3, key="tenths"),
-        "switch": address.switch("switch", True, key="switch"),
-        "line": address.line("line", "two dogs", key="line"),
-        "lines": address.lines("lines", "a\nb", key="lines"),
-    }
+    with address.run() as show:
+        show("page")
+        shown = {
+            "segments": address.choice("segments", options, key="segments", text=str, default="first"),
+            "list": address.choice("list", options, key="list", text=str, form="list"),
+            "slider": address.whole("slider", 2, 9, 5, key="slider"),
+            "number": address.whole("number", 1, 900, 70, key="number"),
+            "tenths": address.tenths("tenths", 0.0, 2.0, 1.3, key="tenths"),
+            "switch": address.switch("switch", True, key="switch"),
+            "line": address.line("line", "two dogs", key="line"),
+            "lines": address.lines("lines", "a\nb", key="lines"),
+        }
     st.json(shown)
 
 

@@ -78,7 +78,7 @@ class HuggingFaceModel(OtherModel):
     @property
     def abilities(self) -> Abilities:
         """Its masks are its own; an encoder-decoder translates."""
-        return Abilities(translates=self.config.kind == "seq2seq")
+        return Abilities(translates=self.config.kind == "seq2seq", hides=True)
 
     @property
     def eager(self) -> bool:
@@ -94,19 +94,31 @@ class HuggingFaceModel(OtherModel):
         """None: its attention is not watched through hooks of ours, and needs no `watch`."""
         return {}
 
-    def run(self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None) -> Any:
+    def run(
+        self,
+        ids: Int[Tensor, "batch position"],
+        target: Int[Tensor, "batch target"] | None = None,
+        shown: Bool[Tensor, "batch position"] | None = None,
+        shown_target: Bool[Tensor, "batch target"] | None = None,
+    ) -> Any:
         """One forward pass without a cache: the library's output. Padding is hidden from every query.
+
+        So is what `shown` (`shown_target`) marks False; the mask is the library's own, which some families also count
+        their positions by.
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
         """
         self._check("inputs", ids, self.config.source_vocab)
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": self._real(ids).long(), "use_cache": False}
+        real = self._real(ids) if shown is None else self._real(ids) & shown
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": real.long(), "use_cache": False}
         if self.config.kind == "encoder":
             del inputs["use_cache"]
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
+        if shown_target is not None:
+            inputs["decoder_attention_mask"] = shown_target.long()
         if not (self.eager and is_recording()):
             return self.net(**inputs)
         output = self.net(**inputs, output_attentions=True)
@@ -161,9 +173,11 @@ class HuggingFaceModel(OtherModel):
 class HuggingFaceReader(HuggingFaceModel):
     """An encoder or a decoder alone: it reads one text."""
 
-    def forward(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position features"]:
+    def forward(
+        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+    ) -> Float[Tensor, "batch position features"]:
         """Hidden states of an encoder; logits of the next token of a decoder."""
-        output = self.run(ids)
+        output = self.run(ids, shown=shown)
         return output.logits if self.config.kind == "decoder" else output.last_hidden_state
 
 
@@ -175,10 +189,14 @@ class HuggingFaceTranslator(HuggingFaceModel):
     """
 
     def forward(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+        self,
+        source: Int[Tensor, "batch source"],
+        target: Int[Tensor, "batch target"],
+        shown: Bool[Tensor, "batch source"] | None = None,
+        shown_target: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position (teacher forcing), a forced first token taken into account."""
-        logits = self.run(source, target).logits
+        logits = self.run(source, target, shown, shown_target).logits
         return torch.cat([self._forced(logits[:, :1]), logits[:, 1:]], dim=1)
 
     def start(self, source: Int[Tensor, "batch source"]) -> HuggingFaceCache:

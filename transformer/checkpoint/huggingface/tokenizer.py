@@ -65,6 +65,11 @@ class HuggingFaceTokenizer:
         """Ends a text; -1 where there is no such mark."""
         return self._mark("eos_token_id")
 
+    @property
+    def unknown_id(self) -> int:
+        """Stands for what the vocabulary lacks; -1 where there is no such mark."""
+        return self._mark("unk_token_id")
+
     def __len__(self) -> int:
         apart = self.target and getattr(self.library, "separate_vocabs", False)
         return len(self.library.target_encoder) if apart else len(self.library)

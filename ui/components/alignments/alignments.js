@@ -6,7 +6,7 @@ import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, pen, resized, say, screenRatio } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
-import { drawAlignment, drawScale, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
+import { drawAlignment, drawScale, hiddenBy, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "./player.js";
 import { lookedAt, spoken } from "./sentences.js";
@@ -22,8 +22,9 @@ import { lookedAt, spoken } from "./sentences.js";
  * @property {boolean} same_rows whether row i is the same target word in all panels
  * @property {boolean} masked whether a key is missing anywhere
  * @property {string} file_name
+ * @property {import("../shared/saved.js").About} about
  * @property {{ name: string, panels: Panel[] }[]} moments
- * @property {Record<"save_png" | "hint" | "looks" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
+ * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
  *   "moments" | "weighted" | "listed" | "beside", string>} words
  */
 
@@ -108,7 +109,7 @@ function draw(view) {
   view.player.update(header.moments, moment, header.words);
   const focus = focusOf(view);
   panels.forEach((panel, order) => show(view, boxes[order], panel, order, focus));
-  say(view.reading, focus ? spoken(view, focus) : header.words.hint);
+  say(view.reading, focus ? spoken(view, focus) : hintOf(view));
   explain(view);
 }
 
@@ -122,21 +123,24 @@ function draw(view) {
  */
 function show(view, box, { title, note, rows }, order, focus) {
   const { header, arrays, moment, layout, theme } = view;
-  const { columns, words } = header;
+  const { columns } = header;
   const isHere = focus && (header.same_rows || focus.panel === order) && focus.row < rows.length;
   const focused = isHere ? focus.row : null;
   const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
   say(box.title, title);
   say(box.note, note);
   box.drawn = { rows, columns, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
-  const { wide, tall } = sizeOf(layout, rows.length, columns.length);
+  const whole = sizeOf(layout, rows.length, columns.length);
+  Object.assign(box.sheet.style, { width: `${whole.wide}px`, height: `${whole.tall}px` });
+  const { scrollLeft: x, scrollTop: y, clientWidth, clientHeight } = box.scroller;
+  const [wide, tall] = [Math.min(whole.wide, clientWidth), Math.min(whole.tall, clientHeight)];
   Object.assign(box.canvas.style, { width: `${wide}px`, height: `${tall}px` });
-  drawAlignment(resized(box.canvas, wide, tall, screenRatio()), box.drawn);
+  drawAlignment(resized(box.canvas, wide, tall, screenRatio()), box.drawn, { x, y, wide, tall });
   Object.assign(box.canvas.dataset, {
     left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
     row: focused ?? "", marked: looked ? strongest(looked) : "",
   });
-  box.canvas.setAttribute("aria-label", `${title}. ${words.hint}`);
+  box.canvas.setAttribute("aria-label", `${title}. ${hintOf(view)}`);
   if (!rows.length) return;
   const row = focused ?? 0;
   const selected = view.marked?.row === row && (header.same_rows || view.marked.panel === order);
@@ -155,13 +159,17 @@ function build(view, order) {
     title: element("b"),
     note: element("span", "note"),
     canvas,
+    scroller: element("div", "scroller"),
+    sheet: element("div", "whole"),
+    led: false,
     drawn: /** @type {import("./canvas.js").Drawn | null} */ (null),
   };
   const caption = element("figcaption");
   caption.append(box.title, box.note);
-  const scroller = element("div", "scroller");
-  scroller.append(canvas);
-  box.root.append(caption, scroller);
+  box.sheet.append(canvas);
+  box.scroller.append(box.sheet);
+  box.scroller.onscroll = () => scrolled(view, box);
+  box.root.append(caption, box.scroller);
   view.sheet.append(box.root);
   const rows = () => view.header.moments[view.moment].panels[order].rows.length;
   const point = (/** @type {number | null} */ row) => {
@@ -169,10 +177,13 @@ function build(view, order) {
     view.pointed = row === null ? null : { panel: order, row };
     view.draw();
   };
-  canvas.onpointermove = (event) => point(rowAt(view.layout, event.offsetY, rows()));
+  const rowOf = (/** @type {MouseEvent} */ { offsetY }) => {
+    return offsetY < view.layout.top ? null : rowAt(view.layout, offsetY + box.scroller.scrollTop, rows());
+  };
+  canvas.onpointermove = (event) => point(rowOf(event));
   canvas.onpointerleave = () => point(null);
   canvas.onclick = (event) => {
-    const row = rowAt(view.layout, event.offsetY, rows());
+    const row = rowOf(event);
     if (row !== null) mark(view, order, row);
   };
   canvas.onblur = () => point(null);
@@ -184,9 +195,45 @@ function build(view, order) {
     else if (event.key === "Escape") view.marked && view.send("marked", { none: true });
     else if (moved === undefined) return;
     event.preventDefault();
-    if (moved !== undefined) point(Math.min(Math.max(moved, 0), rows() - 1));
+    if (moved === undefined) return;
+    const row = Math.min(Math.max(moved, 0), rows() - 1);
+    point(row);
+    box.scroller.scrollTop += hiddenBy(view.layout, row, box.scroller.scrollTop, box.scroller.clientHeight);
   };
   return box;
+}
+
+/**
+ * One map was scrolled: the others go along, so that rows and columns stay beside each other.
+ * @param {View} view
+ * @param {Box} box
+ */
+function scrolled(view, box) {
+  if (!box.led) {
+    for (const other of view.boxes) if (other !== box) lead(other, box.scroller);
+  }
+  box.led = false;
+  view.draw();
+}
+
+/**
+ * Scroll a map to where another one is; the event that follows is not the reader's.
+ * @param {Box} box
+ * @param {{ scrollLeft: number, scrollTop: number }} to
+ */
+function lead(box, { scrollLeft, scrollTop }) {
+  const { scroller } = box;
+  const before = [scroller.scrollLeft, scroller.scrollTop];
+  Object.assign(scroller, { scrollLeft, scrollTop });
+  box.led = before[0] !== scroller.scrollLeft || before[1] !== scroller.scrollTop;
+}
+
+/**
+ * What can be done here: one map or several.
+ * @param {View} view
+ */
+function hintOf({ header: { moments, words }, moment }) {
+  return moments[moment].panels.length > 1 ? words.hint : words.hint_one;
 }
 
 /**

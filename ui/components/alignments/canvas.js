@@ -5,10 +5,11 @@ import { pen, shortened } from "../shared/page.js";
 
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
-const CELL = { narrow: 10, wide: 44, tall: 22, low: 12 };
-const ABREAST = 700; // from this width on, panels stand side by side
+const CELL = { narrow: 12, wide: 44, tall: 22, low: 12 };
+const ABREAST = 480; // from this width on, panels stand side by side
 const GAP = 24;
 const BAR = 14; // room below the cells for the marked source words' bars
+const PALE = 0.65; // how strong other labels are while a word is in focus
 const STRONG = 0.1; // from this weight on, a source word counts as looked at
 
 /** @typedef {import("./alignments.js").Header} Header */
@@ -65,6 +66,19 @@ export function rowAt({ top, tall }, y, rows) {
 }
 
 /**
+ * How far a window that shows `tall` pixels from `scrolled` on has to move down (up: negative) to show a row whole.
+ * @param {Pick<Layout, "top" | "tall">} layout
+ * @param {number} row
+ * @param {number} scrolled
+ * @param {number} tall
+ */
+export function hiddenBy(layout, row, scrolled, tall) {
+  const above = row * layout.tall - scrolled;
+  const below = layout.top + (row + 1) * layout.tall - (scrolled + tall - BAR);
+  return above < 0 ? above : Math.max(below, 0);
+}
+
+/**
  * How large a panel's picture is, in CSS pixels.
  * @param {Layout} layout
  * @param {number} rows
@@ -75,19 +89,49 @@ export function sizeOf(layout, rows, columns) {
 }
 
 /**
- * Draw a panel, its upper left corner at the pen's origin.
+ * The part of a panel's picture that is seen: a window of this size, scrolled to (x, y).
+ * @typedef {{ x: number, y: number, wide: number, tall: number }} Seen
+ */
+
+/**
+ * Draw what is seen of a panel, its upper left corner at the pen's origin. Labels and the bars of the word in focus stay
+ * at the edges, the cells move below them.
  * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
+ * @param {Seen} seen
  */
-export function drawAlignment(context, drawn) {
+export function drawAlignment(context, drawn, { x, y, wide, tall }) {
   const { columns, weights, layout, theme, looked } = drawn;
-  weights.forEach((weight, index) => {
-    const x = layout.left + (index % columns.length) * layout.cell;
-    const y = layout.top + Math.floor(index / columns.length) * layout.tall;
-    paintCell(context, weight, x, y, layout, theme);
+  const { left, top } = layout;
+  const foot = tall - BAR;
+  within(context, [left, top, wide - left, foot - top], [-x, -y], () => {
+    weights.forEach((weight, index) => {
+      const column = left + (index % columns.length) * layout.cell;
+      const row = top + Math.floor(index / columns.length) * layout.tall;
+      paintCell(context, weight, column, row, layout, theme);
+    });
+    if (looked) drawMarks(context, drawn, looked);
   });
-  drawLabels(context, drawn);
-  if (looked) drawMarks(context, drawn, looked);
+  within(context, [left, 0, wide - left, top], [-x, 0], () => drawColumns(context, drawn));
+  within(context, [0, top, left, foot - top], [0, -y], () => drawRows(context, drawn));
+  if (looked) within(context, [left, foot, wide - left, BAR], [-x, foot], () => drawBars(context, drawn, looked));
+}
+
+/**
+ * Draw inside of a box only, with the origin moved.
+ * @param {CanvasRenderingContext2D} context
+ * @param {[x: number, y: number, wide: number, tall: number]} box
+ * @param {[x: number, y: number]} origin
+ * @param {() => void} draw
+ */
+function within(context, box, origin, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(...box);
+  context.clip();
+  context.translate(...origin);
+  draw();
+  context.restore();
 }
 
 /**
@@ -110,14 +154,7 @@ export function strongest(weights) {
  */
 function paintCell(context, weight, x, y, layout, theme) {
   if (weight < 0) {
-    context.fillStyle = `rgb(${theme.masked})`;
-    context.fillRect(x, y, layout.cell, layout.tall);
-    context.strokeStyle = `rgb(${theme.hatch})`;
-    context.lineWidth = 1;
-    context.beginPath();
-    context.moveTo(x, y + layout.tall);
-    context.lineTo(x + layout.cell, y);
-    context.stroke();
+    paintNowhere(context, x, y, layout.cell, layout.tall, theme);
     return;
   }
   context.fillStyle = Number.isNaN(weight) ? NAN : `rgb(${scale(weight)})`;
@@ -125,28 +162,63 @@ function paintCell(context, weight, x, y, layout, theme) {
 }
 
 /**
- * Every label that there is room for; those of the word in focus and what it looked at are bold.
+ * A cell for which there is no such key.
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {number} wide
+ * @param {number} tall
+ * @param {Theme} theme
+ */
+export function paintNowhere(context, x, y, wide, tall, theme) {
+  context.fillStyle = `rgb(${theme.masked})`;
+  context.fillRect(x, y, wide, tall);
+  context.strokeStyle = `rgb(${theme.hatch})`;
+  context.lineWidth = 1;
+  context.beginPath();
+  context.moveTo(x, y + tall);
+  context.lineTo(x + wide, y);
+  context.stroke();
+}
+
+/**
+ * Write labels bold where they belong to what is in focus, and paler where something else does.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ * @param {boolean} on
+ */
+function emphasise(context, { theme, looked }, on) {
+  context.textBaseline = "middle";
+  context.font = `${on ? 700 : 400} ${FONT}px ${theme.font}`;
+  context.fillStyle = theme.text;
+  context.globalAlpha = looked && !on ? PALE : 1;
+}
+
+/**
+ * The target words; the one in focus is bold.
  * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
  */
-function drawLabels(context, { rows, columns, layout, theme, focused, looked }) {
-  context.textBaseline = "middle";
-  const bold = (/** @type {boolean} */ on) => {
-    context.font = `${on ? 700 : 400} ${FONT}px ${theme.font}`;
-    context.fillStyle = theme.text;
-    context.globalAlpha = looked && !on ? 0.55 : 1;
-  };
+function drawRows(context, drawn) {
+  const { rows, layout, focused } = drawn;
   context.textAlign = "right";
   rows.forEach((text, row) => {
-    bold(row === focused);
+    emphasise(context, drawn, row === focused);
     const label = shortened(context, text, layout.left - 10);
     context.fillText(label, layout.left - 6, layout.top + (row + 0.5) * layout.tall);
   });
-  const every = Math.max(1, Math.ceil(FONT / layout.cell));
+  context.globalAlpha = 1;
+}
+
+/**
+ * The source words; those that the word in focus looked at are bold.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ */
+function drawColumns(context, drawn) {
+  const { columns, layout, looked } = drawn;
   columns.forEach((text, column) => {
-    const on = Boolean(looked && looked[column] >= STRONG);
-    if (column % every && !on) return;
-    bold(on);
+    emphasise(context, drawn, Boolean(looked && looked[column] >= STRONG));
     const x = layout.left + (column + 0.5) * layout.cell;
     context.save();
     context.translate(x, layout.top - 6);
@@ -160,19 +232,30 @@ function drawLabels(context, { rows, columns, layout, theme, focused, looked }) 
 }
 
 /**
- * Outline the row in focus, and give each source word a bar below as long as its weight is large.
+ * A bar for each source word, as long as its weight is large.
  * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
  * @param {Float32Array} looked
  */
-function drawMarks(context, { rows, columns, layout, theme, focused }, looked) {
-  const bottom = layout.top + rows.length * layout.tall;
+function drawBars(context, { layout, theme }, looked) {
+  context.fillStyle = theme.primary;
   looked.forEach((weight, column) => {
     if (!(weight > 0.005)) return;
     const x = layout.left + column * layout.cell;
-    context.fillStyle = theme.primary;
-    context.fillRect(x + 1, bottom + 2, layout.cell - 2, Math.max(1, (BAR - 3) * weight));
-    if (weight < STRONG) return;
+    context.fillRect(x + 1, 2, layout.cell - 2, Math.max(1, (BAR - 3) * weight));
+  });
+}
+
+/**
+ * Outline the row in focus and the columns of the source words that it looked at.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Drawn} drawn
+ * @param {Float32Array} looked
+ */
+function drawMarks(context, { rows, columns, layout, focused }, looked) {
+  looked.forEach((weight, column) => {
+    if (!(weight >= STRONG)) return;
+    const x = layout.left + column * layout.cell;
     context.strokeStyle = "#ffffff";
     context.lineWidth = 1;
     context.setLineDash([2, 3]);

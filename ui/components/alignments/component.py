@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from transformer.errors import InputError
 from ui.components.shared import blob
+from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("alignments")
@@ -50,6 +51,7 @@ def alignments(
     moment: int = 0,
     marked: Marked | None = None,
     file_name: str = "alignments",
+    about: About | None = None,
     on_mark: Callable[[Marked | None], None] | None = None,
     on_moment: Callable[[int], None] | None = None,
 ) -> None:
@@ -57,8 +59,9 @@ def alignments(
 
     Weights are drawn on a fixed scale from 0 to 1. `same_rows` says that row i is the same target word in all panels:
     pointing at it marks it in each, with that panel's own weights; otherwise the source words that it looked at are
-    marked in all. Pointing and playing stay in the browser. `on_mark` is called with the word that was clicked (None
-    when the mark was taken away), `on_moment` with the moment at which the slider came to rest.
+    marked in all. Pointing and playing stay in the browser. `about` stands in the picture that is saved. `on_mark` is
+    called with the word that was clicked (None when the mark was taken away), `on_moment` with the moment at which the
+    slider came to rest.
 
     Raises:
         InputError: weights lie outside 0 to 1, or their shape does not fit rows and columns; there is no moment.
@@ -75,7 +78,7 @@ def alignments(
 
     component(
         key=key,
-        header={**header, "file_name": file_name},
+        header={**header, "file_name": file_name, "about": (about or About()).message()},
         arrays=arrays,
         options={"moment": moment, "marked": marked and {"panel": marked.panel, "row": marked.row}},
         events={"marked": mark if on_mark else None, "moment": rest if on_moment else None},

@@ -1,44 +1,63 @@
-// Alignments as one picture file, drawn again at its own sharpness: titles, notes and cells.
+// Alignments as one picture file, drawn again at its own sharpness: title, sentence, whole maps and what colours mean.
 
-import { savePng, sheetOf, shortened } from "../shared/page.js";
-import { drawAlignment, sizeOf } from "./canvas.js";
+import { element, pen, savePng, sheetOf } from "../shared/page.js";
+import { legendOf, titleOf, writeLines } from "../shared/saved.js";
+import { drawAlignment, paintNowhere, sizeOf } from "./canvas.js";
 
 const PAD = 16;
-const TITLE = 44; // room for a panel's title and note
+const GAP = 24;
+const LEAST = 220; // pixels of width that a panel's title gets
 
 /**
- * All panels with their titles and notes, laid out as on the page.
+ * All panels with their titles and notes, side by side as on the page, however far they are scrolled there.
  * @param {import("./alignments.js").View} view
  */
-export function saveAlignments({ boxes, header, sheet, theme }) {
-  const page = sheet.getBoundingClientRect();
-  const panels = boxes.flatMap(({ root, title, note, drawn }) => {
+export function saveAlignments({ boxes, header, layout, theme, moment }) {
+  const ruler = pen(element("canvas"));
+  const { columns } = header;
+  const column = Math.max(LEAST, sizeOf(layout, 0, columns.length).wide);
+  const panels = boxes.flatMap(({ title, note, drawn }) => {
     if (!drawn) return [];
-    const corner = root.getBoundingClientRect();
-    const size = sizeOf(drawn.layout, drawn.rows.length, drawn.columns.length);
-    return [{ x: PAD + corner.left - page.left, y: PAD + corner.top - page.top, ...size, corner, title, note, drawn }];
+    const said = { title: title.textContent ?? "", lines: [note.textContent ?? ""] };
+    return [{ drawn, head: titleOf(ruler, said, column, theme.font), ...sizeOf(layout, drawn.rows.length, columns.length) }];
   });
-  const width = Math.max(...panels.map(({ x, wide, corner }) => x + Math.max(wide, corner.width))) + PAD;
-  const height = Math.max(...panels.map(({ y, tall }) => y + TITLE + tall)) + PAD;
+  const abreast = Math.min(layout.abreast, panels.length);
+  const inner = abreast * column + (abreast - 1) * GAP;
+  const lines = [header.moments[moment].name, ...header.about.lines];
+  const title = titleOf(ruler, { ...header.about, lines }, inner, theme.font);
+  const legend = legendOf(ruler, meaningOf(header, theme), inner, theme);
+  const heads = Math.max(...panels.map(({ head }) => head.height));
+  const tallest = heads + Math.max(...panels.map(({ tall }) => tall)) + GAP;
+  const below = PAD + title.height + Math.ceil(panels.length / abreast) * tallest;
+  const [width, height] = [inner + 2 * PAD, below + legend.height + PAD];
   const [canvas, context] = sheetOf(width, height);
   context.fillStyle = theme.background;
   context.fillRect(0, 0, width, height);
-  for (const { x, y, wide, tall, corner, title, note, drawn } of panels) {
-    const room = Math.max(wide, corner.width);
-    context.fillStyle = theme.text;
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.font = `600 14px ${theme.font}`;
-    context.fillText(shortened(context, title.textContent, room), x, y + 8);
-    context.font = `13px ${theme.font}`;
-    context.fillText(shortened(context, note.textContent, room), x, y + 28);
+  writeLines(context, title.lines, PAD, PAD, theme);
+  panels.forEach(({ drawn, head, wide, tall }, order) => {
+    const x = PAD + (order % abreast) * (column + GAP);
+    const y = PAD + title.height + Math.floor(order / abreast) * tallest;
+    writeLines(context, head.lines, x, y, theme);
     context.save();
-    context.translate(x, y + TITLE);
-    context.beginPath();
-    context.rect(0, 0, wide, tall);
-    context.clip();
-    drawAlignment(context, drawn);
+    context.translate(x, y + heads);
+    drawAlignment(context, drawn, { x: 0, y: 0, wide, tall });
     context.restore();
-  }
+  });
+  legend.paint(context, PAD, below);
   savePng(canvas, header.file_name);
+}
+
+/**
+ * What the colours mean.
+ * @param {import("./alignments.js").Header} header
+ * @param {import("../shared/colours.js").Theme} theme
+ * @returns {import("../shared/saved.js").Legend}
+ */
+function meaningOf({ masked, words }, theme) {
+  return {
+    name: words.weight,
+    ticks: [0, 0.25, 0.5, 0.75, 1].map((position) => [String(position), position]),
+    marks: masked ? [[words.nowhere, (context, x, y, side) => paintNowhere(context, x, y, side, side, theme)]] : [],
+    note: "",
+  };
 }

@@ -26,6 +26,7 @@ export function lookedAt({ header, arrays, moment }, panel, row) {
 export function spoken(view, focus) {
   const { columns, moments, same_rows: sameRows, words } = view.header;
   const { panels } = moments[view.moment];
+  const compared = sameRows && panels.length > 1;
   const told = (/** @type {number} */ order) => {
     const weights = [...lookedAt(view, order, focus.row)].map((weight, column) => ({ weight, column }));
     const top = weights.filter(({ weight }) => weight >= LEAST).sort((a, b) => b.weight - a.weight).slice(0, SPOKEN);
@@ -33,9 +34,9 @@ export function spoken(view, focus) {
       return fill(words.weighted, { word: columns[column], weight: weight.toFixed(2) });
     });
     const looked = each.length ? each.reduce((before, after) => fill(words.listed, { before, after })) : words.nothing;
-    return sameRows && panels.length > 1 ? fill(words.told, { title: panels[order].title, looked }) : looked;
+    return compared ? fill(words.told, { title: panels[order].title, looked }) : looked;
   };
   const orders = sameRows ? panels.map((_, order) => order) : [focus.panel];
   const looked = orders.map(told).reduce((before, after) => fill(words.beside, { before, after }));
-  return fill(words.looks, { word: panels[focus.panel].rows[focus.row], looked });
+  return fill(compared ? words.compared : words.looks, { word: panels[focus.panel].rows[focus.row], looked });
 }

@@ -1,47 +1,53 @@
-// The grid of thumbnails as one picture file, with every label that the page shows.
+// The grid of thumbnails as one picture file, with a title and every label that the page shows.
 
-import { element, savePng, sheetOf, shortened } from "../shared/page.js";
+import { element, pen, savePng, sheetOf, shortened } from "../shared/page.js";
+import { legendOf, titleOf, writeLines } from "../shared/saved.js";
 import { fill } from "../shared/words.js";
-import { aspect, marks, paint, paintScale, paintSwatch, TICKS } from "./thumbnails.js";
+import { aspect, marks, paint, paintSwatch, TICKS } from "./thumbnails.js";
 
 const SIDE = 84; // a row's name
 const GAP = 6;
 const PAD = 16;
 const TOP = 28; // columns' names
-const BOTTOM = 64; // colour bar
+const LEAST = 460; // pixels of width that a title and a legend get
 
 /**
  * Draw the whole grid on a canvas of its own and let the user keep it.
  * @param {import("./all_heads.js").View} view
  */
 export function gridPng({ header, arrays, theme, colours, selected }) {
-  const { shape, words } = header;
+  const { shape } = header;
   const [layers, heads] = shape;
   const cellWidth = Math.min(110, 110 * aspect(shape));
   const cellHeight = cellWidth / aspect(shape);
-  const width = Math.max(PAD * 2 + SIDE + heads * (cellWidth + GAP), 460);
-  const height = PAD * 2 + TOP + layers * (cellHeight + GAP) + BOTTOM;
+  const inner = Math.max(SIDE + heads * (cellWidth + GAP), LEAST);
+  const ruler = pen(element("canvas"));
+  const title = titleOf(ruler, header.about, inner, theme.font);
+  const legend = legendOf(ruler, meaningOf({ header, arrays, colours }), inner, theme);
+  const top = PAD + title.height + TOP;
+  const below = top + layers * (cellHeight + GAP) + GAP;
+  const [width, height] = [inner + 2 * PAD, below + legend.height + PAD];
   const [canvas, context] = sheetOf(width, height);
   context.fillStyle = theme.background;
   context.fillRect(0, 0, width, height);
+  writeLines(context, title.lines, PAD, PAD, theme);
   /**
    * @param {string} text
    * @param {number} x
    * @param {number} y
    * @param {number} room
    * @param {CanvasTextAlign} align
-   * @param {number} size
    */
-  const write = (text, x, y, room, align = "left", size = 13) => {
-    context.font = `${size}px ${theme.font}`;
+  const write = (text, x, y, room, align = "left") => {
+    context.font = `13px ${theme.font}`;
     context.fillStyle = theme.text;
     context.textAlign = align;
     context.textBaseline = "middle";
     context.fillText(shortened(context, text, room), x, y);
   };
   const x = (/** @type {number} */ head) => PAD + SIDE + head * (cellWidth + GAP);
-  const y = (/** @type {number} */ layer) => PAD + TOP + layer * (cellHeight + GAP);
-  header.columns.forEach((name, head) => write(name, x(head) + cellWidth / 2, PAD + TOP - 12, cellWidth, "center"));
+  const y = (/** @type {number} */ layer) => top + layer * (cellHeight + GAP);
+  header.columns.forEach((name, head) => write(name, x(head) + cellWidth / 2, top - 12, cellWidth, "center"));
   header.rows.forEach((name, layer) => write(name, PAD, y(layer) + cellHeight / 2, SIDE - 8));
   const thumbnail = element("canvas");
   context.imageSmoothingEnabled = false;
@@ -56,21 +62,28 @@ export function gridPng({ header, arrays, theme, colours, selected }) {
       }
     }
   }
-  const bar = element("canvas");
-  paintScale(bar, colours);
-  const below = height - PAD - BOTTOM + 18;
-  context.drawImage(bar, PAD, below, 200, 12);
-  for (const [weight, position] of TICKS) write(String(weight), PAD + 200 * position, below + 22, 40, "center", 11);
-  write(words.scale, PAD + 220, below + 6, width - PAD * 2 - 220, "left", 12);
-  const patch = element("canvas");
-  let at = PAD + 220;
-  for (const [nan, name] of marks(arrays, words)) {
-    paintSwatch(patch, colours, nan);
-    context.drawImage(patch, at, below + 17, 14, 14);
-    write(name, at + 19, below + 24, 80, "left", 12);
-    at += 90;
-  }
-  const axes = fill(words.axes, { queries: header.query_axis, keys: header.key_axis });
-  write(axes, at, below + 24, width - PAD - at, "left", 12);
+  legend.paint(context, PAD, below);
   savePng(canvas, header.file_name);
+}
+
+/**
+ * What the colours mean.
+ * @param {Pick<import("./all_heads.js").View, "header" | "arrays" | "colours">} view
+ * @returns {import("../shared/saved.js").Legend}
+ */
+function meaningOf({ header, arrays, colours }) {
+  const { words } = header;
+  const patch = element("canvas");
+  return {
+    name: words.scale,
+    ticks: TICKS.map(([weight, position]) => [String(weight), position]),
+    marks: marks(arrays, words).map(([nan, name]) => [
+      name,
+      (context, x, y, side) => {
+        paintSwatch(patch, colours, nan);
+        context.drawImage(patch, x, y, side, side);
+      },
+    ]),
+    note: fill(words.axes, { queries: header.query_axis, keys: header.key_axis }),
+  };
 }

@@ -19,6 +19,7 @@ export function newChoices() {
     previewed: /** @type {number | null} */ (null), // head whose chip is under the pointer
     current: { query: 0, key: 0 }, // where the keyboard enters each column
     said: { active: "", pair: "" }, // Python's last word on each choice, as JSON
+    telling: 0, // the timer of a change of heads that Python has not been told yet
   };
 }
 
@@ -27,6 +28,7 @@ export function newChoices() {
  * @param {Choices} choices
  */
 export function forget(choices) {
+  clearTimeout(choices.telling);
   Object.assign(choices, { ...newChoices(), threshold: choices.threshold });
 }
 
@@ -41,7 +43,7 @@ export function adopt(choices, options, heads) {
   choices.threshold = options.threshold;
   const active = options.active ?? Array.from({ length: heads }, (_, head) => head);
   const said = { active: JSON.stringify(active), pair: JSON.stringify(options.selected_pair) };
-  if (said.active !== choices.said.active) choices.active = active.filter((head) => head < heads);
+  if (said.active !== choices.said.active && !choices.telling) choices.active = active.filter((head) => head < heads);
   if (said.pair !== choices.said.pair) choices.pair = options.selected_pair;
   choices.said = said;
 }

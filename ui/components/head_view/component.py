@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from transformer.errors import InputError
 from transformer.messages import words
 from ui.components.shared import blob
+from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 EXACT_WEIGHTS = 2**20
@@ -78,7 +79,9 @@ def head_view(
     selected_pair: tuple[int, int] | None = None,
     threshold: float = 0.0,
     file_name: str = "head-view",
+    about: About | None = None,
     on_pair: Callable[[tuple[int, int]], None] | None = None,
+    on_heads: Callable[[list[int]], None] | None = None,
 ) -> None:
     """Queries on the left, keys on the right, a line for each weight.
 
@@ -86,10 +89,11 @@ def head_view(
     masked pairs; at most the 2,000 strongest lines are drawn, and the view says so. Pointing at a token isolates its
     lines, writes the weights (the mean of the heads shown) and draws a bar a head; a click keeps it so, and a click on
     a token across then selects the pair. All of it stays in the browser, but `on_pair` is called with a (query, key)
-    that was selected, before the run that this starts, as a widget's `on_change` is, and so may set other widgets.
+    that was selected, and `on_heads` with the heads that were switched on, before the run that this starts, as a
+    widget's `on_change` is, and so may set other widgets.
 
     `active` and `selected_pair` set the view when they change; what the user chooses afterwards holds until they change
-    again. So a caller may keep a pair and hand it back, or ignore it.
+    again. So a caller may keep a pair and hand it back, or ignore it. `about` stands in the picture that is saved.
 
     Up to 2**20 weights travel exactly. Above, a weight is rounded to 1/254 of its row's largest except for the row's
     eight largest, and the view says so.
@@ -105,17 +109,22 @@ def head_view(
         if pair and on_pair:
             on_pair(pair)
 
+    def tell_heads(value: Any) -> None:
+        heads = _heads(value, shape)
+        if heads is not None and on_heads:
+            on_heads(heads)
+
     header, arrays = lines.message()
     component(
         key=key,
-        header={**header, "file_name": file_name},
+        header={**header, "file_name": file_name, "about": (about or About()).message()},
         arrays=arrays,
         options={
             "active": None if active is None else sorted({int(head) for head in active}),
             "selected_pair": selected_pair and [int(index) for index in selected_pair],
             "threshold": float(threshold),
         },
-        events={"pair": tell if on_pair else None},
+        events={"pair": tell if on_pair else None, "heads": tell_heads if on_heads else None},
     )
 
 
@@ -155,5 +164,14 @@ def _pair(value: Any, shape: tuple[int, ...]) -> tuple[int, int] | None:
     match value:
         case {"query": int(query), "key": int(key)} if 0 <= query < queries and 0 <= key < keys:
             return query, key
+        case _:
+            return None
+
+
+def _heads(value: Any, shape: tuple[int, ...]) -> list[int] | None:
+    """The browser's event as heads of these weights; None for one of weights that are gone."""
+    match value:
+        case [*heads] if all(type(head) is int and 0 <= head < shape[0] for head in heads):
+            return sorted(set(heads))
         case _:
             return None

@@ -1,7 +1,9 @@
-// What pointer and keyboard do in a head view. Only a pair is told to Python; all else stays in the browser.
+// What pointer and keyboard do in a head view. Python is told of a pair, and of the heads that are on, if it listens.
 
 import { nearest, ROW } from "./lines.js";
 import { token } from "./tokens.js";
+
+const PAUSE = 300; // milliseconds without another change of heads before Python is told: a double click is one change
 
 /** @typedef {import("./head_view.js").View} View */
 /** @typedef {import("./choices.js").Position} Position */
@@ -175,6 +177,7 @@ export function chipActions(view) {
     choices.previewed = null;
     choices.active = active;
     view.draw();
+    tellHeads(view);
   };
   const all = () => view.header.heads.map((_, head) => head);
   return {
@@ -185,4 +188,18 @@ export function chipActions(view) {
       view.draw();
     },
   };
+}
+
+/**
+ * Tell Python which heads are on, once they stay so for a moment; until then Python's older word does not count.
+ * @param {View} view
+ */
+function tellHeads(view) {
+  const { choices } = view;
+  if (!view.hears("heads")) return;
+  clearTimeout(choices.telling);
+  choices.telling = window.setTimeout(() => {
+    choices.telling = 0;
+    view.send("heads", choices.active);
+  }, PAUSE);
 }

@@ -2,6 +2,7 @@
 
 import { headColour } from "../shared/colours.js";
 import { element, pen, save, savePng, sheetOf, wrapped } from "../shared/page.js";
+import { titleOf } from "../shared/saved.js";
 import { shownHeads } from "./choices.js";
 import { mean, middle, ROW } from "./lines.js";
 import { paintScene, svgOf } from "./scene.js";
@@ -49,20 +50,23 @@ function pictureOf(view) {
     ({ kind: "text", text: words, x: x + PAD, y, room, align: "left", colour: theme.text, ...more });
   /** @type {Item[]} */
   const items = [];
+  const measure = pen(element("canvas"));
+  const title = titleOf(measure, header.about, inner, theme.font);
+  for (const { text: words, x, y, size, bold } of title.lines) items.push(text(words, x, PAD + y, inner, { size, bold }));
+  const chips = PAD + title.height;
   const across = Math.max(1, Math.floor(inner / CHIP));
   active.forEach((head, order) => {
-    const [x, y] = [(order % across) * CHIP, PAD + 8 + Math.floor(order / across) * LINE];
+    const [x, y] = [(order % across) * CHIP, chips + 8 + Math.floor(order / across) * LINE];
     items.push({ kind: "box", x: x + PAD, y: y - 6, width: 12, height: 12, colour: headColour(head, theme) });
     items.push(text(header.heads[head], x + 18, y, CHIP - 24));
   });
-  const titles = PAD + Math.ceil(active.length / across) * LINE + 14;
+  const titles = chips + Math.ceil(active.length / across) * LINE + 14;
   items.push(text(header.query_title, 0, titles, inner / 2 - 8, { bold: true }));
   items.push(text(header.key_title, inner, titles, inner / 2 - 8, { bold: true, align: "right" }));
   const top = titles + 16;
   for (const item of sheetItems(view, active)) items.push(shifted(item, PAD, top));
   let y = top + Math.max(header.shape[1], header.shape[2]) * ROW + 20;
   const said = view.choices.pair ? [readout(view, active), footer(view, active)] : [footer(view, active)];
-  const measure = pen(element("canvas"));
   measure.font = `12px ${theme.font}`;
   for (const line of said.flatMap((words) => wrapped(measure, words, inner))) {
     items.push(text(line, 0, y, inner, { size: 12 }));

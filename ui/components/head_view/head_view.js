@@ -27,6 +27,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  * @property {string} query_title
  * @property {string} key_title
  * @property {string} file_name
+ * @property {import("../shared/saved.js").About} about
  * @property {boolean} masked whether a pair is masked
  * @property {boolean} exact whether all weights are exact, or only the largest `exact_each` of each row
  * @property {number} exact_each

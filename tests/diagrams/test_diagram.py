@@ -1,0 +1,256 @@
+"""Diagrams against the models that they draw: no part missing, none twice, in the order of a real run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_folder
+from transformer import architecture, load
+from transformer.checkpoint.huggingface.model import (
+    HuggingFaceConfig,
+    HuggingFaceModel,
+    HuggingFaceReader,
+    HuggingFaceTranslator,
+)
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.families import NORMS_AFTER, NORMS_BEFORE
+from transformer.diagrams.other import hugging_face
+from transformer.errors import CheckpointError
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, preset
+from transformer.sites import Site
+
+SIZES: dict[str, Any] = dict(
+    source_vocab=29, target_vocab=29, d_model=15, n_heads=3, d_k=7, d_v=11, d_ff=13, n_encoder_layers=2,
+    n_decoder_layers=3, max_length=17,
+)  # fmt: skip
+IDS = torch.tensor([[3, 5, 4, 6, 2]])
+TARGET = torch.tensor([[1, 6, 4]])
+
+OWN: dict[str, nn.Module] = {
+    "annotated": Seq2Seq(preset("annotated", **SIZES)),
+    "jadore": Seq2Seq(preset("jadore", **SIZES)),
+    "torch, learned, norm first": Seq2Seq(preset("torch", positions="learned", norm_first=True, **SIZES)),
+    "torch, no positions": Seq2Seq(preset("torch", positions="none", attention_bias=False, **SIZES)),
+    "encoder": Encoder(EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=3, norm_after_stack=True)),
+    "encoder with a head": Encoder(
+        EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=2, head=(7, 3), head_reads="mean",
+                      norm_first=True, positions="learned")
+    ),
+    "kmer, mean": KmerClassifier(KmerConfig(vocab=7, n_classes=5, d_model=14, n_heads=2, d_ff=11, widths=(2, 3))),
+    "kmer, attention": KmerClassifier(
+        KmerConfig(vocab=7, n_classes=5, d_model=14, n_heads=2, d_ff=11, widths=(3,), pooling="attention",
+                   n_questions=3, position_place="after", positions="learned", norm_first=True)
+    ),
+    "location": Recurrent(RecurrentConfig(source_vocab=29, target_vocab=31, hidden=13, attention="location")),
+    "additive": Recurrent(
+        RecurrentConfig(source_vocab=29, target_vocab=29, hidden=13, d_embedding=11, bidirectional=True,
+                        deep_output=True, tie_embeddings=True, tie_projection=True)
+    ),
+}  # fmt: skip
+
+
+def check_every_parameter(diagram: Diagram, model: nn.Module) -> None:
+    """Each parameter of the model stands in exactly one node, and the numbers add up."""
+    owned = [name for node in diagram.nodes for name in node.owns]
+    assert sorted(owned) == sorted(name for name, _ in model.named_parameters())
+    assert diagram.parameters == sum(p.numel() for p in model.parameters())
+    assert len({node.name for node in diagram.nodes}) == len(diagram.nodes)
+    names, frames = {node.name for node in diagram.nodes}, {block.name for block in diagram.blocks}
+    assert {end for edge in diagram.edges for end in (edge.start, edge.end)} <= names
+    assert {node.block for node in diagram.nodes} <= frames
+
+
+def run_order(model: nn.Module, *inputs: torch.Tensor) -> list[str]:
+    """The names of parameters in the order in which a run first calls the modules that hold them."""
+    calls: list[str] = []
+    hooks = [
+        module.register_forward_pre_hook(
+            lambda *_, name=name, held=module: calls.extend(
+                f"{name}.{key}" for key, _ in held.named_parameters(recurse=False)
+            )
+        )
+        for name, module in model.named_modules()
+    ]  # fmt: skip
+    with torch.inference_mode():
+        model(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return list(dict.fromkeys(calls))
+
+
+def check_order(diagram: Diagram, calls: list[str], *skip: str) -> None:
+    """The nodes stand in the order in which the run reached the last of their parameters.
+
+    The last one, since cross-attention projects the source before its layer runs.
+    """
+    place = {name: i for i, name in enumerate(calls)}
+    reached = [
+        (node.name, max(place[name] for name in node.owns if name in place))
+        for node in diagram.nodes
+        if any(name in place for name in node.owns) and node.name not in skip
+    ]
+    assert len(reached) > 5
+    assert [name for name, _ in reached] == [name for name, _ in sorted(reached, key=lambda pair: pair[1])]
+
+
+def tables(diagram: Diagram) -> set[str]:
+    """Nodes whose order among themselves says nothing: tables that are added to one another."""
+    return {node.name for node in diagram.nodes if node.kind in {"embedding", "positions"}}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_parameter_has_one_place(name: str) -> None:
+    check_every_parameter(architecture(OWN[name]), OWN[name])
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if not name.startswith(("location", "additive"))])
+def test_parts_stand_in_the_order_of_a_run(name: str) -> None:
+    model = OWN[name].eval()
+    inputs = (IDS, TARGET) if isinstance(model, Seq2Seq) else (IDS,)
+    check_order(architecture(model), run_order(model, *inputs))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_sites_are_the_models_own(name: str) -> None:
+    model: Any = OWN[name]
+    assert architecture(model).sites == tuple(model.attention_sites())
+
+
+def test_norms_stand_where_the_model_has_them() -> None:
+    before, after = architecture(OWN["annotated"]), architecture(OWN["jadore"])
+    assert (before.norms, after.norms) == ("before", "after")
+    flows = {(edge.start, edge.end, edge.kind) for edge in before.edges}
+    assert ("encoder.0.self_residual.norm", "encoder.0.self_attention", "data") in flows
+    assert ("source_positions", "encoder.0.self_residual", "residual") in flows
+    flows = {(edge.start, edge.end, edge.kind) for edge in after.edges}
+    assert ("source_norm", "encoder.0.self_attention", "data") in flows
+    assert ("encoder.0.self_residual", "encoder.0.self_residual.norm", "data") in flows
+    assert ("encoder.0.self_residual.norm", "encoder.0.feed_forward_residual", "residual") in flows
+
+
+def test_the_encoder_reaches_every_layer_of_the_decoder() -> None:
+    cross = [edge for edge in architecture(OWN["annotated"]).edges if edge.kind == "cross"]
+    assert [(edge.start, edge.end) for edge in cross] == [
+        ("encoder_norm", f"decoder.{i}.cross_attention") for i in range(3)
+    ]
+
+
+def test_a_shared_table_counts_once() -> None:
+    diagram = architecture(OWN["jadore"])
+    assert diagram["source_embedding"].parameters == 29 * 15
+    assert diagram["target_embedding"].shares == diagram["projection"].shares == ("source_embedding.weight",)
+    assert diagram["target_embedding"].parameters == diagram["projection"].parameters == 0
+
+
+def test_shapes_are_those_of_a_run() -> None:
+    model = OWN["annotated"].eval()
+    diagram, axes = architecture(model), {"source": IDS.shape[1], "target": TARGET.shape[1]}
+    seen: dict[str, torch.Size] = {}
+    hooks = [
+        module.register_forward_hook(lambda _, __, output, name=name: seen.update({name: output.shape}))
+        for name, module in model.named_modules()
+    ]
+    model(IDS, TARGET)
+    for hook in hooks:
+        hook.remove()
+    checked = [node for node in diagram.nodes if node.name in seen and node.kind not in {"input", "output"}]
+    assert len(checked) > 30
+    for node in checked:
+        assert seen[node.name] == (1, *(axes.get(str(size), size) for size in node.gives)), node.name
+
+
+def test_recurrence_goes_from_step_to_step() -> None:
+    flows = {(edge.start, edge.end) for edge in architecture(OWN["additive"]).edges if edge.kind == "recurrence"}
+    assert flows == {("encoder", "encoder"), ("decoder", "decoder"), ("decoder", "attention")}
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_family_of_another_library(tmp_path: Path, family: str) -> None:
+    model: Any = load(write_folder(tmp_path / family, family, tokenizer=False)).model
+    diagram = architecture(model)
+    check_every_parameter(diagram, model)
+    assert diagram.sites == model.sites
+    assert diagram.norms != "unknown"
+
+
+READS = dict(hidden_size=24, num_attention_heads=3, intermediate_size=11, num_hidden_layers=2)
+WRITES = READS | dict(num_key_value_heads=1)
+STACKS = dict(d_model=24, encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=11, decoder_ffn_dim=13)
+STACKS |= dict(encoder_layers=2, decoder_layers=3, decoder_start_token_id=0)
+T5 = dict(d_model=23, d_kv=7, num_heads=3, d_ff=11, num_layers=2, num_decoder_layers=3, decoder_start_token_id=0)
+CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("GPT2LMHeadModel", dict(n_embd=21, n_head=3, n_layer=2)),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", dict(n_embd=21, n_head=3, n_layer=2)),
+    "opt": ("OPTForCausalLM", dict(hidden_size=21, word_embed_proj_dim=21, num_attention_heads=3, ffn_dim=11,
+                                   num_hidden_layers=2)),
+    "biogpt": ("BioGptForCausalLM", READS),
+    "llama": ("LlamaForCausalLM", WRITES),
+    "mistral": ("MistralForCausalLM", WRITES),
+    "mixtral": ("MixtralForCausalLM", WRITES | dict(num_local_experts=3, intermediate_size=12)),
+    "qwen2": ("Qwen2ForCausalLM", WRITES | dict(max_window_layers=2)),
+    "qwen3": ("Qwen3ForCausalLM", WRITES | dict(max_window_layers=2, head_dim=8)),
+    "gemma": ("GemmaForCausalLM", WRITES | dict(head_dim=8)),
+    "starcoder2": ("Starcoder2ForCausalLM", WRITES),
+    "stablelm": ("StableLmForCausalLM", WRITES),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "mt5": ("MT5ForConditionalGeneration", T5),
+    "umt5": ("UMT5ForConditionalGeneration", T5),
+    "pegasus": ("PegasusForConditionalGeneration", STACKS),
+    "mbart": ("MBartForConditionalGeneration", STACKS),
+    "m2m_100": ("M2M100ForConditionalGeneration", STACKS),
+    "blenderbot": ("BlenderbotForConditionalGeneration", STACKS),
+    "bert": ("BertModel", READS),
+    "roberta": ("RobertaModel", READS),
+    "xlm-roberta": ("XLMRobertaModel", READS),
+    "camembert": ("CamembertModel", READS),
+    "electra": ("ElectraModel", READS | dict(embedding_size=13)),
+    "ernie": ("ErnieModel", READS),
+    "distilbert": ("DistilBertModel", dict(dim=21, n_heads=3, hidden_dim=11, n_layers=2)),
+    "marian": ("MarianMTModel", STACKS | dict(pad_token_id=1)),
+    "bart": ("BartForConditionalGeneration", STACKS),
+    "blenderbot-small": ("BlenderbotSmallForConditionalGeneration", STACKS),
+    "gpt_neox": ("GPTNeoXForCausalLM", READS),  # parallel sub-layers: its order is not known
+    "albert": ("AlbertModel", READS | dict(embedding_size=13)),  # one layer that runs several times
+}  # fmt: skip
+"""Families: class and sizes of a small model."""
+
+
+def unwatched(family: str) -> HuggingFaceModel:
+    """A model as it is recorded eagerly: nobody told its modules their sites."""
+    class_name, sizes = CLASSES[family]
+    net = random_model(class_name, dict(vocab_size=37) | sizes)
+    both, encoder = net.config.is_encoder_decoder, class_name.endswith("Model") and family in NORMS_AFTER | {"albert"}
+    kind: Any = "seq2seq" if both else "encoder" if encoder and family != "marian" else "decoder"
+    config = HuggingFaceConfig(net.config.model_type, kind, 37, 37, 32)
+    groups = [("encoder", 2, "self"), ("decoder", 3, "self"), ("decoder", 3, "cross")] if both else [(kind, 2, "self")]
+    sites = [Site.of(stack, i, name) for stack, layers, name in groups for i in range(layers)]
+    build = HuggingFaceTranslator if both else HuggingFaceReader
+    return build(config, net, sites, note="eager").eval()
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_a_family_is_drawn_as_it_runs(family: str) -> None:
+    model = unwatched(family)
+    diagram = hugging_face(model)
+    check_every_parameter(diagram, model)
+    known = "before" if family in NORMS_BEFORE else "after" if family in NORMS_AFTER else "unknown"
+    assert diagram.norms == known
+    assert set(diagram.sites) == (set() if family == "albert" else set(model.sites))
+    if known != "unknown":
+        inputs = (IDS, TARGET) if model.config.kind == "seq2seq" else (IDS,)
+        check_order(diagram, run_order(model, *inputs), *tables(diagram))
+
+
+def test_every_family_of_a_known_order_is_tried() -> None:
+    assert set(CLASSES) >= NORMS_BEFORE | NORMS_AFTER
+
+
+def test_a_model_of_nobody_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="Linear has no diagram"):
+        architecture(nn.Linear(2, 3))

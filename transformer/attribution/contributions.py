@@ -1,0 +1,77 @@
+"""Layer contributions and their roll-out (ALTI+): how near each part brings a sub-layer's output, layer after layer.
+
+The contribution of part j to row t is max(0, |y_t| - |y_t - P_tj|) in the 1-norm, as a share of the row's. Exact:
+parts and biases sum to the sub-layer's real output, for a norm before or after it. Feed-forward nets and the norms at
+the ends of the stacks mix no positions and count as passing on what they hold. Source: Ferrando et al. 2022, "Towards
+Opening the Black Box of Neural Machine Translation", sections 3.1 to 3.3.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from transformer.attribution.layers import EncoderLayer, SubLayer, decoder_layers, encoder_layers
+from transformer.attribution.passage import Passage, Reading
+from transformer.attribution.result import Attribution, of_passage, of_reading
+from transformer.attribution.shares import shared, through, through_decoder
+from transformer.messages import Message
+from transformer.pictures.quantity import Quantity
+
+
+@torch.no_grad()
+def contributions(passage: Passage) -> Attribution:
+    """Shares of source and prefix in what the decoder ends with at each step; rows sum to 1.
+
+    Raises:
+        AttributionError: the model is not an encoder-decoder Transformer of ours.
+    """
+    encoder = _encoder(encoder_layers(passage.name, passage.model, passage.source_ids), len(passage.source))
+    layers = (
+        (sub_layer_contributions(layer.self_attention), sub_layer_contributions(layer.cross_attention))
+        for layer in decoder_layers(passage)
+    )
+    values = through_decoder(layers, encoder, len(passage.read))
+    return of_passage(passage, "contributions", values, Quantity.SHARE, [Message("note_contributions")])
+
+
+@torch.no_grad()
+def encoder_contributions(reading: Reading) -> Attribution:
+    """Shares of each position of the input in what each position ends with after an encoder; rows sum to 1.
+
+    Raises:
+        AttributionError: the model has no encoder of Transformer layers of ours.
+    """
+    values = _encoder(encoder_layers(reading.name, reading.model, reading.ids), len(reading.axis))
+    return of_reading(reading, "contributions", values, Quantity.SHARE, [Message("note_contributions")])
+
+
+@torch.no_grad()
+def sub_layer_contributions(layer: SubLayer) -> Float[np.ndarray, "query part"]:
+    """Shares of each part in each row of one sub-layer: its keys, and in cross-attention the residual last.
+
+    Rows sum to 1; a key that is masked has exactly 0. A row that no part brings nearer to its output is NaN.
+    """
+    nearer = []
+    for _, parts, constant in layer.parts():
+        output = parts.sum(1) + constant
+        distance = (output[:, None] - parts).abs().sum(-1)
+        nearer.append((output.abs().sum(-1, keepdim=True) - distance).clamp(min=0))
+    found = torch.cat(nearer)
+    return shared(found.numpy(), visible_parts(layer, found.shape[1]))
+
+
+def visible_parts(layer: SubLayer, n_parts: int) -> Bool[np.ndarray, "query part"]:
+    """Which parts a row has: the keys that it sees, and the residual, which in self-attention is its own position's."""
+    table = layer.mask.dense(*layer.shape, layer.x.device)
+    visible = np.ones((layer.shape[0], n_parts), dtype=bool)
+    if table is not None:
+        visible[:, : layer.shape[1]] = table[0, 0].expand(layer.shape).cpu().numpy()
+    if layer.site.kind == "self":
+        visible |= np.eye(len(visible), dtype=bool)
+    return visible
+
+
+def _encoder(layers: Iterable[EncoderLayer], n: int) -> Float[np.ndarray, "position position"]:
+    return through((sub_layer_contributions(layer.self_attention) for layer in layers), n)

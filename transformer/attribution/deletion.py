@@ -1,0 +1,143 @@
+"""Deletion: what the written tokens lose when one part of the input is not there. The others are measured against it.
+
+For each source word j: log p(y_t | x, y_<t) - log p(y_t | x without j, y_<t), teacher forced, in nats. Positive: the
+word spoke for the token. Three ways to be without: hidden from every attention, replaced by the unknown token, or taken
+out and all read again. Source: Zeiler and Fergus 2014, section 4.2 (occlusion); Li et al. 2016, "Understanding neural
+networks through representation erasure".
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.attribution.passage import Passage
+from transformer.attribution.result import Attribution, causal_visible, groups
+from transformer.errors import AttributionError
+from transformer.messages import Message
+from transformer.pictures.quantity import Quantity
+
+How = Literal["hidden", "unknown", "removed"]
+"""How a part is not there: hidden from every attention, replaced by the unknown token, or taken out and read again."""
+
+Progress = Callable[[float], None]
+"""Told what share of the work is done, from 0 to 1; it may raise to stop."""
+
+PARTS_AT_ONCE = 64
+"""Parts that are taken away between two reports of progress."""
+
+
+def deletion(
+    passage: Passage, how: How = "hidden", words: bool = False, prefix: bool = True, progress: Progress | None = None
+) -> Attribution:
+    """What each written token loses without each source token, and without each token of the target prefix.
+
+    `words` takes all pieces of a word away together, and adds up the log-probabilities of a written word's pieces: the
+    exact loss of words, which no sum over pieces gives. `prefix=False` leaves the prefix out. Taking out and reading
+    again moves every later position, so it is done to the source alone. Costs one run a part, in batches.
+
+    A hidden token is no key any more; at its own position the model still holds it, so the step that read it last loses
+    only what attention gave. Where nothing would be left to read, the column is not visible.
+
+    Raises:
+        AttributionError: the model reads its source in order, so hiding does not take a word away; the vocabulary has
+            no unknown token; or there is no source to take words out of.
+    """
+    _check(passage, how, prefix)
+    source_parts = groups(passage.source, words)
+    with_prefix = prefix and how != "removed"
+    read_parts = groups(passage.read, words) if with_prefix else []
+    whole = passage.log_probs([passage.source_ids], [passage.read_ids])
+    parts = [(list(part), []) for part in source_parts] + [([], list(part)) for part in read_parts]
+    found = []
+    for start in range(0, len(parts), PARTS_AT_ONCE):
+        found.append(_without(passage, how, parts[start : start + PARTS_AT_ONCE]))
+        if progress:
+            progress(min(1.0, (start + PARTS_AT_ONCE) / len(parts)))
+    lost = (whole - torch.cat(found)).T.numpy()  # (step, part)
+    axis = passage.read if with_prefix else passage.read.kept(())
+    visible = causal_visible(len(passage.written), len(passage.source), len(axis))
+    if words:
+        steps, columns = passage.written.membership, _columns(source_parts, read_parts, visible.shape[1])
+        lost, visible = steps @ lost, (steps @ visible @ columns.T) > 0
+    if how == "removed":  # of a source that is one word nothing would be left
+        visible &= [len(part) < len(passage.source_ids) for part in source_parts]
+    notes = [Message(f"note_deletion_{how}")]
+    notes += [Message("note_deletion_prefix")] if with_prefix and how == "hidden" else []
+    notes += [Message("note_deletion_words")] if words else []
+    return Attribution(
+        method="deletion" if how == "hidden" else f"deletion_{how}",
+        steps=passage.written.merged() if words else passage.written,
+        source=passage.source.merged() if words else passage.source,
+        prefix=axis.merged() if words else axis,
+        values=lost,
+        visible=visible,
+        quantity=Quantity.LOG_PROB_LOST,
+        notes=tuple(notes),
+    )
+
+
+def without(passage: Passage, how: How, hidden: Sequence[Sequence[int]]) -> Float[Tensor, "row target"]:
+    """Log-probabilities (nats) of the written tokens without some source positions, once for each list of positions.
+
+    NaN where nothing would be left to read.
+
+    Raises:
+        AttributionError: as `deletion`.
+    """
+    _check(passage, how, prefix=False)
+    return _without(passage, how, [(list(positions), []) for positions in hidden])
+
+
+def _check(passage: Passage, how: How, prefix: bool) -> None:
+    if how == "hidden" and not passage.abilities.hides:
+        raise AttributionError("attribution_cannot_hide", name=passage.name)
+    if how == "removed" and not passage.source_ids:
+        raise AttributionError("attribution_no_source_to_cut", name=passage.name)
+    needed = (passage.unknown_source_id,) if passage.source_ids else ()
+    needed = (*needed, passage.unknown_target_id) if prefix else needed
+    if how == "unknown" and min(needed) < 0:
+        raise AttributionError("attribution_no_unknown", name=passage.name)
+
+
+def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[int]]]) -> Float[Tensor, "part target"]:
+    """Log-probabilities without each part, which is a list of source positions and one of prefix positions."""
+    n_source, n_read = len(passage.source_ids), len(passage.read_ids)
+    if how == "hidden":
+        shown, shown_read = torch.ones(len(parts), n_source).bool(), torch.ones(len(parts), n_read).bool()
+        for row, (source, read) in enumerate(parts):
+            shown[row, source], shown_read[row, read] = False, False
+        sources, reads = [passage.source_ids] * len(parts), [passage.read_ids] * len(parts)
+        return passage.log_probs(sources, reads, shown, shown_read)
+    if how == "unknown":
+        sources = [_replaced(passage.source_ids, source, passage.unknown_source_id) for source, _ in parts]
+        reads = [_replaced(passage.read_ids, read, passage.unknown_target_id) for _, read in parts]
+        return passage.log_probs(sources, reads)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for row, (source, _) in enumerate(parts):
+        by_length[n_source - len(source)].append(row)
+    found = torch.full((len(parts), n_read), torch.nan, dtype=torch.float64)
+    for length, rows in by_length.items():
+        if length:
+            left = [[id_ for i, id_ in enumerate(passage.source_ids) if i not in parts[row][0]] for row in rows]
+            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows))
+    return found
+
+
+def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:
+    return [by if i in positions else id_ for i, id_ in enumerate(ids)]
+
+
+def _columns(
+    source: Sequence[Sequence[int]], read: Sequence[Sequence[int]], n: int
+) -> Float[np.ndarray, "part position"]:
+    """Which positions of the matrix belong to which word; source and prefix stand one after the other."""
+    n_source = sum(len(part) for part in source)
+    member = np.zeros((len(source) + len(read), n))
+    for row, part in enumerate([*source, *([n_source + i for i in part] for part in read)]):
+        member[row, list(part)] = 1.0
+    return member

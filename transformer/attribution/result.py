@@ -1,0 +1,150 @@
+"""What every method of attribution answers with: a matrix with its axes, and how much of each row is the source's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from transformer.attribution.passage import Passage, Reading
+from transformer.messages import Message
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """How much of each written token (row) each source token, then each token of the target prefix (columns) explains.
+
+    `method` names what was asked (a key of `messages`: `attribution_NAME`), `setting` which layer or head, if one. The
+    first `len(source)` columns are the source, the others the prefix; a method that does not speak of one of them has
+    an axis of no positions there. `visible` is False where a column cannot reach a row: the prefix after it.
+    """
+
+    method: str
+    steps: Axis
+    source: Axis
+    prefix: Axis
+    values: Float[np.ndarray, "step part"]
+    visible: Bool[np.ndarray, "step part"]
+    quantity: Quantity
+    setting: Message | None = None
+    notes: tuple[Message, ...] = field(default=())
+
+    @property
+    def of_source(self) -> Float[np.ndarray, "step source"]:
+        """The columns of the source alone."""
+        return self.values[:, : len(self.source)]
+
+    @property
+    def of_prefix(self) -> Float[np.ndarray, "step prefix"]:
+        """The columns of the target prefix alone."""
+        return self.values[:, len(self.source) :]
+
+    @property
+    def source_share(self) -> Float[np.ndarray, " step"] | None:
+        """Sizes of the source's part over those of all parts, 0 to 1; None where only one of the two is spoken of.
+
+        A row that received nothing has none (NaN).
+        """
+        if not len(self.source) or not len(self.prefix):
+            return None
+        whole, source = np.abs(self.values).sum(1), np.abs(self.of_source).sum(1)
+        return np.divide(source, whole, out=np.full_like(whole, np.nan), where=whole != 0)
+
+    @property
+    def parts(self) -> Axis:
+        """Every column: the source, then the prefix."""
+        if not len(self.prefix):
+            return self.source
+        if not len(self.source):
+            return self.prefix
+        return self.source.joined(self.prefix, Message("axis_parts", source=self.source.name, prefix=self.prefix.name))
+
+    @property
+    def name(self) -> Message:
+        """The method's name, with the layer or head where one was chosen."""
+        name = Message(f"attribution_{self.method}")
+        return name if self.setting is None else Message("attribution_setting", method=name, setting=self.setting)
+
+    def only_source(self) -> "Attribution":
+        """The same without the prefix."""
+        n = len(self.source)
+        nothing = self.prefix.kept(())
+        return replace(self, prefix=nothing, values=self.values[:, :n], visible=self.visible[:, :n])
+
+    def merged(self) -> "Attribution":
+        """In whole words: summed over the pieces of a part, averaged over the pieces of a written word."""
+        rows, columns = self.steps.membership, self.parts.membership
+        mean = rows / rows.sum(1, keepdims=True)
+        return replace(
+            self,
+            steps=self.steps.merged(),
+            source=self.source.merged(),
+            prefix=self.prefix.merged(),
+            values=mean @ self.values @ columns.T,
+            visible=(rows @ self.visible @ columns.T) > 0,
+            notes=(*self.notes, Message("note_parts_merged")),
+        )
+
+    def picture(self) -> Picture:
+        """The matrix as it will be drawn or saved."""
+        return Picture(
+            Message("attribution_site"),
+            self.name,
+            self.values,
+            self.visible,
+            self.steps,
+            self.parts,
+            self.quantity,
+            self.notes,
+        )
+
+
+def of_passage(
+    passage: Passage,
+    method: str,
+    values: Float[np.ndarray, "step part"],
+    quantity: Quantity,
+    notes: Sequence[Message] = (),
+    setting: Message | None = None,
+) -> Attribution:
+    """An answer about a passage; where it has as many columns as the source, it does not speak of the prefix."""
+    prefix = passage.read if values.shape[1] > len(passage.source) else passage.read.kept(())
+    visible = causal_visible(len(passage.written), len(passage.source), len(prefix))
+    notes = (*notes, *_undefined(values, visible))
+    return Attribution(method, passage.written, passage.source, prefix, values, visible, quantity, setting, notes)
+
+
+def of_reading(
+    reading: Reading,
+    method: str,
+    values: Float[np.ndarray, "position position"],
+    quantity: Quantity,
+    notes: Sequence[Message] = (),
+    setting: Message | None = None,
+) -> Attribution:
+    """An answer about a text alone: rows are positions, columns too; to a causal model they are all its past."""
+    nothing, n = reading.axis.kept(()), len(reading.axis)
+    source, prefix = (nothing, reading.axis) if reading.causal else (reading.axis, nothing)
+    visible = causal_visible(n, len(source), len(prefix))
+    notes = (*notes, *_undefined(values, visible))
+    return Attribution(method, reading.axis, source, prefix, values, visible, quantity, setting, notes)
+
+
+def _undefined(values: np.ndarray, visible: np.ndarray) -> tuple[Message, ...]:
+    return (Message("note_undefined_rows"),) if np.isnan(values[visible]).any() else ()
+
+
+def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarray, "step part"]:
+    """The source is seen by every step, token i of the prefix by step i and later ones."""
+    source = np.ones((n_steps, n_source), dtype=bool)
+    return np.concatenate([source, np.tri(n_steps, n_prefix, dtype=bool)], axis=1)
+
+
+def groups(axis: Axis, words: bool) -> Sequence[Sequence[int]]:
+    """The positions that are taken together: those of each word, or each alone."""
+    if not words:
+        return [[i] for i in range(len(axis))]
+    return [np.flatnonzero(member).tolist() for member in axis.membership]

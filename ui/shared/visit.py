@@ -1,0 +1,173 @@
+"""One session's visit of the pages: the state of the page that is open, and how it and the browser's address agree.
+
+What Streamlit 1.67 does, read in its sources: a run brings the query string that the browser had when it asked for the
+run, and says whether Back or Forward asked. Every write to `st.query_params` sends a message, for each of which the
+browser makes an entry of its history, unless its address is that already, or the run is one of Back or Forward: then it
+changes the present entry. Values of controls come along with every run, with those of Back and Forward too.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+VISIT = "address.visit"
+"""Where a session keeps its visit."""
+
+REMEMBERED = 200
+"""So many addresses of a page are known again as our own, when the browser was slower than its user."""
+
+
+class Shown(NamedTuple):
+    """What a control showed at the end of a run, and among what: its labels or its range."""
+
+    value: object
+    among: tuple[object, ...]
+
+
+class Visit:
+    """The state of the open page (`values`, by key, as the address holds it) and what its controls showed last.
+
+    A control whose value is not what it showed last was moved by the user; any other follows the address.
+    """
+
+    def __init__(self) -> None:
+        self.page: str | None = None
+        self.values: dict[str, str] = {}
+        self.left: dict[str, dict[str, str]] = {}
+        self._arrived: dict[str, str] | None = None
+        self._fresh = True
+        self._linked = self._back = False
+        self._shown: dict[str, Shown] = {}
+        self._seeded: dict[str, Shown] = {}
+        self._kept_out: set[str] = set()
+        self._ours: deque[dict[str, str]] = deque(maxlen=REMEMBERED)
+        self._owners: dict[tuple[str, ...], object] = {}
+        self._decided: set[tuple[str | None, str]] = set()
+
+    def begin(self, keep: Sequence[str]) -> None:
+        """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
+        first, self._back = self._arrived is None, came_by_history()
+        self._arrived = dict(st.query_params.to_dict())
+        self._fresh = self._linked = False
+        if first or self._back or self._arrived not in self._ours:
+            self._linked = not first and not self._back
+            self._arrive(keep)
+
+    def enter(self, page: str, keep: Sequence[str]) -> None:
+        """Show a page: coming from another one, by its address alone."""
+        if self.page != page:
+            self._ours.clear()
+            self._arrive(keep)
+            self._linked = False
+        self.page = page
+
+    def end(self) -> None:
+        """Write the address, if it is not what the browser came with."""
+        address = {key: value for key, value in self.values.items() if key not in self._kept_out}
+        if self.page is not None:
+            self.left[self.page] = address
+        self._ours.append(address)
+        if address != self._arrived or self._linked:
+            st.query_params.from_dict(address)
+
+    def belong_to(self, owner: object, keys: tuple[str, ...]) -> None:
+        """See `address.belong_to`."""
+        if self._owners.get(keys, owner) != owner:
+            for key in keys:
+                self.put(key, None)
+        self._owners[keys] = owner
+
+    def suggest(self, key: str, value: str) -> None:
+        """See `address.suggest`."""
+        if key not in self.values and (self.page, key) not in self._decided and self.left and not self._back:
+            self.values[key] = value
+
+    def is_decided(self, page: str, key: str) -> bool:
+        """Whether a page has drawn a control since `undecide`."""
+        return (page, key) in self._decided
+
+    def undecide(self, key: str) -> None:
+        """Let a suggestion for this key count again on every page."""
+        self._decided = {(page, known) for page, known in self._decided if known != key}
+
+    def put(self, key: str, value: str | None) -> None:
+        """A value under a key, or none; whatever its control holds in this run is out of date."""
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+        if key in st.session_state:
+            self._shown[key] = Shown(st.session_state[key], self._shown.get(key, Shown(None, ())).among)
+
+    def keep_out(self, key: str, is_out: bool) -> None:
+        """Whether a key's value is too long for an address."""
+        (self._kept_out.add if is_out else self._kept_out.discard)(key)
+
+    def seed(
+        self,
+        key: str,
+        valid: Callable[[Any], Any],
+        default: Any,
+        among: tuple[object, ...] = (),
+        *,
+        always: bool = False,
+    ) -> tuple[Any, bool]:
+        """Before a control is drawn: the value that it shows, and whether the session's state says so.
+
+        `valid` gives None for a value that the control cannot have. The state says only what is news to the browser
+        (unless `always`): told in every run, a control would undo what its user does meanwhile. Where it does not, the
+        value has to be the control's own initial value, since Streamlit may take it for a new control.
+        """
+        said = self.values.get(key)
+        value = None if said is None else valid(said)
+        last = self._shown.get(key)
+        held = st.session_state.get(key)
+        if held is not None and not self._fresh and (last is None or held != last.value):
+            moved = valid(held)
+            value = value if moved is None else moved
+        value = default if value is None else value
+        told = always or self._fresh or held is None or held != value or last is None or last.among != among
+        if told:
+            st.session_state[key] = value
+        self._seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
+        self._decided.add((self.page, key))
+        return value, told
+
+    def written(self, key: str, value: Any, default: Any, word: str | None = None) -> Any:
+        """After a control is drawn: its value (as `word`, if the address has another) stands here, but no default.
+
+        None as the default lets every value stand here.
+        """
+        self._shown[key] = self._seeded[key]._replace(value=value)
+        if value == default:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = str(value) if word is None else word
+        return value
+
+    def _arrive(self, keep: Sequence[str]) -> None:
+        """The browser's address is the state; `keep` goes along where it says nothing."""
+        arrived = self._arrived or {}
+        kept = {key: self.values[key] for key in keep if key in self.values and not self._back}
+        self.values = {**kept, **arrived}
+        self._ours.append(arrived)
+        self._fresh = True
+        self._owners.clear()
+        self._kept_out.clear()
+
+
+def visit() -> Visit:
+    """This session's visit."""
+    if VISIT not in st.session_state:
+        st.session_state[VISIT] = Visit()
+    found: Visit = st.session_state[VISIT]
+    return found
+
+
+def came_by_history() -> bool:
+    """Whether Back or Forward asked for this run."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
