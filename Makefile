@@ -60,7 +60,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-dev.txt | $(IN_VENV)
+$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-cluster.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
 

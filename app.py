@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from ui.frame import Frame
 from ui.guard import Guard
 from ui.shared import address, menu
 from ui.shared.language import language_choice
@@ -48,4 +49,4 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
-    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard)])
+    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard), Middleware(Frame)])

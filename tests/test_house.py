@@ -116,12 +116,14 @@ def third_party(*places: str) -> set[str]:
 
 
 def test_every_requirement_is_imported_and_every_import_is_required() -> None:
-    assert third_party(*SOURCES) == requirements("requirements.txt") | requirements("requirements-hf.txt")
+    files = ("requirements.txt", "requirements-hf.txt", "requirements-cluster.txt")
+    assert third_party(*SOURCES) == set().union(*map(requirements, files))
 
 
 def test_every_tool_of_development_is_used() -> None:
     settings = "".join((ROOT / name).read_text() for name in ("Makefile", "pyproject.toml", "tests/conftest.py"))
     needed = third_party("tests", "benchmarks") - requirements("requirements.txt") - HUGGING_FACE
+    needed -= requirements("requirements-cluster.txt")
     assert needed <= requirements("requirements-dev.txt")
     for name in requirements("requirements-dev.txt") - needed:
         assert name.removeprefix("pytest-") in settings, f"nothing uses {name}"

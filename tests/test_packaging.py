@@ -25,9 +25,10 @@ def required(name: str) -> set[str]:
 
 
 def test_requirements_and_extras_ask_for_the_same() -> None:
-    app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"]}
+    app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"], *EXTRAS["atlas"]}
     pinned = {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in required("requirements.txt")}
     assert app == pinned
+    assert set(EXTRAS["cluster"]) == required("requirements-cluster.txt")
     assert set(EXTRAS["huggingface"]) == required("requirements-hf.txt")
     assert set(EXTRAS["dev"]) == required("requirements-dev.txt")
 

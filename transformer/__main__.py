@@ -9,11 +9,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import classify, convert, evaluate, inspect, train, translate
+from transformer.commands import atlas, classify, convert, evaluate, familiarity, heads, inspect, train, translate
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert)
+COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -54,3 +54,7 @@ class AttributionError(HeedmapError, ValueError):
 
 class TrainingError(HeedmapError):
     """Training cannot start, or cannot go on from what it found."""
+
+
+class AtlasError(HeedmapError):
+    """A pass over a corpus cannot start, or cannot go on."""

@@ -7,12 +7,10 @@ from transformer.messages import speak
 from ui.store import arrivals
 from ui.texts import language
 
-_STYLE = """
-<style>
-[data-testid="stMainBlockContainer"] { padding: 2.6rem 2rem 4rem; max-width: 110rem; }
-@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 2.6rem .8rem 3rem; } }
-</style>
-"""
+_LANGUAGE = st.components.v2.component(
+    "heedmap.language", js="export default ({ data }) => { document.documentElement.lang = data; };"
+)
+"""Tells the browser which language the page is in now; `ui.frame` said so of the address that it was opened with."""
 
 
 def heading(title: str, line: str) -> None:
@@ -20,9 +18,9 @@ def heading(title: str, line: str) -> None:
     _around_every_page()
     speak(language())
     arrivals.page_begins()
-    st.html(_STYLE)
     st.title(title, anchor=False)
     st.caption(line)
+    _LANGUAGE(key="language", data=language())
 
 
 def _around_every_page() -> None:

@@ -41,6 +41,31 @@ def test_words_begin_at_word_starts_and_after_marks() -> None:
     assert axis.merged().words == (0, 1, 2, 3, 4)
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    pieces = text.split("|")
+    return Axis.of_pieces("source", pieces, [piece.startswith("<") for piece in pieces]).merged().texts
+
+
+def test_punctuation_around_a_word_is_a_word_by_itself() -> None:
+    assert words_of("▁the|▁str|eet|.|</s>") == ("the", "street", ".", "</s>")
+    assert words_of('▁"|Hello|,|▁he|▁said|!|"') == ('"', "Hello", ",", "he", "said", '!"')
+    assert words_of("▁|„|Hall|o|“|▁(|a|b|)") == ("„", "Hallo", "“", "(", "ab", ")")
+    assert words_of("▁a|▁-|▁b|▁...|▁|c") == ("a", "-", "b", "...", "c")
+
+
+def test_punctuation_within_a_word_belongs_to_it() -> None:
+    assert words_of("▁don|'|t|▁t|-|shirt|▁cost|$|5") == ("don't", "t-shirt", "cost$5")
+    assert words_of("▁stop.|▁now") == ("stop.", "now")  # one piece is not cut
+
+
+def test_words_know_whether_a_space_stands_before_them() -> None:
+    pieces = ["▁Hello", ",", "▁you", "!", "</s>"]
+    axis = Axis.of_pieces("source", pieces, [False] * 4 + [True])
+    assert axis.attached == (False, True, False, True, False)
+    assert Axis.of_tokens("base", ["A", "C"]).attached == (False, False)
+    assert Axis.of_tokens("base", []).attached == ()
+
+
 def test_two_marks_in_a_row_are_two_words() -> None:
     assert Axis.of_pieces("source", ["a", "</s>", "<pad>", "<pad>"], [False, True, True, True]).words == (0, 1, 2, 3)
 

@@ -66,9 +66,9 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
 def demo(serve: Callable[[Path], str], visit: Callable[..., Visit]) -> Callable[..., Visit]:
     """`demo("shape=...&show=lines", dark=True ...)` visits the page that shows the components, once they are drawn.
 
-    It shows the grid of all heads and the lines of a head view, unless `show` names others (maps, board).
+    It shows the grid of all heads and the lines of a head view, unless `show` names others (maps, board, bitext).
     """
-    classes = {"grid": "all-heads", "lines": "head-view", "maps": "alignments", "board": "matrices"}
+    classes = {"grid": "all-heads", "lines": "head-view", "maps": "alignments", "board": "matrices", "bitext": "bitext"}
 
     def go(query: str = "", **window: float) -> Visit:
         opened = visit(f"{serve(Path(__file__).parent / 'pages' / 'components.py')}/?{query}", **window)

@@ -115,6 +115,18 @@ def test_alignments(chinese):
     assert english(opened, "alignments") == set()
 
 
+def test_bitext(chinese):
+    opened = chinese("show=bitext&causal=1")
+    page = opened.page
+    assert english(opened, "bitext") == set()
+    page.locator(".bitext .target .word").nth(4).hover()
+    expect(page.locator(".bitext .reading")).to_contain_text("写 q4 时")
+    page.locator(".bitext .source .word").nth(3).hover()
+    expect(page.locator(".bitext .reading")).to_contain_text("时看了 k3")
+    save(opened, "PNG")
+    assert english(opened, "bitext") == set()
+
+
 def test_matrices(chinese):
     opened = chinese("show=board")
     matrix = opened.page.locator('.matrices canvas[data-matrix="B"]')

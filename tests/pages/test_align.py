@@ -237,7 +237,7 @@ def test_a_typed_target_is_what_both_read() -> None:
     page = opened(force="Drei Katzen schlafen.")
     header, _ = shown(page)
     for panel in header["moments"][0]["panels"]:
-        assert panel["rows"] == ["Drei", "Katzen", "schlafen.", "</s>"]
+        assert panel["rows"] == ["Drei", "Katzen", "schlafen", ".", "</s>"]
     assert any("the target that you typed" in part.value for part in page.caption)
 
 

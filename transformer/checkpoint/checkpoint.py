@@ -1,7 +1,8 @@
 """A model that is ready to run, with what reads and writes its tokens."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,7 +68,8 @@ class Checkpoint:
 
     `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
-    `task` is what a classifier of sequences decides.
+    `task` is what a classifier of sequences decides. `example_names` says, by language code, what to look for in some
+    of the `examples`.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Checkpoint:
     assumptions: tuple[str, ...] = ()
     task: SequenceTask | None = None
     target_tokenizer: Tokenizer | None = None
+    example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def writer(self) -> Tokenizer | None:

@@ -19,7 +19,7 @@ from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
-from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
 from transformer.lessons.expressions.operations import Given, Operation, number
 from transformer.lessons.expressions.rowwise import Normalise, Product, Softmax
@@ -29,16 +29,24 @@ from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
 
-STAGES = ("input", "project", "scores", "scale", "mask", "softmax", "mix", "concatenate", "output", "residual")
-"""The steps of the lesson, in order; dropout belongs to `softmax`, the norm to `residual` (or, before, to `input`)."""
+STAGES = (
+    "input", "project", "scores", "scale", "mask", "softmax", "dropout", "mix", "concatenate", "output", "residual",
+)  # fmt: skip
+"""The steps of the lesson, in the usual order; the norm belongs to `residual` (or, before, to `input`)."""
+
+QUERIES: Axes = ("query", "dimension")
+KEYS: Axes = ("key", "dimension")
+SCORES: Axes = ("query", "key")
+SQUARE: Axes = ("", "dimension")
 
 
 def attention_board(
-    model: Seq2Seq, source: Sentence, target: Sentence, site: str, recipe: Recipe | None = None
+    model: Seq2Seq, source: Sentence, target: Sentence | None, site: str, recipe: Recipe | None = None
 ) -> Board:
     """Every matrix of one attention layer (`encoder.0.self`, `decoder.2.cross`), all heads, on one sentence.
 
-    With the standard recipe the last matrix is what the model's own layer hands on.
+    With the standard recipe the last matrix is what the model's own layer hands on. Each matrix knows how it was made,
+    so the order of stages is that of the computation. The encoder needs no target.
 
     Raises:
         InputError: no such site, an empty sentence, or a blind query that is not there.
@@ -47,17 +55,18 @@ def attention_board(
     recipe = recipe or Recipe()
     if site not in model.attention_sites():
         raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
-    if not source.ids or not target.ids:
+    read = source if target is None and Site(site).stack == "encoder" else target
+    if read is None or not source.ids or not read.ids:
         raise InputError("lesson_no_token")
     with torch.no_grad():
-        return Board.of(_Layer(model, source, target, Site(site), recipe).matrices())
+        return Board.of(_Layer(model, source, read, Site(site), recipe).matrices())
 
 
 def temperature_curve(
     board: Board, head: int, recipe: Recipe, temperatures: Sequence[float]
 ) -> Float[np.ndarray, "temperature query"]:
     """Entropy (nats) of each row of a head of `board`, made by `recipe`, at other temperatures."""
-    q, k = (torch.from_numpy(board[f"{name}{head}"].values) for name in ("Q", "K"))
+    q, k = (torch.from_numpy(board[f"{name}{head}"].values) for name in "QK")
     hidden = board[f"M{head}"].hidden
     visible = torch.ones(len(q), len(k), dtype=torch.bool) if hidden is None else ~torch.from_numpy(hidden)
     return entropy_curve(q, k, visible, q.shape[1] ** -0.5, recipe, temperatures)
@@ -77,7 +86,9 @@ class _Layer:
         self.keys = target if self.kind == "self" and self.stack == "decoder" else source
         ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
         with _inputs(self.residual, self.attention.key) as seen:
-            self.model(ids["source"], ids["target"])
+            memory, source_mask = self.model.encode(ids["source"])
+            if self.stack == "decoder":
+                self.model.decode(ids["target"], memory, source_mask)
         self.x = seen[self.residual]
         self.memory = seen[self.attention.key] if self.kind == "cross" else None
         key_ids = torch.tensor([self.keys.ids])
@@ -104,87 +115,99 @@ class _Layer:
 
     def matrices(self) -> Iterator[Matrix]:
         """All matrices, in the order of their making."""
-        d_model = self.model.config.d_model
         rows, keys = self.queries.labels, self.keys.labels
-        wide = numbered(d_model)
+        wide = dimensions(self.model.config.d_model)
         yield from self._input()
         queries, attended = self.x, self.memory
         query_name = key_name = "X"
         if self.residual.norm_first:
             queries = self.residual.norm(self.x)
-            yield Matrix("N", r"\hat X", "input", plain(queries), rows, wide, _norm(self.residual.norm, "X"))
+            yield from _normalised("N", r"\hat X", "input", queries, rows, self.residual.norm, "X")
             query_name = key_name = "N"
         if attended is None:
             attended = queries
         else:
             key_name = "H"
-            yield Matrix("H", "H", "input", plain(attended), keys, wide, Given())
+            yield Matrix("H", "H", "input", plain(attended), keys, wide, Given(), axes=KEYS)
         attention = self.attention
         q = attention.queries(queries)[0]
         keys_values = attention.keys_values(attended)
-        yield from self._projected("Q", query_name, attention.query, q, rows)
-        yield from self._projected("K", key_name, attention.key, keys_values.k[0], keys)
-        yield from self._projected("V", key_name, attention.value, keys_values.v[0], keys)
+        yield from self._projected("Q", query_name, attention.query, q, rows, QUERIES)
+        yield from self._projected("K", key_name, attention.key, keys_values.k[0], keys, KEYS)
+        yield from self._projected("V", key_name, attention.value, keys_values.v[0], keys, KEYS)
         steps = softmax_steps(q, keys_values.k[0], self.visible, attention.core.scale, self.recipe)
         mixed = steps.used @ keys_values.v[0]
         for head in range(attention.n_heads):
             yield from self._attended(head, steps, mixed)
         joined = mixed.transpose(0, 1).flatten(1)
-        weight = attention.output.weight.T
         yield Matrix(
-            "Z", "Z", "concatenate", plain(joined), rows, numbered(joined.shape[1]),
-            Concatenate(tuple(f"Z{head}" for head in range(attention.n_heads))),
+            "Z", "Z", "concatenate", plain(joined), rows, dimensions(joined.shape[1]),
+            Concatenate(tuple(f"Z{head}" for head in range(attention.n_heads))), axes=QUERIES,
         )  # fmt: skip
-        yield Matrix("W_O", "W^O", "output", plain(weight), numbered(len(weight)), wide, Given())
+        weight = attention.output.weight.T
+        yield Matrix("W_O", "W^O", "output", plain(weight), dimensions(len(weight)), wide, Given(), axes=SQUARE)
+        bias = None
+        if attention.output.bias is not None:
+            bias = "b_O"
+            yield _row(bias, "b^O", "output", attention.output.bias)
         output = attention.output(joined[None])
-        yield Matrix("O", "O", "output", plain(output), rows, wide, Product("Z", "W_O", bias=_bias(attention.output)))
+        yield Matrix("O", "O", "output", plain(output), rows, wide, Product("Z", "W_O", bias=bias), axes=QUERIES)
         total = self.x + output
-        yield Matrix("R", "R", "residual", plain(total), rows, wide, Sum(("X", "O")))
+        yield Matrix("R", "R", "residual", plain(total), rows, wide, Sum(("X", "O")), axes=QUERIES)
         if not self.residual.norm_first:
             normed = self.residual.norm(total)
-            yield Matrix("Y", "Y", "residual", plain(normed), rows, wide, _norm(self.residual.norm, "R"))
+            yield from _normalised("Y", "Y", "residual", normed, rows, self.residual.norm, "R")
 
     def _input(self) -> Iterator[Matrix]:
         """What reaches the layer; in the first layer of a stack, how it is made from embeddings and positions."""
-        rows, wide = self.queries.labels, numbered(self.model.config.d_model)
+        rows, config = self.queries.labels, self.model.config
+
+        def made(name: str, symbol: str, values: Tensor, operation: Operation) -> Matrix:
+            return Matrix(
+                name, symbol, "input", plain(values), rows, dimensions(config.d_model), operation, axes=QUERIES
+            )
+
         if self.index or self.kind == "cross":
-            yield Matrix("X", "X", "input", plain(self.x), rows, wide, Given())
+            yield made("X", "X", self.x, Given())
             return
         side = "source" if self.stack == "encoder" else "target"
         parts = (getattr(self.model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
         embedding, positions, norm = parts
-        embedded = embedding(torch.tensor([self.queries.ids]))
-        yield Matrix("E", "E", "input", plain(embedded), rows, wide, Given())
-        summand = "E"
-        if self.model.config.scale_embedding:
-            d_model, summand = self.model.config.d_model, "sE"
-            scaled = self.model.embed(embedding, torch.tensor([self.queries.ids]))
-            symbol, by = rf"\sqrt{{{d_model}}}\,E", rf"\sqrt{{{d_model}}}"
-            yield Matrix("sE", symbol, "input", plain(scaled), rows, wide, Scale(("E",), d_model**0.5, by))
-        table = positions(torch.zeros_like(embedded))
-        yield Matrix("P", "P", "input", plain(table), rows, wide, Given())
+        ids = torch.tensor([self.queries.ids])
+        yield made("E", "E", embedding(ids), Given())
+        scaled, summand = self.model.embed(embedding, ids), "E"
+        if config.scale_embedding:
+            summand, d_model = "sE", config.d_model
+            by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
+            yield made("sE", "E'", scaled, by)
+        yield made("P", "P", positions(torch.zeros_like(scaled)), Given())
         if isinstance(norm, nn.Identity):
-            yield Matrix("X", "X", "input", plain(self.x), rows, wide, Sum((summand, "P")))
+            yield made("X", "X", self.x, Sum((summand, "P")))
         else:
-            unnormed = positions(embedded * (self.model.config.d_model**0.5 if summand == "sE" else 1.0))
-            yield Matrix("EP", "E + P", "input", plain(unnormed), rows, wide, Sum((summand, "P")))
-            yield Matrix("X", "X", "input", plain(self.x), rows, wide, _norm(norm, "EP"))
+            yield made("EP", "X'", positions(scaled), Sum((summand, "P")))
+            yield from _normalised("X", "X", "input", self.x, rows, norm, "EP")
 
     def _projected(
-        self, name: str, operand: str, linear: nn.Linear, heads: Tensor, rows: tuple[str, ...]
+        self, name: str, operand: str, linear: nn.Linear, heads: Tensor, rows: tuple[str, ...], axes: Axes
     ) -> Iterator[Matrix]:
         """Each head's slice of a projection, and what it makes."""
         for head, values in enumerate(heads):
             size = values.shape[1]
             part = slice(head * size, (head + 1) * size)
-            bias = _bias(linear)
             weight = linear.weight[part].T
-            made = Product(operand, f"W_{name}{head}", bias=None if bias is None else bias[part])
             yield Matrix(
-                f"W_{name}{head}", f"W^{name}_{head}", "project", plain(weight), numbered(len(weight)), numbered(size),
-                Given(), head,
+                f"W_{name}{head}", f"W^{name}_{head}", "project", plain(weight), dimensions(len(weight)),
+                dimensions(size), Given(), head, axes=SQUARE,
             )  # fmt: skip
-            yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, numbered(size), made, head)
+            bias = None
+            if linear.bias is not None:
+                bias = f"b_{name}{head}"
+                yield _row(bias, f"b^{name}_{head}", "project", linear.bias[part], head)
+            made = Product(operand, f"W_{name}{head}", bias=bias)
+            yield Matrix(
+                f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, dimensions(size), made, head,
+                axes=axes,
+            )  # fmt: skip
 
     def _attended(self, head: int, steps: Steps, mixed: Tensor) -> Iterator[Matrix]:
         """Scores to mixed values of one head."""
@@ -193,25 +216,19 @@ class _Layer:
         visible = self.visible.numpy()
 
         def square(name: str, symbol: str, stage: str, values: Tensor, operation: Operation) -> Matrix:
-            hidden = None if stage in {"scores", "scale"} else ~visible
-            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden)
+            first = name == "S" or (name == "D" and recipe.scale_first)
+            hidden = None if first else ~visible
+            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden, SCORES)
 
-        d_k = self.attention.query.out_features // self.attention.n_heads
-        factor, by = recipe.factor(self.attention.core.scale), rf"\sqrt{{{d_k}}}" if recipe.scaled else "1"
-        if recipe.temperature != 1.0:
-            by = number(recipe.temperature) + (rf" \cdot {by}" if recipe.scaled else "")
         yield square("S", f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True))
         order = ("S", "D", "M") if recipe.scale_first else ("S", "M", "D")
+        before = dict(zip(order[1:], order, strict=False))
         made = {
-            "D": square(
-                "D", rf"\frac{{{order[order.index('D') - 1]}_{h}}}{{{by}}}", "scale", steps.scaled,
-                Scale((f"{order[order.index('D') - 1]}{h}",), factor, by, divided=True),
-            ),
+            "D": square("D", f"S'_{h}", "scale", steps.scaled, self._scale(f"{before['D']}{h}")),
             "M": square(
-                "M", f"M_{h}", "mask", steps.masked,
-                Hide((f"{order[order.index('M') - 1]}{h}",), visible=visible, fill=recipe.fill),
+                "M", f"M_{h}", "mask", steps.masked, Hide((f"{before['M']}{h}",), visible=visible, fill=recipe.fill)
             ),
-        }  # fmt: skip
+        }
         yield made[order[1]]
         yield made[order[2]]
         softmax = Softmax(f"{order[2]}{h}", zero_if_blind=recipe.hiding == "library")
@@ -220,9 +237,23 @@ class _Layer:
         if recipe.dropout:
             used = "B"
             dropped = Drop((f"A{h}",), kept=steps.kept[h].numpy(), p=recipe.dropout)
-            yield square("B", rf"\tilde A_{h}", "softmax", steps.used, dropped)
-        columns = numbered(mixed.shape[2])
-        yield Matrix(f"Z{h}", f"Z_{h}", "mix", plain(mixed[h]), rows, columns, Product(f"{used}{h}", f"V{h}"), h)
+            yield square("B", rf"\tilde A_{h}", "dropout", steps.used, dropped)
+        product, columns = Product(f"{used}{h}", f"V{h}"), dimensions(mixed.shape[2])
+        yield Matrix(f"Z{h}", f"Z_{h}", "mix", plain(mixed[h]), rows, columns, product, h, axes=QUERIES)
+
+    def _scale(self, operand: str) -> Scale:
+        """What scores are divided by, in numbers and in letters."""
+        recipe, d_k = self.recipe, self.attention.query.out_features // self.attention.n_heads
+        parts = []
+        if recipe.temperature != 1.0:
+            parts.append((number(recipe.temperature), "T", f"T = {number(recipe.temperature)}"))
+        if recipe.scaled:
+            parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
+        return Scale(
+            (operand,), recipe.factor(self.attention.core.scale), r" \cdot ".join(part for part, _, _ in parts),
+            divided=True, letters=r" \cdot ".join(part for _, part, _ in parts),
+            where=tuple(part for _, _, part in parts),
+        )  # fmt: skip
 
 
 @contextmanager
@@ -241,10 +272,18 @@ def _inputs(*modules: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
             handle.remove()
 
 
-def _bias(linear: nn.Linear) -> tuple[float, ...] | None:
-    return None if linear.bias is None else tuple(linear.bias.tolist())
+def _row(name: str, symbol: str, stage: str, values: Tensor, head: int | None = None) -> Matrix:
+    """A vector of parameters, as one row."""
+    columns = dimensions(len(values))
+    return Matrix(name, symbol, stage, plain(values[None]), ("",), columns, Given(), head, axes=("", "dimension"))
 
 
-def _norm(norm: Any, operand: str) -> Normalise:
-    gain, shift = tuple(norm.weight.tolist()), tuple(norm.bias.tolist())
-    return Normalise(operand, gain, shift, float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+def _normalised(
+    name: str, symbol: str, stage: str, values: Tensor, rows: tuple[str, ...], norm: Any, operand: str
+) -> Iterator[Matrix]:
+    """Gain and shift of a norm, and what it makes."""
+    yield _row(f"g_{name}", rf"\gamma^{operand[0]}", stage, norm.weight)
+    yield _row(f"b_{name}", rf"\beta^{operand[0]}", stage, norm.bias)
+    unbiased = isinstance(norm, AnnotatedLayerNorm)
+    made = Normalise(operand, f"g_{name}", f"b_{name}", float(norm.eps), unbiased=unbiased)
+    yield Matrix(name, symbol, stage, plain(values), rows, dimensions(values.shape[-1]), made, axes=QUERIES)

@@ -13,12 +13,16 @@ from torch import Tensor
 
 from transformer.errors import InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
-from transformer.lessons.expressions.board import Board, Matrix, numbered, plain
+from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.rowwise import Product, Softmax, TanhSum
 from transformer.lessons.sentences import Sentence
 from transformer.models.recurrent import Recurrent
+
+QUERIES: Axes = ("query", "dimension")
+KEYS: Axes = ("key", "dimension")
+SQUARE: Axes = ("", "dimension")
 
 
 def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: int) -> Board:
@@ -41,29 +45,36 @@ def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: 
         else:
             made = [*_location(model.attention, embedded, state, states, query, source.labels)]
         scores = made[-1]
-        wide = numbered(context.shape[1])
-        made.append(Matrix("A", "A", "softmax", plain(weights[0]), query, scores.columns, Softmax("S")))
-        made.append(Matrix("Z", "c", "mix", plain(context), query, wide, Product("A", "V")))
+        wide = dimensions(context.shape[1])
+        weights_of = Softmax("S")
+        made.append(
+            Matrix("A", "A", "softmax", plain(weights[0]), query, scores.columns, weights_of, axes=("query", "key"))
+        )
+        made.append(Matrix("Z", "c", "mix", plain(context), query, wide, Product("A", "V"), axes=QUERIES))
         return Board.of(made)
 
 
 def _additive(
     attention: AdditiveAttention, state: Tensor, states: SourceStates, query: tuple[str, ...], keys: tuple[str, ...]
 ) -> Iterator[Matrix]:
-    hidden, wide = numbered(state.shape[1]), numbered(states.states.shape[2])
-    yield Matrix("s", "s", "input", plain(state), query, hidden, Given())
-    yield Matrix("V", "H", "input", plain(states.states), keys, wide, Given())
-    for name, linear, operand, rows in (("Q", attention.query, "s", query), ("K", attention.key, "V", keys)):
+    hidden, wide = dimensions(state.shape[1]), dimensions(states.states.shape[2])
+    yield Matrix("s", "s", "input", plain(state), query, hidden, Given(), axes=QUERIES)
+    yield Matrix("V", "H", "input", plain(states.states), keys, wide, Given(), axes=KEYS)
+    made = (("Q", attention.query, "s", query, QUERIES), ("K", attention.key, "V", keys, KEYS))
+    for name, linear, operand, rows, axes in made:
         weight, source = linear.weight.T, state if name == "Q" else states.states[0]
-        yield Matrix(f"W_{name}", f"W^{name}", "project", plain(weight), numbered(len(weight)), hidden, Given())
-        product = Product(operand, f"W_{name}", bias=tuple(linear.bias.tolist()))
-        yield Matrix(name, name, "project", plain(linear(source)), rows, hidden, product)
+        parameters = dimensions(len(weight))
+        yield Matrix(f"W_{name}", f"W^{name}", "project", plain(weight), parameters, hidden, Given(), axes=SQUARE)
+        yield Matrix(f"b_{name}", f"b^{name}", "project", plain(linear.bias[None]), ("",), hidden, Given(), axes=SQUARE)
+        product = Product(operand, f"W_{name}", bias=f"b_{name}")
+        yield Matrix(name, name, "project", plain(linear(source)), rows, hidden, product, axes=axes)
     met = torch.tanh(attention.query(state)[:, None] + states.keys)[0]
-    yield Matrix("T", "T", "scores", plain(met), keys, hidden, TanhSum("Q", "K"))
-    yield Matrix("v", "v", "scores", plain(attention.score.weight), ("v",), hidden, Given())
-    bias = tuple(attention.score.bias.tolist()) * len(keys)
+    yield Matrix("T", "T", "scores", plain(met), keys, hidden, TanhSum("Q", "K"), axes=KEYS)
+    yield Matrix("v", "v", "scores", plain(attention.score.weight), ("",), hidden, Given(), axes=SQUARE)
+    yield Matrix("b_v", "b^v", "scores", plain(attention.score.bias[None]), ("",), ("",), Given())
     scores = attention.score(met).T
-    yield Matrix("S", "S", "scores", plain(scores), query, keys, Product("v", "T", transposed=True, bias=bias))
+    product = Product("v", "T", transposed=True, bias="b_v")
+    yield Matrix("S", "S", "scores", plain(scores), query, keys, product, axes=("query", "key"))
 
 
 def _location(
@@ -74,13 +85,15 @@ def _location(
     query: tuple[str, ...],
     keys: tuple[str, ...],
 ) -> Iterator[Matrix]:
-    positions = (*keys, *(f"({i + 1})" for i in range(len(keys), attention.max_length)))
+    positions = (*keys, *(f"({i})" for i in range(len(keys), attention.max_length)))
     joined = torch.cat([embedded, state], dim=-1)
-    weight = attention.where.weight.T
-    yield Matrix("e", "e", "input", plain(embedded), query, numbered(embedded.shape[1]), Given())
-    yield Matrix("s", "s", "input", plain(state), query, numbered(state.shape[1]), Given())
-    yield Matrix("V", "H", "input", plain(states.states), positions, numbered(states.states.shape[2]), Given())
-    yield Matrix("Q", "[e; s]", "project", plain(joined), query, numbered(joined.shape[1]), Concatenate(("e", "s")))
-    yield Matrix("W", "W", "scores", plain(weight), numbered(len(weight)), positions, Given())
-    bias = tuple(attention.where.bias.tolist())
-    yield Matrix("S", "S", "scores", plain(attention.where(joined)), query, positions, Product("Q", "W", bias=bias))
+    weight, values = attention.where.weight.T, plain(states.states)
+    for name, given in (("e", embedded), ("s", state)):
+        yield Matrix(name, name, "input", plain(given), query, dimensions(given.shape[1]), Given(), axes=QUERIES)
+    yield Matrix("V", "H", "input", values, positions, dimensions(values.shape[1]), Given(), axes=KEYS)
+    both = Concatenate(("e", "s"))
+    yield Matrix("Q", "q", "project", plain(joined), query, dimensions(joined.shape[1]), both, axes=QUERIES)
+    yield Matrix("W", "W", "scores", plain(weight), dimensions(len(weight)), positions, Given(), axes=("", "key"))
+    yield Matrix("b", "b", "scores", plain(attention.where.bias[None]), ("",), positions, Given(), axes=("", "key"))
+    scores = plain(attention.where(joined))
+    yield Matrix("S", "S", "scores", scores, query, positions, Product("Q", "W", bias="b"), axes=("query", "key"))

@@ -3,10 +3,12 @@
 An axis knows the text of each token, which tokens make up a word, and which are special tokens rather than text.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 from jaxtyping import Float
@@ -33,15 +35,21 @@ class Axis:
     def of_pieces(cls, name: str, pieces: Sequence[str], special: Sequence[bool]) -> "Axis":
         """The axis of SentencePiece pieces: a word starts at a piece with a leading ▁; special tokens are words.
 
-        The first piece after a special token starts a word also without ▁. Where no piece has a ▁, tokens are no
-        pieces: each is a word by itself.
+        The first piece after a special token starts a word also without ▁. Punctuation before or after a word is a
+        word by itself, where pieces part it from the word; within a word (an apostrophe, a hyphen) it belongs to it.
+        Where no piece has a ▁, tokens are no pieces: each is a word by itself.
         """
         whole = not any(piece.startswith(WORD_START) for piece in pieces)
-        words: list[int] = []
-        for i, piece in enumerate(pieces):
-            starts = whole or i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
-            words.append((words[-1] + 1 if words else 0) if starts else words[-1])
-        return cls(name, tuple(pieces), tuple(words), tuple(special))
+        starts = [
+            i
+            for i, piece in enumerate(pieces)
+            if whole or i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
+        ]
+        lengths: list[int] = []
+        for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+            lengths.extend(_apart(pieces[start:end]))
+        words = tuple(word for word, length in enumerate(lengths) for _ in range(length))
+        return cls(name, tuple(pieces), words, tuple(special))
 
     @classmethod
     def of_tokens(cls, name: str, texts: Sequence[str]) -> "Axis":
@@ -99,6 +107,16 @@ class Axis:
         )
 
     @cached_property
+    def attached(self) -> tuple[bool, ...]:
+        """True for each word that is written without a space before it, as a full stop is after its word."""
+        first = [i for i, word in enumerate(self.words) if i == 0 or self.words[i - 1] != word]
+        spaced = any(text.startswith(WORD_START) for text in self.texts)
+        return tuple(
+            spaced and i > 0 and not (self.special[i] or self.special[i - 1] or self.texts[i].startswith(WORD_START))
+            for i in first
+        )
+
+    @cached_property
     def membership(self) -> Float[np.ndarray, "word position"]:
         """1 where a position belongs to a word: the matrix that sums tokens to words."""
         index = {word: i for i, word in enumerate(dict.fromkeys(self.words))}
@@ -111,3 +129,19 @@ def pooling_queries(count: int) -> Axis:
     """The queries of an attention that pools all positions for a decision: one for each question that it asks."""
     labels = [Message("label_question", number=i + 1) for i in range(count)]
     return Axis.of_tokens(Message("axis_pooling"), [Message("label_decision")] if count == 1 else labels)
+
+
+def _apart(pieces: Sequence[str]) -> list[int]:
+    """The lengths of what the pieces between two spaces are made of: punctuation, a word, punctuation."""
+    marks = [_is_punctuation(piece) for piece in pieces]
+    before = len(list(takewhile(bool, marks)))
+    if before == 0 and pieces[0] == WORD_START:  # the space alone goes with the punctuation after it
+        before = len(list(takewhile(bool, marks[1:])))
+        before += before > 0
+    after = len(list(takewhile(bool, reversed(marks[before:]))))
+    return [length for length in (before, len(pieces) - before - after, after) if length]
+
+
+def _is_punctuation(piece: str) -> bool:
+    letters = piece.replace(WORD_START, "")
+    return bool(letters) and all(unicodedata.category(letter).startswith("P") for letter in letters)

@@ -1,5 +1,6 @@
 """Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
@@ -11,6 +12,7 @@ from transformer import Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import Lines, head_view
@@ -24,6 +26,9 @@ from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 
 NOWHERE = Origin()
+
+RoleOf = Callable[[str, int], str | None]
+"""What the head of a site does; None where nobody knows."""
 
 IMAGES: Final = ("png", "svg")
 """What a picture can be saved as."""
@@ -45,8 +50,10 @@ def record_notes(record: Record) -> None:
         st.info(sentence(note), icon=":material/info:")
 
 
-def all_heads_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
-    """Every layer and head, small; a click opens one."""
+def all_heads_panel(
+    record: Record, choice: Selection, role_of: RoleOf | None = None, *, origin: Origin = NOWHERE
+) -> None:
+    """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
     layers = [record[site] for site in sites_of(record, choice.kind)]
     pictures = [
         [
@@ -63,6 +70,9 @@ def all_heads_panel(record: Record, choice: Selection, *, origin: Origin = NOWHE
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        roles=[[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers]
+        if role_of
+        else None,
         on_pick=_open_head,
         key="all-heads",
         file_name=origin.stem("all-heads", choice.kind),

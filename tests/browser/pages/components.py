@@ -7,6 +7,7 @@ from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, pr
 from transformer.messages import speaking
 from ui.components.alignments.component import alignments
 from ui.components.all_heads.component import Picked, all_heads
+from ui.components.bitext.component import Words, bitext
 from ui.components.head_view.component import Lines, head_view
 from ui.components.matrices.component import Cell, matrices
 
@@ -83,7 +84,23 @@ def board() -> None:
     st.text(f"cell {state.cell}")
 
 
+def keep_word(word: int) -> None:
+    state.word = None if state.get("word") == word else word
+
+
+def sentences() -> None:
+    attached = [i % 3 == 2 for i in range(max(queries, keys))]
+    target = Words(labels, attached[:queries], [i == queries - 1 for i in range(queries)], "T")
+    source = Words([f"k{i}" for i in range(keys)], attached[:keys], [i == keys - 1 for i in range(keys)], "S")
+    bitext(
+        weights[1, 2], visible, source, target, head="L1 H2", key="bitext", selected=state.get("word"),
+        on_pick=None if "deaf" in query else keep_word,
+    )  # fmt: skip
+    st.text(f"word {state.get('word')}")
+
+
+PARTS = {"grid": grid, "lines": lines, "maps": maps, "board": board, "bitext": sentences}
 with speaking(query.get("lang", "en")):
-    for name, draw in [("grid", grid), ("lines", lines), ("maps", maps), ("board", board)]:
+    for name, draw in PARTS.items():
         if name in shown:
             draw()

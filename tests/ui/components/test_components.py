@@ -12,6 +12,7 @@ from tests.browser.pages.sample import attention, product_board
 from transformer.errors import InputError
 from transformer.messages import Message
 from ui.components.all_heads.component import Picked, _picked, all_heads
+from ui.components.bitext.component import Words, _query, bitext
 from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.matrices.component import Cell, _cell
 from ui.components.shared.blob import unpack
@@ -115,6 +116,46 @@ def test_only_a_pair_that_is_there_can_be_selected(news, pair):
 )
 def test_only_a_cell_that_is_there_can_be_picked(news, cell):
     assert _cell(news, product_board()) == cell
+
+
+@pytest.mark.parametrize(
+    ("news", "query"),
+    [
+        ({"query": 10}, 10),
+        ({"query": 0}, 0),
+        ({"query": 11}, None),
+        ({"query": -1}, None),
+        ({"query": "1"}, None),
+        (3, None),
+    ],
+)
+def test_only_a_word_that_is_there_can_be_picked(news, query):
+    assert _query(news, 11) == query
+
+
+def test_a_bitext_is_sent_one_heads_numbers_and_both_sentences():
+    app = AppTest.from_file(str(PAGE), default_timeout=30)
+    app.query_params["show"] = "bitext"
+    app.query_params["causal"] = "1"
+    blob, options = (element.proto for element in app.run().get("bidi_component"))
+    weights, visible = attention(3, 5, 11, 7, causal=True)
+    header, arrays = unpack(blob.bytes)
+    np.testing.assert_array_equal(arrays["weights"], np.where(visible, weights[1, 2], -1).astype(np.float32).ravel())
+    assert (header["shape"], header["head"]) == ([11, 7], "L1 H2")
+    assert header["source"]["texts"] == [f"k{i}" for i in range(7)]
+    assert header["target"]["special"] == [False] * 10 + [True]
+    assert header["target"]["attached"][:4] == [False, False, True, False]
+    assert json.loads(options.json) == {"instance": "bitext", "events": ["picked"], "selected": None}
+
+
+def test_words_that_do_not_fit_a_bitext_are_refused():
+    two, three = (Words(["w"] * n, [False] * n, [False] * n, "S") for n in (2, 3))
+    with pytest.raises(InputError, match="2 words with lists of"):
+        Words(["a", "b"], [False], [False, False], "S")
+    with pytest.raises(InputError, match=r"shape \(2, 3\) for 3 target words"):
+        bitext(np.ones((2, 3)) / 3, None, two, three, head="h", key="k")
+    with pytest.raises(InputError, match="selected=3 is not among 3"):
+        bitext(np.ones((3, 2)) / 2, None, two, three, head="h", key="k", selected=3)
 
 
 def test_nobody_is_told_what_nobody_listens_for():

@@ -30,7 +30,7 @@ TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
 
 AGAIN = Message("remedy_copy_folder")
 MOST_NAME = 80
-"""Characters of a language's name that are read."""
+"""Characters of a language's or an example's name that are read."""
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -58,7 +58,7 @@ def load_folder(path: Path) -> Checkpoint:
     name = f"{path.name}/{CONFIG}"
     task = task_of(about["task"], config, name) if "task" in about else None
     languages = _languages(about, name)
-    examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ()
+    examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else {}
     with torch.random.fork_rng(devices=[]):
         model = model_type(config)
     weights = _read_weights(path / WEIGHTS)
@@ -69,9 +69,10 @@ def load_folder(path: Path) -> Checkpoint:
         model=watch(model.eval()),
         tokenizer=tokenizer,
         languages=languages,
-        examples=examples,
+        examples=tuple(examples),
         folder=path,
         task=task,
+        example_names={text: names for text, names in examples.items() if names},
     )
 
 
@@ -115,12 +116,22 @@ def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
     return found[0][:MOST_NAME], found[1][:MOST_NAME]
 
 
-def _examples(file: Path) -> tuple[str, ...]:
-    """Texts to start with."""
+def _examples(file: Path) -> dict[str, dict[str, str]]:
+    """Texts to start with, and what each is called by language code; most are called nothing.
+
+    The file is a list. An entry is a text, or `{"text": TEXT, "name": {CODE: NAME}}`.
+    """
     found = _read_json(file)
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise refused("no_list_of_texts", f"{file.parent.name}/{file.name}", AGAIN)
-    return tuple(found)
+    entries = [one if isinstance(one, dict) else {"text": one} for one in found] if isinstance(found, list) else [{}]
+    for entry in entries:
+        names = entry.get("name", {})
+        if not (isinstance(entry.get("text"), str) and isinstance(names, dict) and set(entry) <= {"text", "name"}) or (
+            not all(isinstance(name, str) for name in names.values())
+        ):
+            raise refused("no_list_of_texts", f"{file.parent.name}/{file.name}", AGAIN)
+    return {
+        entry["text"]: {code: name[:MOST_NAME] for code, name in entry.get("name", {}).items()} for entry in entries
+    }
 
 
 def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
@@ -141,6 +152,7 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
         languages=checkpoint.languages,
         examples=checkpoint.examples,
         folder=checkpoint.folder,
+        example_names=checkpoint.example_names,
     )
 
 

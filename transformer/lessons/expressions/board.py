@@ -1,7 +1,7 @@
 """A blackboard of matrices, each made from others: pick a cell, see what it came from and what it goes to."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.errors import InputError
-from transformer.lessons.expressions.operations import Cells, Equation, Operation, number
+from transformer.lessons.expressions.operations import DIGITS, Cells, Equation, Operation, is_exact, number, shown
+
+MOST_DIGITS = 12
+"""Decimals beyond which nobody computes by hand."""
+
+Axes = tuple[str, str]
+"""What rows and columns are: `query`, `key`, `dimension`, or `` for neither."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +23,8 @@ class Matrix:
     r"""Numbers with a name, a LaTeX symbol, labelled rows and columns, and the operation that made them.
 
     `stage` says at which step of the lesson the matrix appears; `head` is None for what all heads share;
-    `hidden` marks cells that a mask hides.
+    `hidden` marks cells that a mask hides; `axes` says what rows and columns are, so that a cell can be followed from
+    matrix to matrix.
     """
 
     name: str
@@ -29,6 +36,7 @@ class Matrix:
     operation: Operation
     head: int | None = None
     hidden: Cells | None = None
+    axes: Axes = ("", "")
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.rows), len(self.columns)):
@@ -82,19 +90,39 @@ class Board(Mapping[str, Matrix]):
         return {name: matrix.values for name, matrix in self.matrices.items()}
 
     def equation(self, name: str, row: int, column: int) -> Equation:
-        """How one cell is worked out, with its numbers: `symbol = ... = value`.
+        r"""How one cell is worked out, with its numbers: `symbol[row,column] = ... = value`.
+
+        Who works with the numbers as they are written comes to the result as it is written: where three decimals are
+        too few for that, there are more. A rounded number stands after an approximation sign. `recomputed` is NaN for a
+        number that is given.
 
         Raises:
             InputError: there is no such cell.
         """
         matrix = self._cell(name, row, column)
         value = float(matrix.values[row, column])
+        left = rf"{matrix.symbol}[{row},{column}]"
         worked = matrix.operation.equation(row, column, self.known)
-        left = rf"{{{matrix.symbol}}}_{{{row + 1},{column + 1}}}"
+        largest = max((abs(term) for _, term in worked.terms if np.isfinite(term)), default=0.0)
+        result = 0.0 if abs(value) < 1e-14 * largest else value
+        equals = "=" if result == value and is_exact(result) else r"\approx"
         if not worked.terms:
-            return Equation(f"{left} = {number(value)}", (), value)
-        latex = rf"\begin{{aligned}} {left} &= {worked.latex} \\ &= {number(value)} \end{{aligned}}"
-        return Equation(latex, worked.terms, worked.total)
+            return replace(worked, latex=f"{left} {equals} {number(result)}", total=value)
+        digits = DIGITS
+        while digits < MOST_DIGITS and not _rounds_to(worked.recomputed, result):
+            digits += 1
+            worked = matrix.operation.equation(row, column, self.known, digits)
+        first = "=" if worked.exact else r"\approx"
+        latex = rf"\begin{{aligned}} {left} &{first} {worked.latex} \\ &{equals} {number(result)} \end{{aligned}}"
+        return replace(worked, latex=latex)
+
+    def formulas(self, name: str) -> tuple[str, ...]:
+        """How a matrix is made, in LaTeX, by the operation that its equations come from; none for one that is given.
+
+        The first formula is the matrix's own, further ones define what it uses.
+        """
+        matrix = self[name]
+        return matrix.operation.formulas(matrix.symbol, lambda other: self[other].symbol, self.known)
 
     def highlight(self, name: str, row: int, column: int) -> Highlight:
         """Everything that the cell came from and everything that it goes to.
@@ -151,9 +179,24 @@ def _beyond(everything: Mapping[str, Cells], near: Mapping[str, Cells]) -> dict[
     return {name: cells for name, cells in far.items() if bool(cells.any())}
 
 
+def _rounds_to(found: float, result: float) -> bool:
+    """Whether `found` is the result as it is written: equal, or nearer than half of the last digit."""
+    if not np.isfinite(found) or not np.isfinite(result):
+        return True
+    size = abs(shown(result))
+    scientific = size != 0 and not 0.5 * 10**-DIGITS <= size < 1e6
+    half = 0.5 * 10.0 ** (np.floor(np.log10(size)) + 1 - DIGITS if scientific else -DIGITS)
+    return bool(abs(found - shown(result)) <= half * 1.000001)
+
+
 def plain(x: Tensor) -> Float[np.ndarray, "row column"]:
     """A matrix of its own as NumPy; of a batch, the only element."""
     return (x[0] if x.dim() == 3 else x).detach().numpy().copy()
+
+
+def dimensions(n: int) -> tuple[str, ...]:
+    """Labels 0 to n - 1, as dimensions count."""
+    return tuple(map(str, range(n)))
 
 
 def numbered(n: int) -> tuple[str, ...]:

@@ -4,7 +4,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer.lessons.expressions.operations import Cells, Equation, Known, number
+from transformer.lessons.expressions.operations import (
+    DIGITS,
+    Cells,
+    Equation,
+    Known,
+    SymbolOf,
+    cases,
+    number,
+    upright,
+    worked,
+)
 from transformer.messages import words
 
 
@@ -27,29 +37,48 @@ class _CellByCell:
 class Sum(_CellByCell):
     """Add two matrices cell by cell."""
 
-    def equation(self, row: int, column: int, known: Known) -> Equation:
+    def equation(self, row: int, column: int, known: Known, digits: int = DIGITS) -> Equation:
         """The two numbers and their sum."""
-        parts = [float(known[name][row, column]) for name in self.operands]
-        terms = tuple((name, part) for name, part in zip(self.operands, parts, strict=True))
-        return Equation(" + ".join(number(part, brackets=i > 0) for i, part in enumerate(parts)), terms, sum(parts))
+        parts = np.array([known[name][row, column] for name in self.operands])
+        terms = tuple((name, float(part)) for name, part in zip(self.operands, parts, strict=True))
+        latex = " + ".join(number(part, brackets=i > 0, digits=digits) for i, part in enumerate(parts))
+        return worked(latex, terms, np.sum, parts, digits)
+
+    def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
+        """The sum of the matrices."""
+        return (f"{left} = {' + '.join(map(symbol, self.operands))}",)
 
 
 @dataclass(frozen=True)
 class Scale(_CellByCell):
-    r"""Multiply every cell by one factor; `written` is its LaTeX, such as `\sqrt{4}`."""
+    r"""Multiply every cell by one factor, or divide it by one.
+
+    `written` is that number in LaTeX, such as `\sqrt{4}`; `letters` writes it with letters, such as `\sqrt{d}`, and
+    `where` says what they stand for. Without `written` the cells stay as they are.
+    """
 
     factor: float = 1.0
     written: str = ""
     divided: bool = False
+    letters: str = ""
+    where: tuple[str, ...] = ()
 
-    def equation(self, row: int, column: int, known: Known) -> Equation:
+    def equation(self, row: int, column: int, known: Known, digits: int = DIGITS) -> Equation:
         """The number, the factor, the product."""
-        value = float(known[self.operands[0]][row, column])
-        if self.divided:
-            latex = rf"\frac{{{number(value)}}}{{{self.written}}}"
-        else:
-            latex = rf"{self.written} \times {number(value, brackets=True)}"
-        return Equation(latex, ((self.operands[0], value * self.factor),), value * self.factor)
+        value = np.array([known[self.operands[0]][row, column]])
+        latex = self._scaled(number(value[0], digits=digits), self.written, number(value[0], True, digits))
+        term = float(value[0] * self.factor)
+        return worked(latex, ((self.operands[0], term),), lambda x: x[0] * self.factor, value, digits)
+
+    def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
+        """The matrix times or through the factor, and what its letters stand for."""
+        of = symbol(self.operands[0])
+        return (r" \qquad ".join([f"{left} = {self._scaled(of, self.letters, of)}", *self.where]),)
+
+    def _scaled(self, value: str, factor: str, bracketed: str) -> str:
+        if not self.written:
+            return value
+        return rf"\frac{{{value}}}{{{factor}}}" if self.divided else rf"{factor} \cdot {bracketed}"
 
 
 @dataclass(frozen=True)
@@ -67,12 +96,20 @@ class Hide(_CellByCell):
         """Visible cells only."""
         return cells & self.visible
 
-    def equation(self, row: int, column: int, known: Known) -> Equation:
+    def equation(self, row: int, column: int, known: Known, digits: int = DIGITS) -> Equation:
         """The score where it is visible, the fill where it is hidden."""
-        if not self.visible[row, column]:
-            return Equation(number(self.fill), ((words("lesson_term_hidden"), self.fill),), self.fill)
-        value = float(known[self.operands[0]][row, column])
-        return Equation(number(value), ((self.operands[0], value),), value)
+        hidden = not self.visible[row, column]
+        value = self.fill if hidden else float(known[self.operands[0]][row, column])
+        name = words("lesson_term_hidden") if hidden else self.operands[0]
+        return worked(number(value, digits=digits), ((name, value),), np.sum, np.array([value]), digits)
+
+    def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
+        """The score and the fill, and where each stands; the score alone where nothing is hidden."""
+        of = symbol(self.operands[0])
+        if self.visible.all():
+            return (f"{left} = {of}",)
+        visible, hidden = upright("lesson_where_visible", query="i", key="j"), upright("lesson_where_hidden")
+        return (cases(left, (f"{of}[i,j]", visible), (number(self.fill), hidden)),)
 
 
 @dataclass(frozen=True)
@@ -90,13 +127,20 @@ class Drop(_CellByCell):
         """Kept cells only."""
         return cells & self.kept
 
-    def equation(self, row: int, column: int, known: Known) -> Equation:
+    def equation(self, row: int, column: int, known: Known, digits: int = DIGITS) -> Equation:
         """0 where it was dropped; otherwise the weight, grown."""
         value = float(known[self.operands[0]][row, column])
+        text = number(value, digits=digits)
         if not self.kept[row, column]:
-            return Equation(rf"0 \times {number(value)}", ((words("lesson_term_dropped"), 0.0),), 0.0)
-        total = value / (1 - self.p)
-        return Equation(rf"\frac{{{number(value)}}}{{1 - {number(self.p)}}}", ((self.operands[0], total),), total)
+            return Equation(rf"0 \cdot {text}", ((words("lesson_term_dropped"), 0.0),), 0.0, 0.0, exact=True)
+        latex, term = rf"\frac{{{text}}}{{1 - {number(self.p)}}}", (self.operands[0], value / (1 - self.p))
+        return worked(latex, (term,), lambda x: x[0] / (1 - self.p), np.array([value]), digits)
+
+    def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
+        """The weight, grown, and where it became 0."""
+        grown = rf"\frac{{{symbol(self.operands[0])}[i,j]}}{{1 - p}}"
+        found = cases(left, (grown, upright("lesson_where_kept")), ("0", upright("lesson_where_dropped")))
+        return (rf"{found} \qquad p = {number(self.p)}",)
 
 
 @dataclass(frozen=True)
@@ -115,12 +159,16 @@ class Concatenate:
         parts = [cells if name == operand else np.zeros(known[name].shape, dtype=bool) for name in self.operands]
         return np.concatenate(parts, axis=1)
 
-    def equation(self, row: int, column: int, known: Known) -> Equation:
+    def equation(self, row: int, column: int, known: Known, digits: int = DIGITS) -> Equation:
         """The cell that was copied."""
         for name in self.operands:
             width = known[name].shape[1]
             if column < width:
                 value = float(known[name][row, column])
-                return Equation(number(value), ((name, value),), value)
+                return worked(number(value, digits=digits), ((name, value),), np.sum, np.array([value]), digits)
             column -= width
         raise IndexError(f"column {column} lies past the last operand")
+
+    def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
+        """The matrices beside each other."""
+        return (f"{left} = [{', '.join(map(symbol, self.operands))}]",)

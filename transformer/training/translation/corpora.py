@@ -27,6 +27,7 @@ MULTI30K = Corpus(
         "people, their gender and their origin. It is made to be looked into, not to be relied on for translations."
     ),
     examples=(
+        "Someone is cooking dinner in a small kitchen.",
         "A man in a blue shirt is riding a bicycle down the street.",
         "Two dogs are playing in the snow.",
         "A little girl with a red hat is eating an apple.",
@@ -34,7 +35,6 @@ MULTI30K = Corpus(
         "The old man who is reading a newspaper is wearing glasses.",
         "A group of people are standing in front of a large building.",
         "A boy jumps into the water while his sister watches him from the beach.",
-        "Someone is cooking dinner in a small kitchen.",
     ),
 )
 

@@ -1,0 +1,88 @@
+"""Bitext in Chromium: words light up and are told, by pointer, by keyboard, by Play; on a phone sentences wrap."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.pages.sample import attention
+from tests.browser.parts import KEYS, QUERIES, box
+
+pytestmark = pytest.mark.browser
+
+
+def word(opened, side, index):
+    return opened.page.locator(f'.bitext .word[data-side="{side}"][data-index="{index}"]')
+
+
+def said(opened):
+    return opened.page.locator(".bitext .reading")
+
+
+def test_pointing_lights_the_words_that_were_looked_at(demo):
+    weights = attention(3, 5, 11, 7)[0][1, 2]
+    opened = demo("show=bitext")
+    assert opened.page.locator(".bitext path").count() == int((weights >= 0.04).sum())
+    word(opened, "target", 4).hover()
+    most = int(weights[4].argmax())
+    expect(said(opened)).to_contain_text(f"While writing q4, L1 H2 looked at k{most} ({weights[4, most]:.2f})")
+    lines = opened.page.locator(".bitext path")
+    expect(lines).to_have_count(int((weights[4] >= 0.04).sum()))
+    alpha = [word(opened, "source", key).evaluate("e => e.style.backgroundImage") for key in range(KEYS)]
+    shown = [float(re.search(r"([\d.]+)\)+$", one)[1]) if one else 0.0 for one in alpha]
+    assert shown == pytest.approx([0.6 * weight if weight > 0.02 else 0.0 for weight in weights[4]], abs=0.01)
+    word(opened, "source", 2).hover()
+    most = int(weights[:, 2].argmax())
+    expect(said(opened)).to_contain_text(f"L1 H2 looked at k2 while writing q{most} ({weights[most, 2]:.2f})")
+    opened.page.mouse.move(0, 0)
+    expect(said(opened)).to_contain_text("Point at a word")
+
+
+def test_a_word_is_kept_by_click_and_by_keyboard(demo):
+    opened = demo("show=bitext")
+    page = opened.page
+    with opened.run():
+        word(opened, "target", 3).click()
+    expect(page.get_by_text("word 3", exact=True)).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(said(opened)).to_contain_text("While writing q3")
+    expect(word(opened, "target", 3)).to_have_attribute("aria-pressed", "true")
+    for key in ("End", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(word(opened, "target", QUERIES - 2)).to_be_focused()
+    expect(said(opened)).to_contain_text(f"While writing q{QUERIES - 2}")
+    with opened.run():
+        page.keyboard.press("Enter")
+    expect(page.get_by_text(f"word {QUERIES - 2}", exact=True)).to_be_visible()
+    page.keyboard.press("ArrowUp")  # to the word that was looked at most
+    most = int(attention(3, 5, 11, 7)[0][1, 2][QUERIES - 2].argmax())
+    expect(word(opened, "source", most)).to_be_focused()
+    expect(said(opened)).to_contain_text(f"L1 H2 looked at k{most} while writing")
+    assert page.locator('.bitext [tabindex="0"]').count() == 2  # one stop a sentence
+
+
+def test_play_writes_word_by_word_and_stops(demo):
+    opened = demo("show=bitext")
+    page = opened.page
+    page.get_by_role("button", name="Play").click()
+    expect(word(opened, "target", 0)).to_be_visible()
+    expect(word(opened, "target", QUERIES - 1)).not_to_be_visible()
+    expect(said(opened)).to_contain_text("While writing q1")
+    expect(word(opened, "target", 1)).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(word(opened, "target", QUERIES - 1)).to_be_visible()
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_sentences_wrap_on_a_phone_and_hostile_words_are_text(demo, dark):
+    opened = demo("show=bitext&hostile=1&shape=3,5,31,23", width=390, height=844, dark=dark)
+    root = opened.page.locator(".bitext")
+    for side, count in (("source", 23), ("target", 31)):
+        places = [box(word(opened, side, index)) for index in range(count)]
+        assert all(place["x"] >= 0 and place["x"] + place["width"] <= 390 for place in places)
+        assert len({round(place["y"]) for place in places}) > 1
+    assert root.locator("img, script").count() == 0
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+    word(opened, "target", 0).click()
+    expect(said(opened)).to_contain_text("While writing")

@@ -1,0 +1,192 @@
+"""Every formula and every equation of the lesson, computed as it is written, against the numbers of its board.
+
+All kinds of attention, toys and models with biases, both orders of the norm, and every change that the page offers.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.lessons.latex import calculated, evaluated
+from transformer.lessons.attention import attention_board
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.recipe import Recipe
+from transformer.lessons.recurrent import recurrent_board
+from transformer.lessons.sentences import Sentence
+from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.seq2seq import Seq2Seq, preset
+
+SOURCE = Sentence.of((3, 4, 5, 3), ("a", "b", "c", "a"))
+TARGET = Sentence.of((1, 7, 8), ("<s>", "x", "y"))
+N_KEYS = {"encoder.self": 4, "decoder.self": 3, "decoder.cross": 4}
+
+RECIPES = [
+    Recipe(scaled, temperature, n_heads, hiding, scale_first, blind, dropout, seed=1)
+    for scaled, temperature, n_heads, hiding, scale_first, blind, dropout in product(
+        (True, False), (1.0, 0.7), (0, 1), ("library", "infinity", "large"), (True, False), (None, 1), (0.0, 0.4)
+    )
+    if blind is not None or hiding != "infinity"  # the same as `library` where every query sees a key
+]
+
+
+@cache
+def trained(dialect: str, norm_first: bool) -> Seq2Seq:
+    """Two layers with biases, gains and shifts, as training leaves them."""
+    torch.manual_seed(3)
+    made = Seq2Seq(
+        preset(
+            dialect, source_vocab=11, target_vocab=11, d_model=6, n_heads=2, d_ff=5, n_encoder_layers=2,
+            n_decoder_layers=2, max_length=13, norm_first=norm_first,
+        )
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return made
+
+
+@cache
+def toy(norm_first: bool) -> Seq2Seq:
+    return toy_transformer(4, 2, 1, norm_first)
+
+
+MODELS: dict[str, Callable[[bool], Seq2Seq]] = {
+    "toy": toy,
+    **{name: lambda first, name=name: trained(name, first) for name in ("torch", "annotated", "jadore")},  # type: ignore[misc]
+}
+SITES = {
+    "toy": ("encoder.0.self", "decoder.0.self", "decoder.0.cross"),
+    "torch": ("encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.self", "decoder.1.cross"),
+    "annotated": ("encoder.0.self", "decoder.0.cross"),
+    "jadore": ("encoder.0.self", "decoder.0.self"),
+}
+
+
+def visible_by(site: str, recipe: Recipe) -> np.ndarray:
+    """Who may see whom, from the definition of each attention: no padding is here, targets see their past."""
+    stack, _, kind = site.split(".")
+    shape = (4 if stack == "encoder" else 3, N_KEYS[f"{stack}.{kind}"])
+    visible = np.tri(*shape, dtype=bool) if (stack, kind) == ("decoder", "self") else np.ones(shape, dtype=bool)
+    if recipe.blind is not None:
+        visible[recipe.blind] = False
+    return visible
+
+
+def cases(board: Board, head: int | None, visible: np.ndarray) -> dict[str, np.ndarray]:
+    """Where the words of a formula hold."""
+    sees = np.broadcast_to(visible.any(axis=1, keepdims=True), visible.shape)
+    kept = board[f"B{head}"].values != 0 if f"B{head}" in board else visible
+    return {
+        r"\text{if query }i\text{ may see key }j": visible,
+        r"\text{if it may not}": ~visible,
+        r"\text{if query }i\text{ sees a key}": sees,
+        r"\text{if it sees none}": ~sees,
+        r"\text{if it was kept}": kept,
+        r"\text{if it was dropped}": ~kept,
+    }
+
+
+def check(board: Board, visible: np.ndarray, cells: int) -> None:
+    """Each formula gives its matrix; the equation of some cells, by hand, gives the number that it shows."""
+    symbols = {matrix.symbol: matrix.values for matrix in board.values()}
+    assert len(symbols) == len(board), "one symbol, one matrix"
+    random = np.random.default_rng(len(board))
+    for name, matrix in board.items():
+        formulas = board.formulas(name)
+        assert bool(formulas) is not isinstance(matrix.operation, Given), name
+        for row, column in random.integers(0, matrix.values.shape, size=(cells, 2)):
+            check_cell(board, matrix, int(row), int(column))
+        if not formulas:
+            continue
+        assert formulas[0].startswith(matrix.symbol)
+        known = {symbol: values for symbol, values in symbols.items() if symbol != matrix.symbol}
+        found = evaluated(formulas, known, cases(board, matrix.head, visible))
+        np.testing.assert_allclose(
+            np.broadcast_to(found, matrix.values.shape), matrix.values, rtol=1e-12, atol=1e-9, err_msg=f"{formulas}"
+        )
+
+
+def check_cell(board: Board, matrix: Matrix, row: int, column: int) -> None:
+    equation = board.equation(matrix.name, row, column)
+    value = matrix.values[row, column]
+    np.testing.assert_allclose(equation.total, value, rtol=1e-12, atol=1e-9)
+    if r"\cdots" in equation.latex or r"\frac{0}{0}" in equation.latex:
+        return
+    found, result = calculated(equation.latex)
+    if np.isnan(value) or np.isinf(value):
+        assert np.isnan(result) if np.isnan(value) else result == value
+        return
+    half = 0.5e-3 if 0.5e-3 <= abs(result) < 1e6 or result == 0 else 0.5e-2 * 10 ** np.floor(np.log10(abs(result)))
+    assert abs(result - value) <= half * 1.001, equation.latex
+    assert abs(found - result) <= half * 1.001, equation.latex
+    if r"\approx" not in equation.latex:
+        assert found == pytest.approx(value, rel=1e-8, abs=1e-12), f"not rounded, it says: {equation.latex}"
+
+
+@pytest.mark.parametrize(("name", "norm_first"), list(product(MODELS, (False, True))))
+def test_every_formula_gives_the_board_s_numbers_whatever_is_changed(name: str, norm_first: bool):
+    model = MODELS[name](norm_first)
+    for site in SITES[name]:
+        sentences = toy_like(name)
+        for number, recipe in enumerate(RECIPES):
+            board = attention_board(model, *sentences, site, recipe)
+            check(board, visible_by(site, recipe), cells=int(number % 8 == 0))
+
+
+def toy_like(name: str) -> tuple[Sentence, Sentence]:
+    if name != "toy":
+        return SOURCE, TARGET
+    return toy_sentences(4)[0], toy_sentences(3)[1]
+
+
+@cache
+def recurrent(attention: Any, is_toy: bool) -> Recurrent:
+    if is_toy:
+        return toy_recurrent(3, attention, 1)
+    torch.manual_seed(5)
+    config = RecurrentConfig(source_vocab=11, target_vocab=11, hidden=5, attention=attention, dropout=0.0, max_length=7)
+    return Recurrent(config)
+
+
+@pytest.mark.parametrize(("attention", "is_toy"), list(product(("additive", "location"), (True, False))))
+def test_every_formula_of_a_recurrent_decoder_gives_its_numbers(attention: str, is_toy: bool):
+    for step in range(3):
+        board = recurrent_board(recurrent(attention, is_toy), SOURCE, TARGET, step)
+        check(board, np.ones(board["A"].values.shape, dtype=bool), cells=3)
+
+
+def test_a_cell_that_is_picked_first_can_be_worked_out_by_hand():
+    """With three decimals, -0.89 x (-1.766) + 0.005 x (-4.074) is 1.551, and the matrix says 1.553."""
+    latex = attention_board(toy(False), *toy_sentences(4), "encoder.0.self").equation("S0", 1, 2).latex
+    assert r"S_0[1,2] &\approx -0.89" in latex
+    assert r"\approx 1.553" in latex
+    factors = [float(number) for number in re.findall(r"-?\d+\.\d+", latex)[:4]]
+    assert round(factors[0] * factors[1] + factors[2] * factors[3], 3) == 1.553
+
+
+def test_numbers_with_all_their_digits_are_equal():
+    board = attention_board(toy(False), *toy_sentences(4), "encoder.0.self")
+    assert board.equation("sE", 1, 2).latex.count("&=") == 2
+
+
+def combinations() -> Iterator[Board]:
+    for change in (Recipe(), Recipe(scaled=False), Recipe(temperature=2.0), Recipe(scaled=False, temperature=2.0)):
+        yield attention_board(toy(False), *toy_sentences(4), "encoder.0.self", change)
+
+
+def test_the_formula_of_the_scale_says_what_is_divided_by():
+    found = [board.formulas("D0")[0] for board in combinations()]
+    assert found == [
+        r"S'_0 = \frac{S_0}{\sqrt{d_k}} \qquad d_k = 2",
+        r"S'_0 = S_0",
+        r"S'_0 = \frac{S_0}{T \cdot \sqrt{d_k}} \qquad T = 2 \qquad d_k = 2",
+        r"S'_0 = \frac{S_0}{T} \qquad T = 2",
+    ]

@@ -1,0 +1,53 @@
+// Bitext: what its scripts work out and say, without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { chosen, pathOf, strength } from "../../../ui/components/bitext/lines.js";
+import { across, spoken } from "../../../ui/components/bitext/sentences.js";
+
+const words = {
+  looked: "{word}: {head}: {listed}", from: "{word} < {listed} ({head})", weighted: "{word}={weight}",
+  listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody",
+};
+
+/** Three written words over four source words; the first may not see the last, the last sees nothing. */
+const view = {
+  header: {
+    shape: [3, 4], head: "h", words,
+    source: { texts: ["a", "b", "c", "d"] },
+    target: { texts: ["x", "y", "z"] },
+  },
+  weights: new Float32Array([0.05, 0.9, 0.05, -1, 0.3, 0.25, 0.25, 0.2, -1, -1, -1, -1]),
+};
+
+test("what is masked is not looked at, and the strongest comes first", () => {
+  assert.deepEqual(across(view, { side: "target", index: 0 }).map(({ index }) => index), [1, 0, 2]);
+  assert.deepEqual(across(view, { side: "source", index: 3 }).map(({ index }) => index), [1]);
+});
+
+test("a sentence names the words that were looked at most, three at most", () => {
+  assert.equal(spoken(view, { side: "target", index: 0 }), "x: h: b=0.90");
+  assert.equal(spoken(view, { side: "target", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25");
+  assert.equal(spoken(view, { side: "target", index: 2 }), "z: nothing");
+});
+
+test("a source word is told who looked at it, and that nobody did", () => {
+  assert.equal(spoken(view, { side: "source", index: 1 }), "b < x=0.90; y=0.25 (h)");
+  assert.equal(spoken({ ...view, weights: view.weights.map((w) => w / 20) }, { side: "source", index: 1 }), "b: nobody");
+});
+
+test("lines are those of the word in focus, of written words alone, and above a least weight", () => {
+  const ends = (focus, written) => chosen(view, focus, written).map(({ query, key }) => `${query}${key}`);
+  assert.deepEqual(ends(null, 3), ["00", "02", "13", "11", "12", "10", "01"]);
+  assert.deepEqual(ends(null, 1), ["00", "02", "01"]);
+  assert.deepEqual(ends({ side: "source", index: 1 }, 3), ["11", "01"]);
+  assert.deepEqual(ends({ side: "target", index: 2 }, 3), []);
+});
+
+test("a line leads from under the source word to above the written one, and grows with its weight", () => {
+  const path = pathOf({ left: 10, top: 0, width: 20, height: 30 }, { left: 100, top: 130, width: 40, height: 30 });
+  assert.equal(path, "M20 30C20 80 120 80 120 130");
+  assert.ok(strength(0.9, true).width > strength(0.1, true).width);
+  assert.ok(strength(0.9, false).opacity < strength(0.9, true).opacity);
+});

@@ -1,0 +1,115 @@
+"""All heads of one kind over a batch of sentences, as one tensor of weights: what the statistics are made from.
+
+Heads of one kind (`encoder.self`, `decoder.cross` ...) ask and answer over the same axes, so their weights stand beside
+each other: layer after layer, head after head. A last head is added that looks at every visible key evenly: what it
+measures is the chance level of each measure, by the same code.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer.attention.capture import Recording
+from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
+from transformer.sites import Site
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The weights of one kind: the heads of `sites` in their order, then even attention as the last one.
+
+    Rows of padding and hidden cells are 0; `visible` says which keys each real query may see.
+    """
+
+    group: str
+    sites: tuple[tuple[Site, int], ...]
+    weights: Float[Tensor, "sentence head query key"]
+    visible: Bool[Tensor, "sentence query key"]
+    n_queries: Int[Tensor, " sentence"]
+    n_keys: Int[Tensor, " sentence"]
+
+    @property
+    def choosing(self) -> Bool[Tensor, "sentence query"]:
+        """Queries with a choice: they see at least two keys."""
+        return self.visible.sum(-1) > 1
+
+
+def groups_of(seen: Recording) -> dict[str, list[Site]]:
+    """The sites that ran, by kind."""
+    found: dict[str, list[Site]] = {}
+    for site in seen.sites:
+        found.setdefault(site.group, []).append(site)
+    return found
+
+
+def maps_of(
+    seen: Recording, group: str, sites: Sequence[Site], n_queries: Sequence[int], n_keys: Sequence[int]
+) -> Maps:
+    """The weights of one kind over a batch whose sentences have so many real queries and keys.
+
+    Where layers differ in what they let see (sliding windows), a key counts as visible if one of them shows it. Weights
+    past the end of a source, which location attention has, become one more key after its last.
+    """
+    sources = [seen.source(site) for site in sites]
+    queries, keys = torch.tensor(n_queries), torch.tensor(n_keys)
+    weights = torch.cat([batch_weights(source) for source in sources], dim=1)
+    past = all(isinstance(source, Weights) and source.mask is None for source in sources)
+    if past and weights.shape[-1] > int(keys.max()):
+        weights, keys = _folded(weights, keys), keys + 1
+    real_query = torch.arange(weights.shape[2]) < queries[:, None]
+    real_key = torch.arange(weights.shape[3]) < keys[:, None]
+    visible = real_query[:, :, None] & real_key[:, None, :]
+    masks = {id(source.mask): source.mask for source in sources}.values()  # layers mostly share theirs
+    tables = [
+        None if mask is None else mask.dense(weights.shape[2], weights.shape[3], torch.device("cpu")) for mask in masks
+    ]
+    if all(table is not None for table in tables):
+        visible = visible & reduce(or_, (table for table in tables if table is not None))[:, 0]
+    even = visible.to(weights.dtype)
+    even = even / even.sum(-1, keepdim=True).clamp(min=1)
+    whole = torch.cat([weights, even[:, None]], dim=1)
+    if not bool(real_query.all()):
+        whole = whole * real_query[:, None, :, None]
+    heads = tuple((site, source.n_heads) for site, source in zip(sites, sources, strict=True))
+    return Maps(group, heads, whole, visible, queries, keys)
+
+
+def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"]:
+    """All weights of a softmax, for the whole batch at once; what `SoftmaxInputs.weights` gives one by one."""
+    if isinstance(source, Weights):
+        return source.values.float()
+    if source.bias is not None:
+        rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
+        parts = [
+            torch.stack([source.weights(i, head, rows, keys) for head in range(source.n_heads)])
+            for i in range(len(source.q))
+        ]
+        return torch.stack(parts).float()
+    k = source.k
+    if k.shape[1] != source.n_heads:
+        k = k.repeat_interleave(source.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
+    scores = (source.q * source.scale) @ k.transpose(-1, -2)
+    visible = source.mask.dense(source.n_queries, source.n_keys, scores.device)
+    if visible is None:
+        return scores.float().softmax(-1)
+    weights = scores.float().masked_fill_(~visible, -torch.inf).softmax(-1)
+    return weights.nan_to_num_(0.0)  # a row that sees nothing
+
+
+def _folded(
+    weights: Float[Tensor, "batch head query position"], n_keys: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch head query key"]:
+    """The keys of each sentence, and after its last one the sum of all weights past it."""
+    inside = torch.arange(weights.shape[-1]) < n_keys[:, None]
+    kept = weights * inside[:, None, None]
+    beyond = (weights * ~inside[:, None, None]).sum(-1)
+    longest = int(n_keys.max())
+    found = F.pad(kept, (0, max(0, longest + 1 - kept.shape[-1])))[..., : longest + 1].clone()
+    where = n_keys[:, None, None, None].expand(*found.shape[:3], 1)
+    return found.scatter_(-1, where, beyond[..., None])

@@ -1,0 +1,170 @@
+"""From sums to tables: one row a head, one row a pair of heads, one row an example.
+
+Columns of `heads.parquet`. `site`, `group` (the site without its layer), `layer`, `head`; `rows` (queries with a choice
+that were seen) and `sentences`. Then for each measure M of `MEASURES`: `M`, the mean over all rows, every row alike;
+`M_chance`, what even attention over the visible keys would have; `M_by_sentence`, the mean of the sentences' means;
+`M_spread`, the standard deviation between sentences. What a head cannot have is NaN.
+
+- `entropy` (nats), `normalised_entropy` (a share of the logarithm of the visible keys), `effective_keys` (e to the
+  entropy), `confidence` (largest weight on a key that is no special token), `distance` (positions);
+- `previous`, `same`, `next`: weight on that position, over rows that see it; self-attention alone. A decoder's position
+  is where a token is read, so `same` is the token read last;
+- shares: `special` (start and end tokens together), `start`, `end`, `padding` (past the end of the source, which only
+  attention by location has), `punctuation`, `number`, `first_piece` (first pieces of words), `sibling` (other pieces of
+  the query's own word);
+- `rare`: share of sentences whose most attended real key is the rarest token, of those that have a rare one;
+- `diagonality` and `advance` (correlation, averaged over sentences by Fisher's z) of reading in step.
+
+`offsets`, `offsets_chance`, `offsets_spread` and `argmax` are lists over offsets -16 to 16: mean weight there, and
+share of rows whose largest weight lies there; `peak_offset` and `peak_share` are the highest of `argmax`. For
+sequences, offsets are counted in letters between starts of windows; `widths`, `letters` and `places` are shares by
+width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`. `aer_written`
+and `aer_read` are alignment error rates of the row that writes a word and of the one that reads it, where links were
+given. `shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
+
+`pairs.parquet`: `group`, `site`, `head`, `other_site`, `other_head`, `divergence` (Jensen-Shannon, nats, mean over
+rows) and `distance`, its root, which is a metric. Only heads of one group have one, since they share both axes.
+
+`examples.parquet`: `site`, `head`, `kind` (`best` or `ordinary`), `rank`, `measure`, `score` (its mean over the rows of
+the sentence; NaN where the sentence was drawn without looking), `line` (from 1), `source`, `target`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from transformer.atlas.moments import Accumulator, Moments
+from transformer.atlas.roles import NAMED_SHARES, roles_of
+from transformer.atlas.statistics import NEIGHBOURS, OFFSETS, SHARES, pairs_of
+from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
+from transformer.sites import Site
+
+MEASURES = (
+    "entropy", "normalised_entropy", "confidence", "distance", "previous", "same", "next", *SHARES, "sibling",
+    "rare", "diagonality", "advance",
+)  # fmt: skip
+"""The measures of `heads.parquet`, each with its chance level, its mean by sentences and its spread."""
+
+PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places": "place"}
+"""Columns that hold lists, and the measures that they come from."""
+
+LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax")
+
+
+def heads_table(found: Accumulator) -> pa.Table:
+    """One row a head, in the order of kinds, layers and heads."""
+    rows = list(_heads(found))
+    whole = {"layer", "head", "rows", "sentences", "peak_offset"}
+    texts = {"site", "group", "shown_by"}
+    types = {name: pa.int64() for name in whole} | {name: pa.string() for name in texts}
+    types |= {name: pa.list_(pa.float64()) for name in LISTS} | {"roles": pa.list_(pa.string())}
+    return pa.table({name: pa.array([row[name] for row in rows], types.get(name, pa.float64())) for name in rows[0]})
+
+
+def _heads(found: Accumulator) -> Iterator[dict[str, Any]]:
+    for group, sites in found.sites.items():
+        every = [(Site(site), head) for site, n_heads in sites for head in range(n_heads)]
+        for index, (site, head) in enumerate(every):
+            yield _head(found, group, site, head, index)
+
+
+def _head(found: Accumulator, group: str, site: Site, head: int, index: int) -> dict[str, Any]:
+    entropy = found.moments[group, "entropy"]
+    row: dict[str, Any] = {
+        "site": str(site),
+        "group": group,
+        "layer": site.layer,
+        "head": head,
+        "rows": int(entropy.rows[index, 0]),
+        "sentences": int(entropy.sentences[index, 0]),
+    }
+    for measure in MEASURES:
+        row |= _columns(found, group, site, measure, index)
+        if measure == "entropy":
+            row["effective_keys"] = float(np.exp(row["entropy"]))
+    for name, measure in PROFILES.items():
+        moments = found.moments.get((group, measure))
+        row[name] = None if moments is None else moments.value[index].tolist()
+        row[f"{name}_chance"] = None if moments is None else moments.value[-1].tolist()
+    offset, argmax = found.moments.get((group, "offset")), found.moments.get((group, "argmax"))
+    row["offsets_spread"] = None if offset is None else offset.spread[index].tolist()
+    shares = None if argmax is None else argmax.value[index]
+    row["argmax"] = None if shares is None else shares.tolist()
+    peak = None if shares is None or np.isnan(shares).all() else int(np.nanargmax(shares))
+    row["peak_offset"] = None if peak is None else OFFSETS[peak]
+    row["peak_share"] = np.nan if peak is None or shares is None else float(shares[peak])
+    row["shown_by"] = _shown_by(found, group, row, index)
+    row["roles"] = list(roles_of(row))
+    return row
+
+
+def _columns(found: Accumulator, group: str, site: Site, measure: str, index: int) -> dict[str, float]:
+    """A measure with its chance level, its mean by sentences and its spread."""
+    moments, column = found.moments.get((group, measure)), 0
+    if measure in NEIGHBOURS:
+        moments, column = found.moments.get((group, "offset")) if site.kind == "self" else None, NEIGHBOURS[measure]
+    names = (measure, f"{measure}_chance", f"{measure}_by_sentence", f"{measure}_spread")
+    if moments is None or not moments.rows[index, column]:
+        return dict.fromkeys(names, np.nan)
+    values = [moments.value[index, column], moments.value[-1, column], moments.mean[index, column]]
+    if measure == "advance":
+        values = [np.tanh(values[0]), np.nan, np.tanh(values[2])]  # even attention never moves
+    return dict(zip(names, map(float, (*values, moments.spread[index, column])), strict=True))
+
+
+def _shown_by(found: Accumulator, group: str, row: dict[str, Any], index: int) -> str:
+    """The measure that says most about a head: of those above their chance level by most, the largest such share.
+
+    A head that no share sets apart is shown by its confidence.
+    """
+    ratios = {
+        name: row[name] / row[f"{name}_chance"]
+        for name in NAMED_SHARES
+        if name in SHOWING
+        and found.examples.get((group, name, index))
+        and row[f"{name}_chance"] > 0
+        and row[name] > 0.1
+    }
+    best = max(ratios, key=lambda name: ratios[name] * row[name], default="confidence")
+    return best if ratios.get(best, 0.0) > 1 else "confidence"
+
+
+def pairs_table(found: Accumulator) -> pa.Table:
+    """One row a pair of heads of one kind."""
+    rows = []
+    for group, sites in found.sites.items():
+        every = [(site, head) for site, n_heads in sites for head in range(n_heads)]
+        moments: Moments | None = found.moments.get((group, "divergence"))
+        if moments is None:
+            continue
+        for (i, j), value in zip(pairs_of(len(every)), moments.value[0], strict=True):
+            rows.append((group, *every[i], *every[j], float(value), float(np.sqrt(value))))
+    names = ("group", "site", "head", "other_site", "other_head", "divergence", "distance")
+    types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.float64())
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, types, strict=True)], names=list(names))
+
+
+def examples_table(found: Accumulator, heads: pa.Table, texts: bool) -> pa.Table:
+    """The sentences of each head; without `texts`, only where they stand."""
+    rows = []
+    index: dict[str, int] = {}
+    for row in heads.select(["site", "group", "head", "shown_by"]).to_pylist():
+        place = index.setdefault(row["group"], 0)
+        index[row["group"]] += 1
+        measure = row["shown_by"]
+        best = [
+            ("best", i, measure, one) for i, one in enumerate(found.examples.get((row["group"], measure, place), ()))
+        ]
+        drawn = found.examples.get(("", ORDINARY, 0), ())[:N_ORDINARY]
+        for kind, rank, by, one in (*best, *(("ordinary", i, None, one) for i, one in enumerate(drawn))):
+            score = one.score if kind == "best" else np.nan
+            shown = (one.source, one.target) if texts else (None, None)
+            rows.append((row["site"], row["head"], kind, rank, by, score, one.line + 1, *shown))
+    names = ("site", "head", "kind", "rank", "measure", "score", "line", "source", "target")
+    whole, text = pa.int64(), pa.string()
+    types = (text, whole, text, whole, text, pa.float64(), whole, text, text)
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, types, strict=True)], names=list(names))

@@ -1,0 +1,145 @@
+"""What a head usually does, by thresholds that were published, from its sums over a corpus; and a line that says it.
+
+Never from one sentence. A head may have several roles or none. Sources: positional by Voita et al. 2019, section 5.2.1
+(the largest weight lies at one offset in 90 % of rows), and by Clark et al. 2019, section 3.1 (half of the weight lies
+there); separator by Clark et al. 2019, section 3.2 (60 % on special tokens); rare words after Voita et al. 2019,
+section 5.2.3, who name no threshold: half of the sentences, here. Broad and aligned are those of `attention.measures`:
+Clark's 3.8 nats are out of reach of a short sentence, so broad is a share of what can be reached.
+"""
+
+from collections.abc import Mapping
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from transformer.attention.measures import ALIGNED, BROAD, SHARE
+from transformer.messages import Message
+from transformer.sites import Site
+
+VOITA = 0.9
+"""A head is positional (Voita) if its largest weight lies at one offset in at least this share of rows."""
+
+SEPARATOR = 0.6
+"""A head rests on special tokens (Clark) from this mean share of weight on."""
+
+RARE = 0.5
+"""A head points to rare words if it does in at least this share of the sentences that have one."""
+
+ABOVE_CHANCE = 1.5
+"""A share is worth naming, where a head has no role, if it is at least so many times its chance level."""
+
+NAMED_SHARES = ("previous", "same", "next", "start", "end", "padding", "punctuation", "number", "sibling")
+"""The shares that a line about a head without a role may name."""
+
+ROLES = (
+    "positional", "half_previous", "half_same", "half_next", "separator", "rare", "punctuation", "aligned", "broad",
+)  # fmt: skip
+"""Every role, the most telling first."""
+
+FOLDER = "atlas"
+"""Where the atlas of a shipped checkpoint lies, in its folder."""
+
+
+def roles_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The roles of a row of `heads.parquet`, the most telling first.
+
+    - positional: in a self-attention, the largest weight lies at one offset in at least `VOITA` of the rows;
+    - half_previous, half_same, half_next: that position has at least half of the weight (Clark);
+    - separator: start and end tokens have at least `SEPARATOR` of the weight;
+    - rare: the rarest token is the most attended one in at least `RARE` of the sentences that have a rare one;
+    - punctuation: at least half of the weight;
+    - aligned: a cross-attention whose mean position advances with the query, and that is sure (`measures`);
+    - broad: the mean entropy is at least `BROAD` of what is possible.
+    """
+    kind = Site(row["site"]).kind
+    found = {
+        "positional": kind == "self" and _reaches(row["peak_share"], VOITA),
+        "half_previous": _reaches(row["previous"], SHARE),
+        "half_same": _reaches(row["same"], SHARE),
+        "half_next": _reaches(row["next"], SHARE),
+        "separator": _reaches(row["special"], SEPARATOR),
+        "rare": _reaches(row["rare"], RARE),
+        "punctuation": _reaches(row["punctuation"], SHARE),
+        "aligned": kind == "cross" and _reaches(row["advance"], ALIGNED) and _reaches(row["confidence"], SHARE),
+        "broad": _reaches(row["normalised_entropy"], BROAD),
+    }
+    return tuple(role for role in ROLES if found[role])
+
+
+def line_of(row: Mapping[str, Any]) -> Message:
+    """One line that says what a head usually does, with the number that says how usually."""
+    roles = roles_of(row)
+    if not roles:
+        return _without_role(row)
+    role = roles[0]
+    if role == "positional":
+        return _offset(row, int(row["peak_offset"]), row["peak_share"])
+    if role.startswith("half_"):
+        name = role.removeprefix("half_")
+        return Message("atlas_half", place=_place(row, name), percent=_percent(row[name]))
+    if role == "aligned":
+        return Message("atlas_role_aligned", correlation=f"{row['advance']:.2f}")
+    measure = {"separator": "special", "broad": "normalised_entropy"}.get(role, role)
+    return Message(f"atlas_role_{role}", percent=_percent(row[measure]))
+
+
+def roles(checkpoint_folder: Path) -> dict[tuple[Site, int], Message]:
+    """What each head of a checkpoint usually does, from the atlas that ships in its folder; empty where there is none.
+
+    Raises:
+        InputError: the atlas is there and cannot be read.
+    """
+    from transformer.atlas.tables import read_rows  # Parquet waits until something is read
+
+    heads = checkpoint_folder / FOLDER / "heads.parquet"
+    if not heads.is_file():
+        return {}
+    return {(Site(row["site"]), int(row["head"])): line_of(row) for row in read_rows(heads)}
+
+
+def largest_shares(row: Mapping[str, Any], count: int) -> list[tuple[str, float, float]]:
+    """The shares that are most times their chance level: name, share, and how many times; those near nothing left out.
+
+    A share counts from a hundredth of the weight on.
+    """
+    known = [(name, row[name], row[f"{name}_chance"]) for name in NAMED_SHARES]
+    ratios = [(name, share, share / chance) for name, share, chance in known if _reaches(share, 0.01) and chance > 0]
+    return sorted(ratios, key=lambda one: -one[2])[:count]
+
+
+def share_name(row: Mapping[str, Any], name: str) -> Message:
+    """What a share is on, in words; positions of a decoder are where tokens are read."""
+    return _place(row, name) if name in {"previous", "same", "next"} else Message(f"atlas_share_{name}")
+
+
+def _without_role(row: Mapping[str, Any]) -> Message:
+    best = [one for one in largest_shares(row, 1) if one[2] >= ABOVE_CHANCE]
+    if not best:
+        return Message("atlas_no_habit", percent=_percent(row["normalised_entropy"]))
+    name, share, ratio = best[0]
+    return Message("atlas_no_role", what=share_name(row, name), percent=_percent(share), ratio=f"{ratio:.1f}")
+
+
+def _offset(row: Mapping[str, Any], offset: int, share: float) -> Message:
+    percent = _percent(share)
+    if Site(row["site"]).stack == "decoder" and offset == 0:
+        return Message("atlas_positional_read", percent=percent)
+    if offset == 0:
+        return Message("atlas_positional_same", percent=percent)
+    if abs(offset) == 1:
+        return Message("atlas_positional_back" if offset < 0 else "atlas_positional_on", percent=percent)
+    code_fields = {"count": abs(offset), "percent": percent}
+    return Message("atlas_positional_far_back" if offset < 0 else "atlas_positional_far_on", **code_fields)
+
+
+def _place(row: Mapping[str, Any], name: str) -> Message:
+    side = "_read" if Site(row["site"]).stack == "decoder" and name in {"previous", "same"} else ""
+    return Message(f"atlas_place_{name}{side}")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _reaches(value: float | None, threshold: float) -> bool:
+    return value is not None and not isnan(value) and value >= threshold

@@ -1,0 +1,201 @@
+"""One pass over a corpus, from its files to the tables of an atlas; it can be stopped anywhere and goes on from there.
+
+The folder holds `run.json` (what the run is of, and at its end what came of it), `parts/part-00042.parquet` for each
+finished chunk, and at the end `heads.parquet`, `pairs.parquet` and `examples.parquet` (see `result`).
+"""
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from transformer.atlas import result, tables
+from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
+from transformer.atlas.executors.executor import Executor
+from transformer.atlas.moments import Accumulator
+from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
+from transformer.atlas.survey import Survey, survey
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import AtlasError, InputError
+from transformer.models.kmer import KmerClassifier
+
+FORMAT = 1
+"""Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""
+
+RUN, PARTS = "run.json", "parts"
+NAMED = 20
+"""Lines that run.json names, of those that were left out; the others it counts."""
+
+Progress = Callable[[int, int], None]
+"""Told how many lines are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: a checkpoint (`NAME@UPDATE` is a snapshot of its training), a corpus, a folder.
+
+    `examples` is a text to take the example sentences from, instead of the corpus; `texts` says whether they are
+    written down, or only where they stand.
+    """
+
+    checkpoint: Path
+    corpus: Corpus
+    out: Path
+    examples: Corpus | None = None
+    texts: bool = True
+    chunk: int = LINES_A_CHUNK
+
+
+def make_atlas(request: Request, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
+    """Run a checkpoint over a corpus, as far as that was not done before, and write the atlas; returns run.json.
+
+    Raises:
+        AtlasError: the folder holds another run or something else, or the workers are lost.
+        CheckpointError: the checkpoint cannot be loaded.
+        InputError: the corpus is refused, or a file cannot be read or written.
+    """
+    checkpoint = opened(str(request.checkpoint))
+    _check_kind(checkpoint, request.corpus)
+    looked = survey(checkpoint, request.corpus)
+    others = None if request.examples is None else survey(checkpoint, request.examples)
+    about = identity(request)
+    run = sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+    claim(request.out, about)
+    plan = Plan(str(request.checkpoint.resolve()), about["checkpoint_sha256"], looked.counts)
+    total = looked.lines + (0 if others is None else others.lines)
+    n_chunks = ceil(looked.lines / request.chunk) + (0 if others is None else ceil(others.lines / request.chunk))
+    done = 0
+    todo = []
+    for chunk in _chunks(request, looked):
+        if tables.read_part(_part(request.out, chunk.index), run) is None:
+            todo.append(chunk.index)
+        else:
+            done += len(chunk.lines)
+    missing = frozenset(todo)
+    if progress:
+        progress(done, total)
+    wanted = (chunk for chunk in _chunks(request, looked) if chunk.index in missing)
+    for chunk, part in executor.parts(plan, run, wanted) if missing else ():
+        tables.write_aside(_part(request.out, chunk.index), part)
+        done += len(chunk.lines)
+        if progress:
+            progress(done, total)
+    found = merged(request.out, run, n_chunks)
+    return write(request, about, looked, found)
+
+
+def identity(request: Request) -> dict[str, Any]:
+    """What makes a run this run and no other: hashes of what goes in, and options that change what comes out."""
+    found: dict[str, Any] = {
+        "format": FORMAT,
+        "checkpoint": request.checkpoint.name,
+        "checkpoint_sha256": digest_of(str(request.checkpoint)),
+        "lines_a_chunk": request.chunk,
+        "texts": request.texts,
+    }
+    corpora = {"": request.corpus} | ({} if request.examples is None else {"examples_": request.examples})
+    for which, corpus in corpora.items():
+        for name, path in corpus.files.items():
+            found |= {f"{which}{name}": path.name, f"{which}{name}_sha256": digest(path)}
+    return found
+
+
+def claim(out: Path, about: dict[str, Any]) -> None:
+    """Make a folder this run's, if it is new or is this run's already.
+
+    Raises:
+        AtlasError: it holds another run, or files that are no run at all.
+        InputError: it cannot be written.
+    """
+    file = out / RUN
+    if file.is_file():
+        try:
+            before = json.loads(file.read_text(encoding="utf-8"))
+            other = sorted(name for name, value in about.items() if before.get(name) != value)
+        except (OSError, ValueError, AttributeError):
+            other = [RUN]
+        if other:
+            raise AtlasError("atlas_other_run", folder=str(out), differs=tuple(other))
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise AtlasError("atlas_not_empty", folder=str(out))
+    tables.write_aside(file, _json(about | {"finished": False}))
+
+
+def merged(out: Path, run: str, n_chunks: int) -> Accumulator:
+    """All parts, added up in the order of the chunks.
+
+    Raises:
+        AtlasError: one is missing.
+    """
+    found = Accumulator()
+    for index in range(n_chunks):
+        part = tables.read_part(_part(out, index), run)
+        if part is None:
+            raise AtlasError("atlas_part_missing", path=str(_part(out, index)))
+        found.add(part, KEPT)
+    return found
+
+
+def write(request: Request, about: dict[str, Any], looked: Survey, found: Accumulator) -> dict[str, Any]:
+    """The tables, and last of all run.json.
+
+    Raises:
+        InputError: no line could be read, or a file cannot be written.
+    """
+    reasons = Counter(code for _, code, _ in found.skipped)
+    if not found.counts.get("sentences"):
+        raise InputError("atlas_no_line", path=str(request.corpus.source), reason=found.skipped[0][2])
+    heads = result.heads_table(found)
+    written = {
+        "heads.parquet": heads,
+        "pairs.parquet": result.pairs_table(found),
+        "examples.parquet": result.examples_table(found, heads, request.texts),
+    }
+    for name, table in written.items():
+        tables.write_aside(request.out / name, tables.table_bytes(table))
+    lines = [{"line": line + 1, "reason": reason} for line, _, reason in found.skipped[:NAMED]]
+    whole = about | {
+        "finished": True,
+        "counts": dict(found.counts) | {"skipped": len(found.skipped)},
+        "skipped": dict(sorted(reasons.items())),
+        "skipped_lines": lines,
+        "notes": [{"code": code, "fields": fields} for code, fields in looked.notes],
+        "versions": {"Python": platform.python_version()}
+        | {name: version(name) for name in ("torch", "numpy", "pyarrow")},
+    }
+    tables.write_aside(request.out / RUN, _json(whole))
+    return whole
+
+
+def _chunks(request: Request, looked: Survey) -> Iterator[Chunk]:
+    """The chunks of the corpus, then those of the text that examples come from."""
+    own = request.corpus.chunks(request.chunk, shows=request.examples is None)
+    if request.examples is None:
+        return own
+    start = ceil(looked.lines / request.chunk)
+    return chain(own, request.examples.chunks(request.chunk, start, measured=False))
+
+
+def _part(out: Path, index: int) -> Path:
+    return out / PARTS / f"part-{index:05d}.parquet"
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _check_kind(checkpoint: Checkpoint, corpus: Corpus) -> None:
+    """Refuse sequences for a model of text, text for a classifier of sequences, and a target for what writes none."""
+    reads_sequences = isinstance(checkpoint.model, KmerClassifier)
+    if corpus.fasta != reads_sequences:
+        raise InputError("atlas_needs_sequences" if reads_sequences else "atlas_needs_text", name=checkpoint.name)
+    if corpus.target is not None and not checkpoint.translates:
+        raise InputError("atlas_needs_no_target", name=checkpoint.name)

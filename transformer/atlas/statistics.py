@@ -1,0 +1,223 @@
+"""What a batch of maps adds up to: for each sentence and head the total of every measure, and what it is a mean over.
+
+The measures are those of `attention.measures`, made for whole batches; a test holds the two against each other. A mean
+is a total over a count: dividing waits until everything is added up, so that it does not matter who adds what first.
+Means over rows count queries with a choice (they see at least two keys), every such row alike.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer.atlas.maps import Maps
+
+REACH = 16
+"""Profiles of offsets lead from this many positions before the query to as many after it."""
+
+OFFSETS = range(-REACH, REACH + 1)
+
+SHARES = ("special", "start", "end", "padding", "punctuation", "number", "first_piece")
+"""Classes of keys whose share of the weight is measured."""
+
+NEIGHBOURS = {"previous": REACH - 1, "same": REACH, "next": REACH + 1}
+"""Where a profile of offsets holds the weight on the previous, the same and the next position."""
+
+PAIRS_AT_ONCE = 2**22
+"""Cells of pairs of heads that are compared at one time: 16 MB."""
+
+FISHER_LIMIT = 0.999999
+"""A correlation beyond this counts as this: Fisher's z of 1 is infinite."""
+
+
+class Totals(NamedTuple):
+    """A measure of a batch: per sentence and head the sum over what is counted, and how much was counted."""
+
+    total: Float[np.ndarray, "sentence head width"]
+    counted: Int[np.ndarray, "sentence #head #width"]
+
+
+@dataclass(frozen=True, eq=False)
+class TextKeys:
+    """What the keys of a batch are: `classes[name]` marks them; `words` numbers the word that a position belongs to.
+
+    `words` is negative for special tokens and padding. `rarest` is, for a sentence, the key whose token is rarest in
+    the corpus, or -1 where all of its tokens are frequent. One class list serves every kind with these keys.
+    """
+
+    classes: Mapping[str, Bool[Tensor, "sentence key"]]
+    words: Int[Tensor, "sentence key"]
+    rarest: Int[Tensor, " sentence"]
+
+    @property
+    def special(self) -> Bool[Tensor, "sentence key"]:
+        """Start and end tokens."""
+        return self.classes["special"]
+
+
+def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
+    """Every measure of text, and what heads differ by."""
+    weights = maps.weights
+    found = {}
+    kind = maps.sites[0][0].kind
+    centres = weights @ torch.arange(weights.shape[-1], dtype=weights.dtype)
+    found["advance"] = advance(maps, centres.double())
+    if kind == "cross":
+        found["diagonality"] = diagonality(maps, centres.double())
+    rows = maps.choosing
+    if not bool(rows.all()):
+        weights = weights * rows[:, None, :, None]
+    n_rows = _count(rows.sum(-1))
+    found |= spread_of(maps, weights, rows)
+    real = ~keys.special[:, : weights.shape[-1]]
+    found["confidence"] = Totals(_per_head((weights * real[:, None, None]).amax(-1).double().sum(-1)), n_rows)
+    received = weights.sum(2)
+    marks = torch.stack([keys.classes[name].to(weights.dtype) for name in SHARES], dim=-1)
+    shares = (received @ marks).double().numpy()
+    found |= {name: Totals(shares[:, :, i : i + 1], n_rows) for i, name in enumerate(SHARES)}
+    found["rare"] = rare(received, real & ~keys.classes["padding"] & maps.visible.any(1), keys.rarest)
+    if kind == "self":
+        same = (keys.words[:, :, None] == keys.words[:, None, :]) & (keys.words[:, :, None] >= 0)
+        same &= ~torch.eye(same.shape[1], dtype=torch.bool)
+        found["sibling"] = Totals(_per_head(_weighted(weights, same.to(weights.dtype))), n_rows)
+        positions = torch.arange(weights.shape[-1], dtype=weights.dtype)
+        apart = (positions[None, :] - torch.arange(weights.shape[-2], dtype=weights.dtype)[:, None]).abs()
+        found["distance"] = Totals(_per_head(_weighted(weights, apart.expand(len(weights), -1, -1))), n_rows)
+    found["offset"] = offset_profile(weights, maps.visible & rows[:, :, None])
+    found["argmax"] = argmax_profile(weights, rows)
+    if weights.shape[1] > 2:
+        found["divergence"] = divergences(weights[:, :-1], n_rows)
+    return found
+
+
+def spread_of(
+    maps: Maps, weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]
+) -> dict[str, Totals]:
+    """Entropy of the rows in nats, and as a share of the most that a row can have."""
+    each = -_surprise(weights)
+    most = maps.visible.sum(-1).clamp(min=2).double().log()
+    n_rows = _count(rows.sum(-1))
+    return {
+        "entropy": Totals(_per_head(each.sum(-1)), n_rows),
+        "normalised_entropy": Totals(_per_head((each / most[:, None]).sum(-1)), n_rows),
+    }
+
+
+def offset_profile(
+    weights: Float[Tensor, "sentence head query key"], visible: Bool[Tensor, "sentence query key"]
+) -> Totals:
+    """Weight on the key `offset` positions after the query; counted are the rows that can see that key."""
+    band = _band(weights).sum(2).double().numpy()
+    return Totals(band, _band(visible[:, None].to(weights.dtype)).sum(2).long().numpy())
+
+
+def argmax_profile(weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]) -> Totals:
+    """How often the largest weight of a row lies at each offset; of equal ones the first key is taken."""
+    n_sentences, n_heads, n_queries, _ = weights.shape
+    place = weights.numpy().argmax(-1) - np.arange(n_queries) + REACH
+    counted = (place >= 0) & (place < len(OFFSETS)) & rows.numpy()[:, None]
+    cells = (np.arange(n_sentences)[:, None, None] * n_heads + np.arange(n_heads)[:, None]) * len(OFFSETS) + place
+    hits = np.bincount(cells[counted], minlength=n_sentences * n_heads * len(OFFSETS))
+    return Totals(hits.reshape(n_sentences, n_heads, -1).astype(np.float64), _count(rows.sum(-1)))
+
+
+def diagonality(maps: Maps, centres: Float[Tensor, "sentence head query"]) -> Totals:
+    """One less how far the mean position that a query looks at is from its own, both as shares of their lengths.
+
+    1 is reading in step from the first key to the last. Every row counts; sentences of one query or key do not.
+    """
+    lengths = (maps.n_queries - 1).clamp(min=1), (maps.n_keys - 1).clamp(min=1)
+    steps = torch.arange(centres.shape[-1]).double() / lengths[0][:, None]
+    apart = (centres / lengths[1][:, None, None] - steps[:, None]).abs()
+    real = torch.arange(centres.shape[-1]) < maps.n_queries[:, None]
+    long_enough = (maps.n_queries > 1) & (maps.n_keys > 1)
+    counted = real & long_enough[:, None]
+    return Totals(_per_head(((1 - apart) * counted[:, None]).sum(-1)), _count(counted.sum(-1)))
+
+
+def advance(maps: Maps, centres: Float[Tensor, "sentence head query"]) -> Totals:
+    """Fisher's z of the correlation of a query's position and the mean position that it looks at, one a sentence.
+
+    Sentences of fewer than three queries, and those where the look never moves, have none.
+    """
+    seeing = maps.visible.any(-1).double()[:, None]
+    n = seeing.sum(-1, keepdim=True).clamp(min=1)
+    steps = torch.arange(centres.shape[-1]).double() * seeing
+    x = (steps - steps.sum(-1, keepdim=True) / n) * seeing
+    y = (centres - (centres * seeing).sum(-1, keepdim=True) / n) * seeing
+    high = centres.masked_fill(seeing == 0, -torch.inf).amax(-1)
+    moving = high - centres.masked_fill(seeing == 0, torch.inf).amin(-1) >= 1e-6  # float32 weights
+    valid = moving & (n[..., 0] >= 3)
+    size = (x.square().sum(-1) * y.square().sum(-1)).sqrt().masked_fill(~valid, 1.0)
+    r = ((x * y).sum(-1) / size).clamp(-FISHER_LIMIT, FISHER_LIMIT)
+    return Totals(_per_head(r.atanh().masked_fill(~valid, 0.0)), valid.long().numpy()[:, :, None])
+
+
+def rare(
+    received: Float[Tensor, "sentence head key"], real: Bool[Tensor, "sentence key"], rarest: Int[Tensor, " sentence"]
+) -> Totals:
+    """Whether the most attended real key is the sentence's rarest token (Voita et al. 2019, section 5.2.3).
+
+    Even attention has no most attended key: its place holds the chance that a key drawn at random is the rarest.
+    """
+    best = received.masked_fill(~real[:, None], -1.0).numpy().argmax(-1)
+    counted = (rarest >= 0).numpy()
+    hit = ((best == rarest.numpy()[:, None]) & counted[:, None]).astype(np.float64)
+    hit[:, -1] = counted / np.maximum(real.sum(-1).numpy(), 1)
+    return Totals(hit[:, :, None], counted.astype(np.int64)[:, None, None])
+
+
+def divergences(weights: Float[Tensor, "sentence head query key"], n_rows: Int[np.ndarray, "sentence 1 1"]) -> Totals:
+    """Jensen-Shannon divergence in nats of each pair of heads, row by row: head 0 with 1, 2 ..., then 1 with 2 ...
+
+    It is ln 2 + (sum p ln p + sum q ln q - sum (p + q) ln (p + q)) / 2 for rows p and q that sum to 1.
+    """
+    n_heads = weights.shape[1]
+    alone = _surprise(weights).sum(-1)
+    size = max(1, PAIRS_AT_ONCE // max(1, n_heads * weights.shape[2] * weights.shape[3]))
+    parts = []
+    for start in range(0, len(weights), size):
+        rows = slice(start, start + size)
+        both = [_surprise(weights[rows, i, None] + weights[rows, i + 1 :]).sum(-1) for i in range(n_heads - 1)]
+        single = [(alone[rows, i, None] + alone[rows, i + 1 :] - two) / 2 for i, two in enumerate(both)]
+        parts.append(torch.cat(single, dim=1) if single else alone.new_zeros(len(alone[rows]), 0))
+    pairs = torch.cat(parts).numpy() + np.log(2) * n_rows[:, 0]
+    return Totals(pairs[:, None, :].clip(min=0.0), n_rows)
+
+
+def pairs_of(n_heads: int) -> list[tuple[int, int]]:
+    """The pairs of heads in the order of `divergences`."""
+    return [(i, j) for i in range(n_heads) for j in range(i + 1, n_heads)]
+
+
+def _surprise(rows: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
+    """The sum of p ln p of each row, in nats; 0 ln 0 is 0."""
+    return rows.clamp_min(1e-38).log_().mul_(rows).sum(-1).double()
+
+
+def _band(table: Float[Tensor, "sentence head query key"]) -> Float[Tensor, "sentence head query offset"]:
+    """Each row from `REACH` positions before the query to as many after it; 0 where there is no key."""
+    n_queries, n_keys = table.shape[2:]
+    padded = F.pad(table, (REACH, REACH + max(0, n_queries - n_keys))).contiguous()
+    a, b, row, one = padded.stride()
+    return padded.as_strided((*table.shape[:3], len(OFFSETS)), (a, b, row + one, one))
+
+
+def _weighted(
+    weights: Float[Tensor, "sentence head query key"], cells: Float[Tensor, "sentence query key"]
+) -> Float[Tensor, "sentence head"]:
+    """The sum over all cells of weight times value."""
+    return torch.bmm(weights.flatten(2), cells.flatten(1)[:, :, None])[:, :, 0].double()
+
+
+def _per_head(values: Float[Tensor, "sentence head"]) -> Float[np.ndarray, "sentence head 1"]:
+    return values.double().numpy()[:, :, None]
+
+
+def _count(values: Int[Tensor, " sentence"]) -> Int[np.ndarray, "sentence 1 1"]:
+    return values.long().numpy()[:, None, None]

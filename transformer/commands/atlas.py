@@ -1,0 +1,100 @@
+"""`atlas`: what every head of a checkpoint does over a whole corpus."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tqdm import tqdm
+
+from transformer.commands.paths import checkpoint_path
+from transformer.errors import AtlasError
+from transformer.messages import Message
+
+DESCRIPTION = """Run a checkpoint over a whole corpus and write what every head does there: heads.parquet,
+pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
+
+References (--target) are forced on a model that translates; without them it writes greedily first. The same command
+goes on where it was stopped (Ctrl-C, a full disk, a lost machine). However many workers there are, and whichever of
+them die, the files are the same to the byte on machines of one kind."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "atlas",
+        help="measure what every head does over a whole corpus",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", type=checkpoint_path,
+        help="folder or file of a model; FOLDER@000400 is a snapshot of its training",
+    )  # fmt: skip
+    read = parser.add_mutually_exclusive_group(required=True)
+    read.add_argument("--source", type=Path, metavar="FILE", help="text to read, a sentence a line")
+    read.add_argument("--sequences", type=Path, metavar="FILE", help="FASTA, plain or .gz, for a sequence classifier")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="its translation, line by line")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, new or of this run")
+    parser.add_argument(
+        "--examples", type=Path, metavar="FILE",
+        help="take the example sentences from this text (or FASTA), and not from the corpus",
+    )  # fmt: skip
+    parser.add_argument("--no-texts", action="store_true", help="name examples by their line alone, and keep no text")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=_count, default=1, metavar="N", help="processes of this machine (default: 1)")
+    where.add_argument("--scheduler", metavar="ADDRESS", help="use the Dask cluster at this address: tcp://HOST:PORT")
+    parser.add_argument("--quiet", action="store_true", help="draw no progress bar on stderr")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the atlas, or go on with it; what has to be known of it goes to stderr."""
+    try:
+        import pyarrow  # noqa: F401  (an extra of the library, which reading and running do not need)
+    except ImportError as error:
+        raise AtlasError("atlas_no_pyarrow") from error
+    from transformer.atlas.corpus import Corpus
+    from transformer.atlas.executors.choice import executor_of
+    from transformer.atlas.run import Request, make_atlas
+
+    fasta = arguments.sequences is not None
+    request = Request(
+        arguments.checkpoint,
+        Corpus(arguments.sequences if fasta else arguments.source, arguments.target, fasta),
+        arguments.out,
+        None if arguments.examples is None else Corpus(arguments.examples, fasta=fasta),
+        not arguments.no_texts,
+    )
+    with tqdm(unit="line", disable=True if arguments.quiet else None, smoothing=0.1, mininterval=0.5) as bar:
+        found = make_atlas(request, executor_of(arguments.workers, arguments.scheduler), _shown_on(bar))
+    for note in found["notes"]:
+        said = Message(f"atlas_note_{note['code']}", **note["fields"])
+        sys.stderr.write(f"note: {said}\n")
+    if found["counts"]["skipped"]:
+        first = found["skipped_lines"][0]
+        skipped = Message("atlas_note_skipped", count=found["counts"]["skipped"], **first)
+        sys.stderr.write(f"note: {skipped}\n")
+    said = Message("atlas_done", folder=str(arguments.out), sentences=found["counts"]["sentences"])
+    sys.stdout.write(f"{said}\n")
+    return 0
+
+
+def _shown_on(bar: "tqdm[object]") -> Callable[[int, int], None]:
+    """Progress that a bar shows, with its rate and the time left; what was done before does not count as fast."""
+
+    def show(done: int, total: int) -> None:
+        if bar.total is None:
+            bar.total = total
+            bar.initial = bar.n = done
+            bar.refresh()
+        else:
+            bar.update(done - bar.n)
+
+    return show
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 1_024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: give 1 to 1024")
+    return int(text)

@@ -1,0 +1,257 @@
+"""Which heads tell the truth: how often a head looks at the word without which the translation would be another.
+
+For each written word, every source word is removed in turn, and the one whose removal lowers the written word's
+log-probability most decides it. A head agrees where the largest weight of that row stands on the deciding word. So a
+page can begin with a head that was measured, and not with the sharpest one, which may look sharply at the wrong word.
+
+Removing a word means: the unknown token stands for each of its pieces (or, where a vocabulary has none, its pieces are
+left out), and the target stays as it is. Rows that no source word changes by more than `DECIDED` count for nothing, nor
+do special tokens.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transformer.attention.measures import sites_of
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.safe.refusal import refused
+from transformer.errors import CheckpointError, InputError
+from transformer.messages import Message
+from transformer.models.common import log_probs
+from transformer.pictures.axes import Axis
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.translate import Translation, translate
+from transformer.sites import Site
+
+FILE = "heads.json"
+"""What is known of a shipped checkpoint's heads, beside its weights."""
+
+DECIDED = 1.0
+"""A source word decides a written one if its removal costs more than this many nats of log-probability."""
+
+EARNED = 0.5
+"""A head has a role if it holds in at least this share of the rows."""
+
+ROWS_AT_ONCE = 16
+"""Sources without one of their words that pass through the model together."""
+
+KIND = "decoder.cross"
+RULE = "deletion"
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """One head: in which share of the decided rows its largest weight stands on the word that decides the row.
+
+    `previous` is the share of rows in which it stands on the word that decides the row *before*: a head that follows
+    the word that was written last. NaN where no row counts.
+    """
+
+    site: Site
+    layer: int
+    head: int
+    agreement: float
+    previous: float
+
+    @property
+    def role(self) -> Message | None:
+        """What the head does, if that is more than the other and holds in at least half of the rows."""
+        best = max(self.agreement, self.previous)
+        if not best >= EARNED:
+            return None
+        return Message("role_deciding_word") if self.agreement >= self.previous else Message("role_word_before")
+
+
+@dataclass(frozen=True)
+class HeadAgreement:
+    """Every cross-attention head of a checkpoint, measured on some sentences; `rows` is how many rows were decided."""
+
+    sentences: int
+    rows: int
+    heads: tuple[HeadScore, ...]
+
+    @property
+    def truest(self) -> HeadScore:
+        """The head that agrees most often; of equals, the first."""
+        return max(self.heads, key=lambda head: -1.0 if np.isnan(head.agreement) else head.agreement)
+
+    def of(self, site: str, head: int) -> HeadScore | None:
+        """One head's numbers; None for a head that was not measured."""
+        return next((one for one in self.heads if one.site == site and one.head == head), None)
+
+
+def head_agreement(checkpoint: Checkpoint, sentences: Sequence[str]) -> HeadAgreement:
+    """Measure every cross-attention head on what the checkpoint makes of `sentences`.
+
+    Costs a translation and a pass a source word for each sentence.
+
+    Raises:
+        InputError: there is no sentence, or one that the checkpoint cannot read.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    if not sentences:
+        raise InputError("no_sentences_to_measure")
+    found = [_of_sentence(checkpoint, translate(checkpoint, text)) for text in sentences]
+    rows, after = sum(one.rows for one in found), sum(one.after for one in found)
+    counts = {head: [one.counts[head] for one in found] for head in found[0].counts}
+    heads = tuple(
+        HeadScore(
+            site,
+            layer,
+            head,
+            sum(count[0] for count in each) / rows if rows else np.nan,
+            sum(count[1] for count in each) / after if after else np.nan,
+        )
+        for (site, layer, head), each in counts.items()
+    )
+    return HeadAgreement(len(sentences), rows, heads)
+
+
+def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
+    """What lies beside a checkpoint's weights; None where nothing does, or where these are weights of another moment.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    folder = checkpoint.folder
+    if folder is None or folder.name != checkpoint.name or not (folder / FILE).is_file():
+        return None
+    return read_agreement(folder / FILE)
+
+
+def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
+    """By how much each written word's log-probability falls when a source word is removed, in nats.
+
+    Words are those of the record's merged axes; columns of special tokens are NaN.
+    """
+    cross = translation.record[sites_of(translation.record, KIND)[0]]
+    keys, queries = cross.keys, cross.queries
+    losses = np.full((len(translation.target_ids), int(keys.membership.shape[0])), np.nan)
+    words = _text_words(keys, len(translation.source_ids))
+    without = [_without(checkpoint, translation.source_ids, positions) for positions in words.values()]
+    if without:
+        whole = _written_log_probs(checkpoint, [list(translation.source_ids)], translation.target_ids)
+        losses[:, list(words)] = (whole - _written_log_probs(checkpoint, without, translation.target_ids)).T
+    return queries.membership @ losses
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What one sentence adds: decided rows, those after a decided one, and for each head how many of each it hit."""
+
+    rows: int
+    after: int
+    counts: Mapping[tuple[Site, int, int], tuple[int, int]]
+
+
+def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
+    losses = deciding_words(checkpoint, translation)
+    sites = sites_of(translation.record, KIND)
+    special = np.array(translation.record[sites[0]].queries.merged().special)
+    most = np.nanmax(losses, axis=1, initial=-np.inf)
+    decided: Bool[np.ndarray, " word"] = (most > DECIDED) & ~special
+    deciding: Int[np.ndarray, " word"] = np.where(np.isnan(losses), -np.inf, losses).argmax(axis=1)
+    after = decided[:-1] & ~special[1:]
+    counts = {}
+    for layer, site in enumerate(sites):
+        attention = translation.record[site]
+        for head in range(attention.n_heads):
+            looked = attention.picture(head, words=True).values.argmax(axis=1)
+            hits = int((looked == deciding)[decided].sum())
+            counts[site, layer, head] = hits, int((looked[1:] == deciding[:-1])[after].sum())
+    return _Counts(int(decided.sum()), int(after.sum()), counts)
+
+
+def _text_words(axis: Axis, n_tokens: int) -> dict[int, list[int]]:
+    """The positions of each word of a source's text, by its place among all words."""
+    found: dict[int, list[int]] = {}
+    for position, (word, special) in enumerate(zip(axis.words[:n_tokens], axis.special, strict=False)):
+        if not special:
+            found.setdefault(word, []).append(position)
+    return found
+
+
+def _without(checkpoint: Checkpoint, source: Sequence[int], positions: Sequence[int]) -> list[int]:
+    """A source whose tokens at some positions mean nothing."""
+    unknown = -1 if checkpoint.tokenizer is None else checkpoint.tokenizer.unknown_id
+    if unknown < 0:
+        return [token for position, token in enumerate(source) if position not in positions]
+    return [unknown if position in positions else token for position, token in enumerate(source)]
+
+
+def _written_log_probs(
+    checkpoint: Checkpoint, sources: Sequence[list[int]], target: Sequence[int]
+) -> Float[np.ndarray, "source target"]:
+    """The log-probability of each written token after each of several sources, the target given (teacher forcing)."""
+    model, _, _ = checkpoint.translator()
+    read = torch.tensor([[model.config.bos_id, *target[:-1]]])
+    written = torch.tensor(target)[:, None]
+    found = np.zeros((len(sources), len(target)))
+    for rows in _of_one_length(sources):
+        with forward_slot():
+            logits: Tensor = model(torch.tensor([sources[row] for row in rows]), read.expand(len(rows), -1))
+            chosen = log_probs(logits).gather(2, written.expand(len(rows), -1, 1))
+        found[rows] = chosen[:, :, 0].double().numpy()
+    return found
+
+
+def _of_one_length(sources: Sequence[list[int]]) -> Iterator[list[int]]:
+    """Rows of sources that pass through a model together without padding, a few at a time."""
+    lengths: dict[int, list[int]] = {}
+    for row, source in enumerate(sources):
+        lengths.setdefault(len(source), []).append(row)
+    for rows in lengths.values():
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            yield rows[start : start + ROWS_AT_ONCE]
+
+
+def write_agreement(path: Path, found: HeadAgreement) -> None:
+    """Write what `read_agreement` reads.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    heads = [{**asdict(head), "agreement": _rounded(head.agreement), "previous": _rounded(head.previous)}
+             for head in found.heads]  # fmt: skip
+    about = {"rule": RULE, "decided_nats": DECIDED, "sentences": found.sentences, "rows": found.rows, "heads": heads}
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def read_agreement(path: Path) -> HeadAgreement:
+    """What a file says of a checkpoint's heads.
+
+    Raises:
+        CheckpointError: it is no such file.
+    """
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        heads = tuple(_score(head) for head in about["heads"])
+        known = about["rule"] == RULE and heads and all(isinstance(about[name], int) for name in ("sentences", "rows"))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _refused(path) from error
+    if not known:
+        raise _refused(path)
+    return HeadAgreement(about["sentences"], about["rows"], heads)
+
+
+def _score(about: Any) -> HeadScore:
+    shares = {name: np.nan if about[name] is None else float(about[name]) for name in ("agreement", "previous")}
+    if any(not (np.isnan(share) or 0 <= share <= 1) for share in shares.values()):
+        raise ValueError(f"{shares} are no shares")
+    return HeadScore(Site(about["site"]), int(about["layer"]), int(about["head"]), **shares)
+
+
+def _rounded(share: float) -> float | None:
+    return None if np.isnan(share) else round(share, 4)
+
+
+def _refused(path: Path) -> CheckpointError:
+    return refused("no_head_agreement", f"{path.parent.name}/{path.name}", Message("remedy_measure_heads"))

@@ -1,0 +1,295 @@
+// A sentence over its translation, joined by the lines of one head: point at a word to see what it looked at.
+
+import { rgb, themeOf } from "../shared/colours.js";
+import { component } from "../shared/component.js";
+import { button, element, say } from "../shared/page.js";
+import { fill, sameTexts } from "../shared/words.js";
+import { saveBitext } from "./files.js";
+import { chosen, pathOf, strength } from "./lines.js";
+import { makePlayer } from "./player.js";
+import { across, spoken } from "./sentences.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @typedef {{ texts: string[], attached: boolean[], special: boolean[], language: string }} Words */
+
+/**
+ * What Python sends.
+ * @typedef {object} Header
+ * @property {[number, number]} shape target words, source words
+ * @property {Words} source
+ * @property {Words} target
+ * @property {string} head what the head is called within a sentence
+ * @property {string} file_name
+ * @property {Record<"save_png" | "empty" | "play" | "stop" | "hint" | "source" | "target" | "looked" | "from" |
+ *   "weighted" | "listed" | "nothing" | "nobody", string>} words
+ */
+
+/** @typedef {import("./sentences.js").Position} Position */
+/** @typedef {import("./sentences.js").Side} Side */
+/** @typedef {import("./lines.js").Box} Box */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
+ *   header: Header,
+ *   weights: Float32Array<ArrayBuffer>,
+ *   theme: import("../shared/colours.js").Theme,
+ *   selected: number | null,
+ *   hovered: Position | null,
+ *   focus: Position | null,
+ *   current: Record<Side, number>,
+ *   written: number,
+ *   made: Record<Side, HTMLElement[]>,
+ *   boxes: Record<Side, Box[]>,
+ *   player: ReturnType<typeof makePlayer>,
+ * }} View
+ * `selected` is the word that Python keeps, `focus` the position that is lit, `written` how many words are to be seen.
+ */
+
+export default component("bitext", (frame) => {
+  /** @type {Partial<View>} */
+  const start = { selected: null, hovered: null, focus: null, current: { source: 0, target: 0 }, written: 0 };
+  const view = /** @type {View} */ (Object.assign(frame, build(frame.root), start));
+  view.made = { source: [], target: [] };
+  view.boxes = { source: [], target: [] };
+  view.player = makePlayer({
+    count: () => view.header.shape[0],
+    show: (written) => {
+      view.written = written;
+      view.hovered = { side: "target", index: written - 1 };
+      view.draw();
+    },
+    ended: () => {
+      view.written = view.header.shape[0];
+      view.hovered = null;
+      view.draw();
+    },
+  });
+  view.play.onclick = () => {
+    view.player.toggle();
+    view.draw();
+  };
+  view.save.onclick = () => saveBitext(view);
+  listen(view);
+  return {
+    receive: (received) => receive(view, received),
+    adopt: (options) => (view.selected = options.selected),
+    draw: () => draw(view),
+    close: () => view.player.stop(),
+  };
+});
+
+/**
+ * The view's elements, still without words.
+ * @param {HTMLElement} root
+ */
+function build(root) {
+  const rows = { source: element("div", "words source", null, { role: "group" }), target: element("div", "words target", null, { role: "group" }) };
+  const lines = document.createElementNS(SVG, "svg");
+  lines.setAttribute("aria-hidden", "true");
+  const sheet = element("div", "sheet");
+  sheet.append(rows.source, lines, rows.target);
+  const reading = element("div", "reading", "", { "aria-live": "polite" });
+  const play = button("", () => {});
+  const save = button("", () => {});
+  const bar = element("div", "foot");
+  const tools = element("div", "tools");
+  tools.append(play, save);
+  bar.append(reading, tools);
+  const empty = element("p", "empty");
+  root.append(sheet, bar, empty);
+  return { rows, lines, sheet, reading, play, save, bar, empty };
+}
+
+/**
+ * Take a new head or other sentences; where the keyboard stands is kept while the words stay the same.
+ * @param {View} view
+ * @param {import("../shared/blob.js").Received} received
+ */
+function receive(view, { header, arrays }) {
+  /** @type {Header | undefined} */
+  const before = view.header;
+  const same = before && sameTexts(before.source.texts, header.source.texts) && sameTexts(before.target.texts, header.target.texts);
+  Object.assign(view, { header, weights: arrays.weights });
+  if (same) return;
+  view.player.stop();
+  view.hovered = null;
+  view.current = { source: 0, target: 0 };
+  view.written = header.shape[0];
+  for (const side of /** @type {const} */ (["source", "target"])) makeWords(view, side);
+}
+
+/**
+ * @param {View} view
+ * @param {Side} side
+ */
+function makeWords(view, side) {
+  const { texts, attached, special } = view.header[side];
+  view.made[side] = texts.map((text, index) => {
+    const made = element(side === "target" ? "button" : "span", "word", text, { "data-side": side, "data-index": index });
+    if (side === "target") made.setAttribute("type", "button");
+    else made.setAttribute("role", "img");
+    made.classList.toggle("attached", attached[index]);
+    made.classList.toggle("special", special[index]);
+    return made;
+  });
+  view.rows[side].replaceChildren(...view.made[side]);
+}
+
+/** @param {View} view */
+function draw(view) {
+  const { header, root } = view;
+  const { words } = header;
+  const nothing = header.shape.includes(0);
+  view.sheet.hidden = view.bar.hidden = nothing;
+  view.empty.hidden = !nothing;
+  say(view.empty, words.empty);
+  if (nothing) return;
+  view.theme = themeOf(root);
+  const playing = view.player.playing();
+  view.focus = view.hovered ?? (view.selected === null || playing ? null : { side: "target", index: view.selected });
+  say(view.play, playing ? words.stop : words.play);
+  say(view.save, words.save_png);
+  drawWords(view);
+  measure(view);
+  drawLines(view);
+  say(view.reading, view.focus ? spoken(view, view.focus) : fill(words.hint, { head: header.head }));
+}
+
+/** @param {View} view */
+function drawWords(view) {
+  const { header, focus, theme } = view;
+  const { words } = header;
+  const [red, green, blue] = rgb(theme.primary);
+  const lit = new Map(focus ? across(view, focus).map(({ index, weight }) => [index, weight]) : []);
+  for (const side of /** @type {const} */ (["source", "target"])) {
+    const about = { source: words.source, target: words.target }[side];
+    view.rows[side].setAttribute("aria-label", fill(about, { language: header[side].language }));
+    view.made[side].forEach((made, index) => {
+      const weight = focus && focus.side !== side ? (lit.get(index) ?? 0) : 0;
+      const light = `rgb(${red} ${green} ${blue} / ${(0.6 * weight).toFixed(3)})`;
+      made.style.backgroundImage = weight > 0.02 ? `linear-gradient(${light}, ${light})` : "";
+      made.classList.toggle("focus", focus?.side === side && focus.index === index);
+      made.classList.toggle("unwritten", side === "target" && index >= view.written);
+      made.setAttribute("tabindex", index === view.current[side] ? "0" : "-1");
+      made.setAttribute("aria-label", spoken(view, { side, index }));
+      if (side === "target") made.setAttribute("aria-pressed", String(view.selected === index));
+    });
+  }
+}
+
+/**
+ * Where every word stands, in the sheet's own coordinates.
+ * @param {View} view
+ */
+function measure(view) {
+  const box = (/** @type {HTMLElement} */ made) => {
+    return { left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight };
+  };
+  view.boxes = { source: view.made.source.map(box), target: view.made.target.map(box) };
+}
+
+/** @param {View} view */
+function drawLines(view) {
+  const { lines, sheet, theme, focus } = view;
+  lines.setAttribute("width", String(sheet.clientWidth));
+  lines.setAttribute("height", String(sheet.clientHeight));
+  const drawn = chosen(view, focus, view.written).map((line) => {
+    const path = document.createElementNS(SVG, "path");
+    const look = strength(line.weight, Boolean(focus));
+    path.setAttribute("d", pathOf(view.boxes.source[line.key], view.boxes.target[line.query]));
+    path.setAttribute("stroke", theme.primary);
+    path.setAttribute("stroke-width", look.width.toFixed(2));
+    path.setAttribute("stroke-opacity", look.opacity.toFixed(3));
+    return path;
+  });
+  lines.replaceChildren(...drawn);
+}
+
+/** @param {View} view */
+function listen(view) {
+  const { sheet } = view;
+  sheet.onpointerover = (event) => {
+    if (event.pointerType !== "touch") hover(view, positionOf(event.target));
+  };
+  sheet.onpointerleave = () => hover(view, null);
+  sheet.onclick = (event) => {
+    const position = positionOf(event.target);
+    if (!position) return;
+    view.player.stop();
+    view.current[position.side] = position.index;
+    if (position.side === "target") pick(view, position.index);
+    else hover(view, position);
+  };
+  sheet.addEventListener("focusin", (event) => {
+    const position = positionOf(event.target);
+    if (!position) return;
+    view.current[position.side] = position.index;
+    if (/** @type {Element} */ (event.target).matches(":focus-visible")) hover(view, position);
+  });
+  sheet.addEventListener("focusout", () => hover(view, null));
+  sheet.onkeydown = (event) => {
+    const position = positionOf(event.target);
+    if (position && move(view, position, event.key)) event.preventDefault();
+  };
+}
+
+/**
+ * The word that an element is; null for anything else.
+ * @param {EventTarget | null} target
+ * @returns {Position | null}
+ */
+function positionOf(target) {
+  const found = target instanceof Element ? target.closest(".word") : null;
+  if (!(found instanceof HTMLElement)) return null;
+  return { side: found.dataset.side === "target" ? "target" : "source", index: Number(found.dataset.index) };
+}
+
+/**
+ * @param {View} view
+ * @param {Position | null} position
+ */
+function hover(view, position) {
+  if (view.player.playing()) return;
+  view.hovered = position;
+  view.draw();
+}
+
+/**
+ * Keep a written word, or let it go if it is kept.
+ * @param {View} view
+ * @param {number} query
+ */
+function pick(view, query) {
+  view.selected = view.selected === query ? null : query;
+  view.send("picked", { query });
+  view.draw();
+}
+
+/**
+ * Arrow keys: left and right within a sentence, up and down across, Home and End to its ends.
+ * @param {View} view
+ * @param {Position} position
+ * @param {string} key
+ */
+function move(view, { side, index }, key) {
+  const last = view.made[side].length - 1;
+  const within = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last }[key];
+  /** @type {Side | undefined} */
+  const other = key === "ArrowUp" && side === "target" ? "source" : key === "ArrowDown" && side === "source" ? "target" : undefined;
+  if (within === undefined && !other) return false;
+  const to = other ? view.made[other][nearest(view, side, index, other)] : view.made[side][Math.min(Math.max(within ?? 0, 0), last)];
+  to.focus();
+  return true;
+}
+
+/**
+ * The word across that a position has most weight with.
+ * @param {View} view
+ * @param {Side} side
+ * @param {number} index
+ * @param {Side} other
+ */
+function nearest(view, side, index, other) {
+  return across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
+}

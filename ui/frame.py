@@ -1,0 +1,106 @@
+"""What stands around every page before any of it is drawn: styles that nothing may wait for, and its language.
+
+Streamlit draws with its own measures until a page's styles arrive, and then everything moves. So the styles stand in
+the page that loads everything else. It names the language too, for screen readers and hyphenation.
+"""
+
+import re
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ui.texts import KEY, LANGUAGES
+
+STYLE = """
+[data-testid="stMainBlockContainer"] { padding: 2.9rem 2rem 4rem !important; max-width: 110rem; }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 2.9rem .8rem 3rem !important; } }
+@media (min-width: 769px) {
+  [data-testid="stAppViewContainer"]:not(:has([data-testid="stSidebar"])) { padding-left: 300px; }
+}
+[data-testid="stSidebar"], [data-testid="stMain"] { transition: none !important; }
+[data-testid="stCaptionContainer"] { opacity: 1 !important; }
+[data-testid="stCaptionContainer"] > * { opacity: .8; }
+[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] {
+  color: light-dark(#fff, #10171e) !important;
+}
+.st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
+.st-key-examples button { min-height: 2rem; padding: .1rem .7rem; white-space: nowrap; }
+.st-key-first-screen { min-height: 20.5rem; }
+.st-key-panel { min-height: 44rem; }
+.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+  min-width: min(100%, 19rem);
+}
+"""
+"""What no page's content changes; what belongs to a component stands with it."""
+
+PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')
+"""Streamlit's own font, which the theme does not use: it would be fetched for nothing."""
+
+CONDITIONS = (b"if-none-match", b"if-modified-since", b"range")
+"""What asks for a page only if it is another than before: it is, since what stands in it depends on the address."""
+
+
+class Frame:
+    """Middleware: the page that loads everything else carries `STYLE` and the language of its address."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; a page is changed on its way back."""
+        if scope["type"] != "http" or scope["method"] != "GET" or not _may_be_a_page(scope["path"]):
+            await self.app(scope, receive, send)
+            return
+        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in CONDITIONS]}
+        begun: list[Message] = []
+        body = bytearray()
+
+        async def changed(message: Message) -> None:
+            if message["type"] == "http.response.start" and not _is_page(message):
+                await send(message)
+            elif message["type"] == "http.response.start":
+                begun.append(message)
+            elif not begun:
+                await send(message)
+            else:
+                body.extend(message.get("body", b""))
+                if not message.get("more_body", False):
+                    await _send_page(begun[0], framed(body.decode("utf-8"), language_of(scope["query_string"])), send)
+
+        await self.app(scope, receive, changed)
+
+
+def framed(page: str, language: str) -> str:
+    """A page with `STYLE` and a language; what it preloads for nothing is left out."""
+    page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
+    page = PRELOADED_FONT.sub("", page)
+    return page.replace("</head>", f"<style>{STYLE}</style></head>", 1)
+
+
+def language_of(query: bytes) -> str:
+    """The language that an address asks for, if it is one; English otherwise."""
+    asked = parse_qs(query.decode("latin-1")).get(KEY, [""])[-1]
+    return asked if asked in LANGUAGES else "en"
+
+
+def _may_be_a_page(path: str) -> bool:
+    """Files have an ending, and what is asked of the server itself begins with an underscore."""
+    last = path.rpartition("/")[2]
+    return "." not in last and not path.startswith("/_")
+
+
+def _is_page(message: Message) -> bool:
+    headers = MutableHeaders(scope=message)
+    return headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
+
+
+async def _send_page(begun: Message, page: str, send: Send) -> None:
+    body = page.encode("utf-8")
+    headers = MutableHeaders(scope=begun)
+    headers["content-length"] = str(len(body))
+    for name in ("etag", "last-modified", "accept-ranges"):
+        del headers[name]
+    await send(begun)
+    await send({"type": "http.response.body", "body": body})
