@@ -1,6 +1,7 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -43,9 +44,7 @@ with screen:
 with selection:
     choice = controls.selection(shown.record, heads.first_head(name, shown))
     first_screen.role_of_head(name, choice)
-    record_views.all_heads_panel(
-        shown.record, choice, lambda site, head: heads.role_of(name, site, head), origin=origin
-    )
+    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
 panels: dict[str, Callable[[], None]] = {

@@ -17,7 +17,7 @@ WRITTEN = """() => {
   };
 }"""
 
-PAGE = Path(__file__).parents[2] / "pages" / "align.py"
+APP = Path(__file__).parents[2] / "app.py"
 ASKED = "text=Two+dogs+run.&longest=15&beam=2&second=multi30k-en-de@001600"
 
 
@@ -26,7 +26,7 @@ def align(serve, visit):
     """`align("screen=training", dark=True ...)` opens the page once its maps are drawn."""
 
     def go(query="", **window):
-        opened = visit(f"{serve(PAGE)}/?{ASKED}&{query}", **window)
+        opened = visit(f"{serve(APP)}/align?{ASKED}&{query}", **window)
         opened.drawn(opened.page.locator(".alignments"))
         return opened
 
@@ -71,7 +71,7 @@ def test_a_click_keeps_the_mark_in_the_address(align):
     second.scroll_into_view_if_needed()
     with opened.run():
         second.click(position=point(second, 0))
-    assert "mark=1-0" in opened.page.url
+    assert "mark=1%3A" in opened.page.url
     opened.page.mouse.move(5, 5)
     expect(panel(opened.page, 0)).to_have_attribute("data-row", "0")
     again = align("mark=1-0")
@@ -117,7 +117,9 @@ SEEN = """box => { const { scrollLeft, scrollTop, scrollHeight, clientHeight, sc
 
 
 def test_long_maps_scroll_together_and_keep_their_names_in_sight(align, serve, visit):
-    page = visit(f"{serve(PAGE)}/?{LONG}&force={'ein+Hund+und+' * 12}&second=multi30k-en-de@001600", height=700).page
+    page = visit(
+        f"{serve(APP)}/align?{LONG}&force={'ein+Hund+und+' * 12}&second=multi30k-en-de@001600", height=700
+    ).page
     scrollers = page.locator(".alignments .scroller")
     first, second = scrollers.nth(0), scrollers.nth(1)
     expect(first).to_be_visible()
