@@ -24,7 +24,6 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
-from transformer.runs.attribution import passage_of
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 
@@ -126,7 +125,7 @@ def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np
 
     Words are those of the record's merged axes; columns of special tokens are NaN. See `attribution.deletion`.
     """
-    passage = passage_of(checkpoint, translation)
+    passage = translation.passage(checkpoint)
     how: How = "unknown" if passage.unknown_source_id >= 0 else "removed"
     found = deletion(passage, how, words=True, prefix=False)
     keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
