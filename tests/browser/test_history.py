@@ -1,6 +1,5 @@
 """Back, Forward, the menu and copied addresses, page by page: the address is the state, and one action one entry."""
 
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
