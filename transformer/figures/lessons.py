@@ -78,19 +78,33 @@ def curves(
     *,
     x: Sequence[float] | None = None,
     log_x: bool = False,
+    log_y: bool = False,
     mark: float | None = None,
+    points: Mapping[str, Float[np.ndarray, " point"]] | None = None,
+    points_name: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows."""
+    """Lines over the same positions, named in the legend, which stands below; `mark` is a position on the x axis.
+
+    `points` are drawn as dots in the colour of the line of that name; in the legend they are called `points_name` too.
+    """
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
     palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
-        points = list(range(len(values))) if x is None else list(x)
-        style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
-        figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style))
-    figure.update_layout(showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
+        at = list(range(len(values))) if x is None else list(x)
+        colour = palette[i % len(palette)]
+        style = dict(color=colour, dash=("solid", "dash", "dot")[i // len(palette) % 3])
+        figure.add_trace(go.Scatter(x=at, y=values, mode="lines", name=safe(name), line=style))
+        if points and name in points:
+            dots = dict(color=colour, size=8, symbol="circle-open")
+            title = f"{safe(name)}, {safe(points_name)}"
+            figure.add_trace(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=dots))
+    # Below the axis: above the picture, the buttons of a narrow window would cover it.
+    figure.update_layout(showlegend=True, legend=legend(y=-0.2, yanchor="top"), margin=dict(b=90))
     if log_x:
         figure.update_xaxes(type="log", dtick="D2")
+    if log_y:
+        figure.update_yaxes(type="log", dtick=1)
     if mark is not None:
         figure.add_vline(mark, line=dict(color=theme(dark).ink, dash="dash"))
     return ink(figure, theme(dark))
