@@ -40,10 +40,7 @@ def table_grid(
     `axes` names rows and columns.
     """
     colours, first = theme(dark), safe(next(iter(tables)))
-    titles = [
-        (safe(name), words("figure_minus", name=safe(name), first=first) if name in differences else "")
-        for name in tables
-    ]
+    titles = [(safe(name), words("figure_minus", first=first) if name in differences else "") for name in tables]
     figure = make_subplots(
         len(tables), 2, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.05, vertical_spacing=0.07,
         subplot_titles=[title for pair in titles for title in pair],
@@ -79,15 +76,25 @@ def curves(
     x: Sequence[float] | None = None,
     log_x: bool = False,
     mark: float | None = None,
+    dots: Sequence[int] = (),
     dark: bool = False,
 ) -> go.Figure:
-    """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows."""
+    """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows.
+
+    `dots` are the points of every line, by their place in it, that are marked.
+    """
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
     palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
         points = list(range(len(values))) if x is None else list(x)
         style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
-        figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style))
+        figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style, legendgroup=i))
+        if dots:
+            at, height = [points[place] for place in dots], np.asarray(values)[list(dots)]
+            dot = dict(color=style["color"], size=5)
+            figure.add_trace(
+                go.Scatter(x=at, y=height, mode="markers", marker=dot, name=safe(name), legendgroup=i, showlegend=False)
+            )
     figure.update_layout(showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
     if log_x:
         figure.update_xaxes(type="log", dtick="D2")
@@ -117,4 +124,5 @@ def _layout(x_name: str, y_name: str, dark: bool) -> dict[str, Any]:
         yaxis=dict(title=dict(text=y_name)),
         margin=dict(l=60, r=20, t=30, b=50),
         height=420,
+        modebar=dict(orientation="v"),
     )
