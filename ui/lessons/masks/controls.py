@@ -12,7 +12,7 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.lessons.masks.example import Example
 from ui.shared import controls
-from ui.shared.address import choice, lines
+from ui.shared.address import choice, lines, put
 from ui.texts import plain, t
 
 SCREENS = ("build", "scores", "break", "conventions", "module", "test")
@@ -109,8 +109,7 @@ def look_at(site: Site, head: int, row: int) -> None:
     """Set the controls to one attention of one sentence; head and sentence count from 0."""
     at = next(name for name, sort in SITES.items() if sort == (site.stack, site.kind))
     chosen = {"at": at, "at_layer": str(site.layer), "at_head": str(head), "row": str(row + 1)}
-    for key, value in chosen.items():
-        st.session_state[key] = value
+    put(**{key: None if value == DEFAULTS[key] else value for key, value in chosen.items()})
 
 
 def kind_of(site: Site) -> str:
