@@ -16,7 +16,18 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import first_screen, flow, forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import (
+    attribution,
+    first_screen,
+    flow,
+    forward,
+    generation,
+    pictures,
+    reading,
+    reruns,
+    sequences,
+    sessions,
+)
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -25,6 +36,7 @@ REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "flow": flow.measure,
+    "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,

@@ -25,7 +25,7 @@ try:
     checkpoints = [store.checkpoint(name) for name in (first, second)]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
-        request = controls.request(checkpoints[0].examples, longest)
+        request = controls.request(checkpoints[0], longest)
     with models:
         words = choices.words_choice()
     shown = choices.pair(first, second, request, words)

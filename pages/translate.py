@@ -7,9 +7,8 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.shared import address, controls, heads, record_views
-from ui.shared.address import tabs
 from ui.store import runs, store
-from ui.texts import in_language, t
+from ui.texts import in_language, plain, t
 from ui.translate import first_screen, sources, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
@@ -17,29 +16,31 @@ name = controls.checkpoint_choice(*store.TRANSLATORS)
 if name is None:
     address.stop()
 
-left, right = st.columns([2, 3], gap="large")
+form, screen, below = st.container(), st.container(key="screen"), st.container(key="beside")
+with below:
+    beside, detail = st.columns([7, 11], gap="small")
+with beside:
+    selection, hypothesis = st.container(), st.container()
 try:
     checkpoint = store.checkpoint(name)
-    with left:
-        request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
+    with form:
+        request = controls.request(checkpoint, checkpoint.model.config.max_length)
     best = runs.translation(name, request.text, request.options, request.forced)
-    with left:
+    with hypothesis:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
 except HeedmapError as error:
-    with right:
+    with screen:
         controls.explain(error)
     address.stop()
 
-with right:
-    record_views.result(shown, best, checkpoint.languages)
-screen = st.container()
-choice = controls.selection(shown.record, heads.first_head(name, shown))
+with selection:
+    choice = controls.selection(shown.record, heads.first_head(name, shown))
+    first_screen.role_of_head(name, choice)
+    record_views.all_heads_panel(shown.record, choice, lambda site, head: heads.role_of(name, site, head))
 with screen:
     first_screen.bitext_panel(shown, checkpoint, choice)
-overview, detail = st.columns([1, 2], gap="medium")
-with overview:
-    record_views.all_heads_panel(shown.record, choice)
+    first_screen.result(shown, best, checkpoint)
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
     "head_view": lambda: record_views.head_view_panel(shown.record, choice),
@@ -48,12 +49,14 @@ panels: dict[str, Callable[[], None]] = {
     "beams": lambda: views.beams_panel(shown, checkpoint),
     "downloads": lambda: record_views.downloads_panel(shown, choice),
 }
-with detail:
-    opened, place = tabs(
-        list(panels),
-        key="view",
-        text=lambda view: t(f"translate.view_{view}"),
-        old={in_language("en", f"translate.view_{view}"): view for view in panels},
-    )
-    with place:
-        panels[opened]()
+with detail, st.container(key="panel"):
+    panels[
+        address.choice(
+            t("translate.view"),
+            list(panels),
+            key="view",
+            text=lambda view: plain(f"translate.view_{view}"),
+            bare=True,
+            old={in_language("en", f"translate.view_{view}"): view for view in panels},
+        )
+    ]()

@@ -1,7 +1,7 @@
-"""What stands around every page before any of it is drawn: styles that nothing may wait for, and the page's language.
+"""What stands around every page before any of it is drawn: styles that nothing may wait for, and its language.
 
-Streamlit draws with its own measures until a page's styles arrive, and then everything moves. So the styles stand in the
-page that loads everything else. It names the language too, for screen readers and hyphenation.
+Streamlit draws with its own measures until a page's styles arrive, and then everything moves. So the styles stand in
+the page that loads everything else. It names the language too, for screen readers and hyphenation.
 """
 
 import re
@@ -13,15 +13,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ui.texts import KEY, LANGUAGES
 
 STYLE = """
-[data-testid="stMainBlockContainer"] { padding: 2.2rem 2rem 4rem !important; max-width: 110rem; }
-@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 2.6rem .8rem 3rem !important; } }
+[data-testid="stMainBlockContainer"] { padding: 2.9rem 2rem 4rem !important; max-width: 110rem; }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 2.9rem .8rem 3rem !important; } }
 @media (min-width: 769px) {
   [data-testid="stAppViewContainer"]:not(:has([data-testid="stSidebar"])) { padding-left: 300px; }
 }
 [data-testid="stSidebar"], [data-testid="stMain"] { transition: none !important; }
 [data-testid="stCaptionContainer"] { opacity: 1 !important; }
 [data-testid="stCaptionContainer"] > * { opacity: .8; }
-[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] { color: light-dark(#fff, #10171e) !important; }
+[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] {
+  color: light-dark(#fff, #10171e) !important;
+}
+.st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
+.st-key-examples button { min-height: 2rem; padding: .1rem .7rem; white-space: nowrap; }
+.st-key-screen { min-height: 20.5rem; }
+.st-key-panel { min-height: 44rem; }
+.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+  min-width: min(100%, 19rem);
+}
 """
 """What no page's content changes; what belongs to a component stands with it."""
 

@@ -219,7 +219,7 @@ def test_a_typed_target_is_what_both_read() -> None:
     page = opened(force="Drei Katzen schlafen.")
     header, _ = shown(page)
     for panel in header["moments"][0]["panels"]:
-        assert panel["rows"] == ["Drei", "Katzen", "schlafen.", "</s>"]
+        assert panel["rows"] == ["Drei", "Katzen", "schlafen", ".", "</s>"]
     assert any("the target that you typed" in part.value for part in page.caption)
 
 
@@ -284,3 +284,17 @@ def test_without_a_recurrent_model_a_snapshot_of_the_training_stands_beside_it(
     assert page.selectbox(key="second").value == EARLY
     header, _ = shown(page)
     assert "update 800" in header["moments"][0]["panels"][1]["title"]
+
+
+def test_a_method_can_stand_for_a_transformer_and_is_held_against_a_recurrent_net() -> None:
+    page = opened(head1="contributions")
+    header, arrays = shown(page)
+    own = runs.translation(NAME, SENTENCE, options(), None)
+    read = runs.translation(NAME, SENTENCE, options(), own.text)
+    expected = read.attribution(store.checkpoint(NAME), "contributions", words=True).of_source
+    np.testing.assert_allclose(arrays["0.0"].reshape(expected.shape), expected, atol=1e-6)
+    assert "attribution: layer contributions (ALTI+)" in header["moments"][0]["panels"][0]["note"]
+    assert sum(option.startswith("attribution") for option in page.selectbox(key="head1").options) == 5
+    header, _ = shown(opened(head1="rollout", target="own"))
+    assert "roll-out" in header["moments"][0]["panels"][0]["note"]
+    assert not opened(head1="norms", screen="training").error

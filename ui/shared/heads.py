@@ -16,7 +16,7 @@ def first_head(name: str, shown: Translation) -> tuple[int, int]:
 
     Where there is nothing to measure heads on, the surest of this sentence.
     """
-    found = _agreement(store.revision(name))
+    found = agreement(name)
     if found is not None and found.rows:
         return found.truest.layer, found.truest.head
     strongest = strongest_head(shown.record, KIND)
@@ -25,9 +25,14 @@ def first_head(name: str, shown: Translation) -> tuple[int, int]:
 
 def role_of(name: str, site: str, head: int) -> Message | None:
     """What a head does, where that was measured over several sentences; None where it earned no role."""
-    found = _agreement(store.revision(name))
+    found = agreement(name)
     score = None if found is None else found.of(site, head)
     return None if score is None else score.role
+
+
+def agreement(name: str) -> HeadAgreement | None:
+    """How often each head of cross-attention names the deciding word; None where there is nothing to measure on."""
+    return _agreement(store.revision(name))
 
 
 @cached(max_entries=32, spinner="store.measuring_heads")

@@ -1,5 +1,6 @@
 """Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
@@ -11,6 +12,7 @@ from transformer import Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.figures.export import csv, html, plot_config
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.messages import say
 from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
@@ -22,6 +24,9 @@ from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
 from ui.texts import in_this_language, plain, t
+
+RoleOf = Callable[[str, int], str | None]
+"""What the head of a site does; None where nobody knows."""
 
 IMAGES: Final = ("png", "svg")
 """What a picture can be saved as."""
@@ -43,8 +48,8 @@ def record_notes(record: Record) -> None:
         st.info(sentence(note), icon=":material/info:")
 
 
-def all_heads_panel(record: Record, choice: Selection) -> None:
-    """Every layer and head, small; a click opens one."""
+def all_heads_panel(record: Record, choice: Selection, role_of: RoleOf | None = None) -> None:
+    """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
     layers = [record[site] for site in sites_of(record, choice.kind)]
     pictures = [
         [
@@ -61,6 +66,9 @@ def all_heads_panel(record: Record, choice: Selection) -> None:
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        roles=[[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers]
+        if role_of
+        else None,
         on_pick=_open_head,
         key="all-heads",
     )
