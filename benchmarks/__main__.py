@@ -16,7 +16,18 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import first_screen, flow, forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import (
+    atlas,
+    first_screen,
+    flow,
+    forward,
+    generation,
+    pictures,
+    reading,
+    reruns,
+    sequences,
+    sessions,
+)
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -31,6 +42,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "atlas": atlas.measure,
     "first_screen": first_screen.measure,
 }
 

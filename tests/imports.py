@@ -18,7 +18,7 @@ FLOORS = (
     ("transformer.errors",),
     ("transformer.layers", "transformer.tokens", "transformer.pictures"),
     ("transformer.models",),
-    ("transformer.decoding",),
+    ("transformer.decoding", "transformer.interventions"),
     ("transformer.figures",),
     ("transformer.attention",),
     ("transformer.sequences",),

@@ -57,7 +57,8 @@ def matrices(
     `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
     up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
     (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
-    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
+    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called
+    before the run that a pick starts, with None when the mark was taken away.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
