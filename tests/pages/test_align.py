@@ -325,7 +325,8 @@ def test_saved_maps_say_sentence_models_and_heads() -> None:
     assert header["file_name"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_alignments"
     assert header["about"]["title"] == f"Alignments: {NAME} and {ADDITIVE}"
     assert header["about"]["lines"][0] == f"Sentence: {SENTENCE}"
-    assert f"{NAME}: layer 2, head 3" in header["about"]["lines"]
+    assert header["about"]["lines"][1].startswith("Both models read: ")
+    assert header["moments"][0]["panels"][0]["note"] == "layer 2, head 3", "the head stands above its map"
     training, _ = sent(opened(screen="training", head1="3.0"), "training")
     assert training["file_name"] == f"Two-dogs-run_{NAME}_training_layer-3-head-0"
     assert training["about"]["title"] == f"Training of {NAME}: layer 3, head 0"
