@@ -31,7 +31,7 @@ STYLE = """
 .st-key-examples button { width: 100%; min-height: 2rem; padding: .1rem .5rem; white-space: nowrap; }
 .st-key-language { position: absolute !important; height: 0; overflow: hidden; }
 .st-key-form { min-height: 15.5rem; }
-.st-key-screen { min-height: 18.2rem; justify-content: flex-end !important; }
+.st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
