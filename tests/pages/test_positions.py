@@ -226,9 +226,9 @@ def test_the_rotation_is_the_same_from_any_position():
 
 def test_any_single_dimension_can_be_drawn_with_its_wavelength():
     at = fine(page(screen="waves", d_table="16", dim="9"))
-    spec = figure(at)["data"]
-    line = next(trace for trace in spec if trace["name"] == f"dimension 9, wavelength {2 * np.pi * 100:,.1f}")
-    np.testing.assert_allclose(numbers(line["y"]), position_table("paper", 100, 16)[:, 9])
+    name = f"dimension 9, wavelength {2 * np.pi * 100:,.1f}"
+    dots = next(trace for trace in figure(at)["data"] if trace["name"] == name and trace["mode"] == "markers")
+    np.testing.assert_allclose(numbers(dots["y"]), position_table("paper", 100, 16)[:, 9], atol=1e-12)
 
 
 @pytest.mark.parametrize("variant", ["doubled", "learned"])

@@ -27,7 +27,7 @@ TARGETS = "zwei Hunde rennen\nein Mann fährt ein rotes Fahrrad"
 DEFAULTS: dict[str, Any] = {
     "made": "toy", "sources": SOURCES, "targets": TARGETS, "row": "1", "screen": "build", "mask": "both",
     "at": "decoder", "at_layer": "0", "at_head": "0", "given": VISIBLE,
-    "convention": "annotated_source", "how": "no_causal", "form": "key_padding", "batch_first": True,
+    "convention": "annotated_source", "how": "no_causal", "mask_form": "key_padding", "batch_first": True,
     "weights": "mean", "own_widths": False,
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
@@ -38,7 +38,7 @@ TRY: dict[str, dict[str, Any]] = {
     "try_scores": {"screen": "scores"},
     "try_conventions": {"screen": "conventions", "convention": "attn_3d"},
     "try_convert": {"screen": "conventions", "given": "annotated_target", "convention": "attn_3d"},
-    "try_module": {"screen": "module", "form": "attn_3d", "weights": "heads"},
+    "try_module": {"screen": "module", "mask_form": "attn_3d", "weights": "heads"},
     "try_future": {"screen": "break", "how": "no_causal"},
     "try_shift": {"screen": "break", "how": "shift", "made": "shipped"},
     "try_transpose": {"screen": "break", "how": "transpose", "made": "shipped"},
