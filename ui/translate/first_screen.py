@@ -11,6 +11,7 @@ from transformer.runs.familiarity import counts_of, known_familiarity
 from ui.components.bitext.component import Words, bitext
 from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
+from ui.shared.files import Origin, head_stem
 from ui.shared.record_views import record_notes
 from ui.texts import language, plain, said, t
 
@@ -46,7 +47,7 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
         head=in_a_sentence(layer, head),
         key="bitext",
         selected=None if pair is None else pair[0],
-        file_name=f"bitext-{site}-{head}",
+        file_name=Origin(shown.checkpoint, shown.input).stem(*head_stem(picture), "bitext"),
         on_pick=keep,
     )
 
