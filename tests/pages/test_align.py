@@ -325,7 +325,8 @@ def test_saved_maps_say_sentence_models_and_heads() -> None:
     assert header["file_name"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_alignments"
     assert header["about"]["title"] == f"Alignments: {NAME} and {ADDITIVE}"
     assert header["about"]["lines"][0] == f"Sentence: {SENTENCE}"
-    assert f"{NAME}: layer 2, head 3" in header["about"]["lines"]
+    assert header["about"]["lines"][1].startswith("Both models read: ")
+    assert header["moments"][0]["panels"][0]["note"] == "layer 2, head 3", "the head stands above its map"
     training, _ = sent(opened(screen="training", head1="3.0"), "training")
     assert training["file_name"] == f"Two-dogs-run_{NAME}_training_layer-3-head-0"
     assert training["about"]["title"] == f"Training of {NAME}: layer 3, head 0"
@@ -357,3 +358,17 @@ def test_every_table_leaves_in_one_zip_and_alone_under_names_that_say_what_they_
     assert names["First alignment (CSV)"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_first.csv"
     single = list(csv.reader(io.StringIO(handed_out["First alignment (CSV)"][1]())))
     assert single == tables["first.csv"]
+
+
+def test_a_method_can_stand_for_a_transformer_and_is_held_against_a_recurrent_net() -> None:
+    page = opened(head1="contributions")
+    header, arrays = shown(page)
+    own = runs.translation(NAME, SENTENCE, options(), None)
+    read = runs.translation(NAME, SENTENCE, options(), own.text)
+    expected = read.attribution(store.checkpoint(NAME), "contributions", words=True).of_source
+    np.testing.assert_allclose(arrays["0.0"].reshape(expected.shape), expected, atol=1e-6)
+    assert "attribution: layer contributions (ALTI+)" in header["moments"][0]["panels"][0]["note"]
+    assert sum(option.startswith("attribution") for option in page.selectbox(key="head1").options) == 5
+    header, _ = shown(opened(head1="rollout", target="own"))
+    assert "roll-out" in header["moments"][0]["panels"][0]["note"]
+    assert not opened(head1="norms", screen="training").error
