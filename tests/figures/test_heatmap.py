@@ -266,6 +266,6 @@ def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> Non
     assert all(len(line) * 6 < many.width for line in lines)
     assert many.margin.t - few.margin.t == 16 * (len(lines) - 1)
     assert many.title.pad.t > 28  # this picture is narrow: Plotly's buttons would lie over its title
-    chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100)
+    chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
     assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
     assert max(map(len, chinese.split("<br>"))) <= 8

@@ -135,7 +135,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     left = round(labels.width(picture.queries.texts)) + 48
     wide = left + across + 24
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
-    below_buttons = 28 * (10 * len(say(picture.title)) + BUTTONS > wide)
+    below_buttons = 28 * (10 * len(say(picture.title)) + BUTTONS >= wide)
     top = round(keys_wide if upright else 14) + 78 + below_buttons + 44 * bool(note) + 16 * note.count("<br>")
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
     title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top")
