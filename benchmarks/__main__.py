@@ -16,7 +16,19 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import first_screen, flow, forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import (
+    atlas,
+    attribution,
+    first_screen,
+    flow,
+    forward,
+    generation,
+    pictures,
+    reading,
+    reruns,
+    sequences,
+    sessions,
+)
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -25,12 +37,14 @@ REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "flow": flow.measure,
+    "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "atlas": atlas.measure,
     "first_screen": first_screen.measure,
 }
 

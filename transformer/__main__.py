@@ -9,11 +9,28 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import atlas, classify, convert, evaluate, familiarity, heads, inspect, train, translate
+from transformer.commands import (
+    alignment,
+    atlas,
+    classify,
+    convert,
+    evaluate,
+    faithfulness,
+    familiarity,
+    heads,
+    importance,
+    inspect,
+    means,
+    train,
+    translate,
+)
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas)
+COMMANDS = (
+    *(translate, classify, evaluate, train, inspect, convert),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -50,9 +50,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     encode = Seq2Seq.encode
 
-    def counted(self: Seq2Seq, source: object) -> object:
+    def counted(self: Seq2Seq, *inputs: object) -> object:
         seen.append("encode")
-        return encode(self, source)  # type: ignore[arg-type]
+        return encode(self, *inputs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Seq2Seq, "encode", counted)
     cache.clear()

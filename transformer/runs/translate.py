@@ -14,6 +14,10 @@ from torch import Tensor
 from transformer.attention.capture import Recording, recording
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
+from transformer.attribution.deletion import Progress
+from transformer.attribution.methods import attribute
+from transformer.attribution.passage import Passage
+from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
@@ -22,6 +26,7 @@ from transformer.messages import Message
 from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
+from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
@@ -66,6 +71,47 @@ class Translation:
     tree: BeamTree | None = None
     node: int | None = None
 
+    def passage(self, checkpoint: Checkpoint) -> Passage:
+        """What the translation is, as methods of attribution ask about it; `checkpoint` is the one that made it.
+
+        Raises:
+            CheckpointError: the checkpoint does not translate text.
+        """
+        model, reader, writer = checkpoint.translator()
+        return Passage(
+            name=checkpoint.name,
+            model=model,
+            source_ids=self.source_ids,
+            read_ids=(model.config.bos_id, *self.target_ids[:-1]),
+            written_ids=self.target_ids,
+            source=self.axes.source,
+            read=self.axes.read,
+            written=self.axes.written,
+            unknown_source_id=reader.unknown_id,
+            unknown_target_id=writer.unknown_id,
+        )
+
+    def attribution(
+        self,
+        checkpoint: Checkpoint,
+        method: str = "deletion",
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = False,
+        progress: Progress | None = None,
+    ) -> Attribution:
+        """Where each written token came from, as one of `attribution.methods.METHODS` answers it.
+
+        `checkpoint` is the one that made the translation. `words` answers in whole words.
+
+        Raises:
+            AttributionError: no such method, or one that is not defined for this model.
+            CheckpointError: the checkpoint does not translate text.
+        """
+        with forward_slot():
+            return attribute(self.passage(checkpoint), self.record, method, layer, head, words, progress)
+
     @property
     def log_prob(self) -> float:
         """Natural logarithm of the probability of all written tokens."""
@@ -87,7 +133,7 @@ def translate(
     if forced is not None:
         target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
-    with forward_slot():
+    with run_of(checkpoint):
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
@@ -130,7 +176,7 @@ def _watched(
     """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
     model, reader, writer = checkpoint.translator()
     read_ids = [model.config.bos_id, *target_ids[:-1]]
-    with forward_slot(), recording() as seen:
+    with run_of(checkpoint), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
@@ -159,7 +205,8 @@ def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap
     """The map of a site; weights past the end of the source, which location attention has, become one last key."""
     kept = seen.source(site)
     if isinstance(kept, Weights) and kept.n_keys > len(keys):
-        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), kept.folded(len(keys)))
+        folded = kept.folded(len(keys))
+        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), folded, interventions=seen.interventions)
     return seen.map(site, queries, keys)
 
 

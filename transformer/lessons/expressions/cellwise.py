@@ -108,7 +108,7 @@ class Hide(_CellByCell):
         of = symbol(self.operands[0])
         if self.visible.all():
             return (f"{left} = {of}",)
-        visible, hidden = (upright(f"lesson_where_{name}", query="i", key="j") for name in ("visible", "hidden"))
+        visible, hidden = upright("lesson_where_visible", query="i", key="j"), upright("lesson_where_hidden")
         return (cases(left, (f"{of}[i,j]", visible), (number(self.fill), hidden)),)
 
 

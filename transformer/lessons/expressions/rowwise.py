@@ -204,7 +204,7 @@ class Softmax(_RowByRow):
         quotient = rf"\frac{{e^{{{of}[i,j]}}}}{{\sum_k e^{{{of}[i,k]}}}}"
         if not np.isneginf(known[self.operand]).all(axis=1).any():
             return (f"{left}[i,j] = {quotient}",)
-        sees, blind = (upright(f"lesson_where_{name}", query="i") for name in ("sees", "blind"))
+        sees, blind = upright("lesson_where_sees", query="i"), upright("lesson_where_blind")
         return (cases(left, (quotient, sees), (number(0.0 if self.zero_if_blind else np.nan), blind)),)
 
 

@@ -21,6 +21,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} query_axis
  * @property {string} key_axis
  * @property {string} file_name
+ * @property {string[][]} roles what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes", string>} words
  */
@@ -177,7 +178,7 @@ function describe({ header, arrays, cells, colours }, { save, grid, corner, colu
   columns.forEach((column, head) => (column.textContent = header.columns[head]));
   rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
   cells.forEach((row, layer) =>
-    row.forEach((one, head) => one.setAttribute("aria-label", `${header.rows[layer]}, ${header.columns[head]}`)),
+    row.forEach((one, head) => one.setAttribute("aria-label", nameOf(header, layer, head))),
   );
   const bar = element("canvas", "scale");
   paintScale(bar, colours);
@@ -196,6 +197,16 @@ function describe({ header, arrays, cells, colours }, { save, grid, corner, colu
     ...marks(arrays, words).map(([nan, name]) => swatch(colours, nan, name)),
     element("span", "", axes),
   );
+}
+
+/**
+ * A head's layer and number, and what it does.
+ * @param {Header} header
+ * @param {number} layer
+ * @param {number} head
+ */
+function nameOf(header, layer, head) {
+  return [header.rows[layer], header.columns[head], header.roles[layer][head]].filter(Boolean).join(", ");
 }
 
 /**
