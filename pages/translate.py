@@ -44,6 +44,7 @@ with screen:
 with selection:
     choice = controls.selection(shown.record, heads.first_head(name, shown))
     first_screen.role_of_head(name, choice)
+    first_screen.habit_of_head(name, choice)
     record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
