@@ -18,6 +18,7 @@ import torch
 
 from benchmarks import (
     atlas,
+    attribution,
     first_screen,
     flow,
     forward,
@@ -36,6 +37,7 @@ REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "flow": flow.measure,
+    "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,

@@ -19,7 +19,7 @@ if chosen is None:
     address.stop()
 name: str = chosen  # also where it is used later, within functions
 
-form, screen, below = st.container(key="form"), st.container(key="screen"), st.container(key="columns")
+form, screen, below = st.container(key="request-area"), st.container(key="first-screen"), st.container(key="columns")
 with below:
     beside, detail = st.columns([7, 11], gap="small")
 with beside:

@@ -30,8 +30,8 @@ STYLE = """
 .st-key-examples > :not(:first-child) { flex: 0 0 14.5rem; }
 .st-key-examples button { width: 100%; min-height: 2rem; padding: .1rem .5rem; white-space: nowrap; }
 .st-key-language { position: absolute !important; height: 0; overflow: hidden; }
-.st-key-form { min-height: 15.5rem; }
-.st-key-screen { min-height: 18.2rem; justify-content: flex-end !important; }
+.st-key-request-area { min-height: 12.5rem; }
+.st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

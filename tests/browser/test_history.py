@@ -80,10 +80,10 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
     there_and_back(
         here,
         [
-            lambda page: heads.nth(2 * 4 + 1).click(),
+            lambda page: heads.nth(1 * 4 + 2).click(),
             lambda page: heads.nth(3 * 4 + 3).click(),
             press("Encoder self"),
-            tab("Head view"),
+            press("Head view"),
             lambda page: page.get_by_role("button", name="2", exact=True).click(),
             menu("Masks"),
             menu("Translate"),

@@ -9,7 +9,10 @@ import torch
 
 from tests import toy
 from transformer import __main__ as command_line
+from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
+from transformer.errors import CheckpointError
+from transformer.runs.alignment_error import alignment_errors, shipped
 from transformer.runs.translate import translate
 
 PAIRS = (
@@ -44,6 +47,12 @@ def test_counts_are_of_the_largest_weight_of_each_word(tmp_path: Path, capsys: p
         "found": found, "sure": sure, "possible": 8, "found_sure": good,
         "found_possible": counts["written"]["found_possible"],
     }  # fmt: skip
+    assert shipped(checkpoint) is None
+    (folder / "alignment_error.json").write_text(out.read_text(encoding="utf-8"), encoding="utf-8")
+    assert shipped(checkpoint) == (2, alignment_errors(checkpoint, gold_alignments(links)))
+    (folder / "alignment_error.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="counts of alignments"):
+        shipped(checkpoint)
     printed = capsys.readouterr().out
     assert {line.split()[0] for line in printed.splitlines()} == set(whole["methods"])
     assert {"norms", "norms.0", "norms.0.1", "contributions.0", "rollout", "deletion"} <= set(whole["methods"])

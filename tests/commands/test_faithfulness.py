@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from tests import toy
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
+from transformer.errors import CheckpointError
 from transformer.runs import faithfulness
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.translate import translate
@@ -98,6 +100,12 @@ def test_what_a_checkpoint_ships_is_read_from_beside_it(folder: Path, source: Pa
     assert found.sentences == 3
     assert found.fares["norms"].area == pytest.approx(made.fares["norms"].area, abs=1e-4)
     assert np.isnan(found.fares["random"].spearman)
+    for damaged in ("{", "[]", '{"sentences": 3, "own_target": true, "methods": {}}'):
+        (folder / faithfulness.SUMMARY).write_text(damaged, encoding="utf-8")
+        with pytest.raises(CheckpointError, match="trusted"):
+            faithfulness.shipped(checkpoint)
+    assert faithfulness.shipped(replace(checkpoint, name="toy/after-1")) is None
+    (folder / faithfulness.SUMMARY).unlink()
 
 
 @pytest.mark.parametrize(

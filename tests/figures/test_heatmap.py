@@ -50,8 +50,8 @@ def test_queries_go_down_from_the_first_and_keys_across() -> None:
     assert layout.xaxis2.side == "top"
     assert "query: \u2068target (German)\u2069" in layout.yaxis2.title.text
     assert "key: \u2068source (English)\u2069" in layout.xaxis2.title.text
-    assert layout.yaxis2.ticktext == tuple(f"·q{i}" for i in range(5))
-    assert layout.xaxis2.ticktext == tuple(f"·k{i}" for i in range(7))
+    assert layout.yaxis2.ticktext == tuple(f"▁q{i}" for i in range(5))
+    assert layout.xaxis2.ticktext == tuple(f"▁k{i}" for i in range(7))
 
 
 def test_repeated_tokens_stay_apart() -> None:
@@ -191,8 +191,8 @@ def test_the_selected_pair_is_outlined_with_its_row_and_column() -> None:
     figure = heatmap(picture(5, 7), selected=(3, 4))
     boxes = {(s.x0, s.x1, s.y0, s.y1) for s in figure.layout.shapes}
     assert boxes == {(3.5, 4.5, 2.5, 3.5), (-0.5, 6.5, 2.5, 3.5), (3.5, 4.5, -0.5, 4.5)}
-    assert figure.layout.xaxis2.ticktext[4] == "<b>·k4</b>"
-    assert figure.layout.yaxis2.ticktext[3] == "<b>·q3</b>"
+    assert figure.layout.xaxis2.ticktext[4] == "<b>▁k4</b>"
+    assert figure.layout.yaxis2.ticktext[3] == "<b>▁q3</b>"
     assert not heatmap(picture()).layout.shapes
 
 

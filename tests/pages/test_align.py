@@ -358,3 +358,17 @@ def test_every_table_leaves_in_one_zip_and_alone_under_names_that_say_what_they_
     assert names["First alignment (CSV)"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_first.csv"
     single = list(csv.reader(io.StringIO(handed_out["First alignment (CSV)"][1]())))
     assert single == tables["first.csv"]
+
+
+def test_a_method_can_stand_for_a_transformer_and_is_held_against_a_recurrent_net() -> None:
+    page = opened(head1="contributions")
+    header, arrays = shown(page)
+    own = runs.translation(NAME, SENTENCE, options(), None)
+    read = runs.translation(NAME, SENTENCE, options(), own.text)
+    expected = read.attribution(store.checkpoint(NAME), "contributions", words=True).of_source
+    np.testing.assert_allclose(arrays["0.0"].reshape(expected.shape), expected, atol=1e-6)
+    assert "attribution: layer contributions (ALTI+)" in header["moments"][0]["panels"][0]["note"]
+    assert sum(option.startswith("attribution") for option in page.selectbox(key="head1").options) == 5
+    header, _ = shown(opened(head1="rollout", target="own"))
+    assert "roll-out" in header["moments"][0]["panels"][0]["note"]
+    assert not opened(head1="norms", screen="training").error

@@ -184,7 +184,7 @@ def test_the_translator_is_shown_beside_the_right_one(how: str):
 
 @pytest.mark.parametrize("weights", ["mean", "heads", "none"])
 def test_the_module_is_called_as_its_code_says(weights: str):
-    at = fine(page(screen="module", form="attn_3d", weights=weights, own_widths="True", batch_first="False"))
+    at = fine(page(screen="module", mask_form="attn_3d", weights=weights, own_widths="True", batch_first="False"))
     shapes = dict(zip(at.dataframe[0].value["tensor"], at.dataframe[0].value["type and shape"], strict=True))
     assert shapes["key"] == "float32 (5, 2, 6)"
     assert shapes["attn_mask"] == "bool (4, 3, 5)"

@@ -13,7 +13,6 @@ from transformer import load, translate
 from transformer.attribution import methods
 from transformer.runs import faithfulness
 from ui.store import cache, shipped
-from ui.translate import sources
 
 SENTENCE = "Two dogs run."
 
@@ -32,7 +31,7 @@ def looking(**address: str) -> AppTest:
 
 
 def test_the_words_that_light_up_are_those_of_the_method() -> None:
-    page = looking(word="Hunde", by="deletion", beside="norms")
+    page = looking(word="Hunde", by="deletion", also="norms")
     checkpoint = load(f"checkpoints/{NAME}")
     shown = translate(checkpoint, SENTENCE)
     for method in ("deletion", "norms"):
@@ -59,9 +58,9 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
     page = opened(page="translate", text=SENTENCE)
     assert not asked
     page.query_params["view"] = "sources"
-    looking(beside="none")
+    looking(also="none")
     assert asked == ["deletion"]
-    looking(beside="none", word="Hunde")
+    looking(also="none", word="Hunde")
     assert asked == ["deletion"]
 
 
@@ -80,8 +79,8 @@ def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
     known = faithfulness.Faithfulness(1014, True, {"norms": fare, "random": chance})
     faithfulness.saved(known, tmp_path / faithfulness.SUMMARY)
     assert json.loads((tmp_path / faithfulness.SUMMARY).read_text(encoding="utf-8"))["sentences"] == 1014
-    monkeypatch.setattr(sources, "shipped", lambda checkpoint: known)
-    said = texts(looking(by="norms", beside="rollout"))
+    monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)
+    said = texts(looking(by="norms", also="rollout"))
     assert "Measured on 1,014 sentences" in said
     assert "88%" in said
     assert "25%" in said
@@ -89,7 +88,7 @@ def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
 
 
 def test_the_sentence_can_be_measured_where_it_is_asked_for() -> None:
-    page = looking(by="norms", beside="rollout", here="true")
+    page = looking(by="norms", also="rollout", here="true")
     table = page.dataframe[0].value
     assert list(table.iloc[:, 0]) == [
         "norms", "attention roll-out", "deletion (hidden from attention)", "random order", "deletion, reversed",
@@ -102,7 +101,7 @@ def test_the_sentence_can_be_measured_where_it_is_asked_for() -> None:
     [
         ({"text": "Dogs"}, "It asks:"),
         ({"text": SENTENCE, "force": "."}, "It asks:"),
-        ({"text": SENTENCE, "word": "nirgends", "by": "magic", "beside": "deletion"}, "It asks:"),
+        ({"text": SENTENCE, "word": "nirgends", "by": "magic", "also": "deletion"}, "It asks:"),
         ({"text": " ".join(["dog"] * 120), "force": "Hund"}, "It asks:"),
     ],
 )
@@ -118,7 +117,7 @@ def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(
     monkeypatch.setattr(shipped, "CHECKPOINTS", checkpoints_with_recurrents(tmp_path / "checkpoints"))
     cache.clear()
     for model in (ADDITIVE, LOCATION):
-        page = opened(page="translate", view="sources", model=model, text=SENTENCE, beside="weights")
+        page = opened(page="translate", view="sources", model=model, text=SENTENCE, also="weights")
         assert not page.error
         said = texts(page)
         assert "Not defined for this checkpoint: deletion (hidden from attention), layer contributions" in said

@@ -11,7 +11,7 @@ from tests.pages.opening import opened
 
 CHOICES = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area", "tab", "button")
 TEXTS = ("two dogs run", "a red", "", "A man rides a bicycle.\na red dog", "ACGTTGCAAGTGTCAGTTGACGTACC", "3")
-TABS = {"translate": "view", "checkpoints": "map"}
+TABS = {"checkpoints": "map"}
 """Under which key a page's tabs stand."""
 
 NEVER = ("measure", "look-through", "to-sequences", "remove", "forget-answers")

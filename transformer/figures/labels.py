@@ -17,9 +17,6 @@ LENGTH = 16
 DISTANCE = 12
 """Pixels from one label to the next, so that they do not touch; where there is less room, labels are left out."""
 
-SPACE = "·"
-"""How the space before a word is drawn: SentencePiece's ▁ turned on its side would look like a tick."""
-
 _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 _JOINER = "\u200d"
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"})
@@ -34,7 +31,7 @@ def safe(text: str) -> str:
     text = say(text)
     if not text.replace(WORD_START, " ").strip():
         text = "␣" * len(text) or words("figure_empty_label")
-    return text.replace(WORD_START, SPACE).translate(_CONTROLS).translate(_ENTITIES)
+    return text.translate(_CONTROLS).translate(_ENTITIES)
 
 
 def isolated(text: str) -> str:

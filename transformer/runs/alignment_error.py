@@ -1,5 +1,6 @@
 """Alignment error rates of every head, layer and method of a translator, against links that people drew."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -7,6 +8,8 @@ from transformer.attribution.alignment_error import AlignmentCounts, alignment_c
 from transformer.attribution.gold import GoldAlignment
 from transformer.attribution.methods import HEADED, LAYERED, attribute, defined
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.safe.refusal import refused
+from transformer.messages import Message
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import Translation, translate
 
@@ -53,3 +56,25 @@ def questions(checkpoint: Checkpoint, translation: Translation) -> dict[str, tup
             for head in range(attention.n_heads if method in HEADED else 0):
                 asked[f"{method}.{layer}.{head}"] = method, layer, head
     return asked
+
+
+def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
+    """Sentences, and the counts, that lie beside a checkpoint; None where there are none, or of weights of old.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    folder = checkpoint.folder
+    if folder is None or folder.name != checkpoint.name or not (folder / SUMMARY).is_file():
+        return None
+    path = folder / SUMMARY
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        rates = {
+            str(name): {row: AlignmentCounts(**counts[row]) for row in ("written", "read")}
+            for name, counts in whole["methods"].items()
+        }
+        return int(whole["sentences"]), rates
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        name = f"{path.parent.name}/{path.name}"
+        raise refused("no_alignment_error", name, Message("remedy_measure_alignment")) from error

@@ -10,12 +10,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from transformer.attribution.trust import PERCENTS, Trust
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
+from transformer.checkpoint.safe.refusal import refused
+from transformer.errors import CheckpointError, InputError
+from transformer.messages import Message
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.translate import translate
 
@@ -132,23 +135,40 @@ def saved(found: Faithfulness, path: Path) -> None:
 
 
 def shipped(checkpoint: Checkpoint) -> Faithfulness | None:
-    """The summary that lies beside a checkpoint; None where nobody measured it."""
-    path = None if checkpoint.folder is None else checkpoint.folder / SUMMARY
-    if path is None or not path.is_file():
+    """The summary that lies beside a checkpoint; None where nobody measured it, or for weights of another moment.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    folder = checkpoint.folder
+    if folder is None or folder.name != checkpoint.name or not (folder / SUMMARY).is_file():
         return None
-    whole = json.loads(path.read_text(encoding="utf-8"))
-    fares = {
-        method: Fare(
-            comprehensiveness=tuple(fare["comprehensiveness"]),
-            sufficiency=tuple(fare["sufficiency"]),
-            area=fare["area"],
-            share=fare["share"],
-            spearman=float("nan") if fare["spearman"] is None else fare["spearman"],
-            words=fare["words"],
-        )
-        for method, fare in whole["methods"].items()
-    }
-    return Faithfulness(whole["sentences"], whole["own_target"], fares)
+    path = folder / SUMMARY
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}
+        found = Faithfulness(int(whole["sentences"]), bool(whole["own_target"]), fares)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        raise _damaged(path) from error
+    if "random" not in fares:
+        raise _damaged(path)
+    return found
+
+
+def _fare(about: Any) -> Fare:
+    """One method of a summary."""
+    return Fare(
+        comprehensiveness=tuple(float(value) for value in about["comprehensiveness"]),
+        sufficiency=tuple(float(value) for value in about["sufficiency"]),
+        area=float(about["area"]),
+        share=float(about["share"]),
+        spearman=float("nan") if about["spearman"] is None else float(about["spearman"]),
+        words=int(about["words"]),
+    )
+
+
+def _damaged(path: Path) -> CheckpointError:
+    return refused("no_faithfulness", f"{path.parent.name}/{path.name}", Message("remedy_measure_faithfulness"))
 
 
 def _append(table: Path, number: int, found: dict[str, Trust]) -> None:

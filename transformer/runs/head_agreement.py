@@ -19,11 +19,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from transformer.attention.measures import sites_of
-from transformer.attribution.deletion import How, deletion
+from transformer.attribution.deletion import How
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
+from transformer.runs.attribution import deletion
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 
@@ -125,9 +126,9 @@ def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np
 
     Words are those of the record's merged axes; columns of special tokens are NaN. See `attribution.deletion`.
     """
-    passage = translation.passage(checkpoint)
-    how: How = "unknown" if passage.unknown_source_id >= 0 else "removed"
-    found = deletion(passage, how, words=True, prefix=False)
+    reader = checkpoint.translator()[1]
+    how: How = "unknown" if reader.unknown_id >= 0 else "removed"
+    found = deletion(checkpoint, translation, how, words=True, prefix=False)
     keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
     losses = np.full((len(found.steps), len(keys)), np.nan)  # location attention has a key past the source
     text = [word for word, special in enumerate(found.source.special) if not special]

@@ -27,6 +27,7 @@ from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
 from transformer.runs.changed import run_of
+from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 

@@ -47,8 +47,9 @@ def _token(step: Step, is_current: bool) -> str:
     )
     if step.rank >= RUNNERS_UP:
         rows += _candidate(step.rank, step.text, step.probability, chosen=True)
+    now, said = (" current", ' aria-current="step"') if is_current else ("", "")
     return (
-        f'<span class="token{" current" if is_current else ""}" tabindex="0"{" aria-current=step" if is_current else ""}>'
+        f'<span class="token{now}" tabindex="0"{said}>'
         f"<b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>"
         f'<i class="bar" style="width:{100 * step.probability:.0f}%"></i>'
         f'<span class="others" role="tooltip">{escape(t("translate.likeliest"))}{rows}</span></span>'

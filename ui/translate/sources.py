@@ -14,14 +14,15 @@ from transformer.figures.heatmap import alt_text, heatmap
 from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
-from transformer.runs.faithfulness import Faithfulness, shipped
+from transformer.runs import alignment_error, faithfulness
+from transformer.runs.faithfulness import Faithfulness
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
 from ui.shared.theme import is_dark
 from ui.store import runs
 from ui.texts import plain, said, t
 
-WORD, FIRST, SECOND = "word", "by", "beside"
+WORD, FIRST, SECOND = "word", "by", "also"
 """The query parameters: which written word, and the two methods."""
 
 NONE = "none"
@@ -62,14 +63,16 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
             runs.attribution(checkpoint.name, request.text, request.options, request.forced, shown.node, method)
             for method in methods
         ]
+        measured, aligned = faithfulness.shipped(checkpoint), alignment_error.shipped(checkpoint)
     except HeedmapError as error:
         controls.explain(error)
         return
-    row, measured = words.index(label), shipped(checkpoint)
+    row = words.index(label)
     for place, answer in zip(st.columns(len(answers)), answers, strict=True):
         with place:
             _lit(answer, row, label)
             _told(answer, measured)
+            _against_people(answer, aligned)
     if len(answers) == 2:
         _agreement(answers[0], answers[1], row, label)
     _measured_here(checkpoint, request, shown, tuple(methods))
@@ -118,6 +121,14 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
     spearman = t("sources.correlation", value=fare.spearman)
     found = t("sources.found", sentences=measured.sentences, share=fare.share, chance=chance, area=fare.area)
     st.info(f"{found} {spearman}", icon=":material/fact_check:")
+
+
+def _against_people(answer: Attribution, aligned: tuple[int, alignment_error.Rates] | None) -> None:
+    """How far its largest values are from links that people drew, for both rows that a word may be looked for in."""
+    if aligned is not None and answer.method in aligned[1]:
+        rates = aligned[1][answer.method]
+        written, read = rates["written"].error_rate, rates["read"].error_rate
+        st.caption(t("sources.alignment_error", sentences=aligned[0], written=written, read=read))
 
 
 def _agreement(first: Attribution, second: Attribution, row: int, label: str) -> None:

@@ -185,7 +185,7 @@ class Softmax(_RowByRow):
             summed.append(_dots(len(scores) - TERMS_SHOWN))
         terms = tuple((f"exp({score})", float(power)) for score, power in zip(written, powers, strict=True))
         latex = (
-            rf"\frac{{e^{{{written[column]}}}}}{{{' + '.join(summed)}}} \approx "
+            rf"\frac{{e^{{{written[column]}}}}}{{{' + '.join(summed)}}} \\ &\approx "
             rf"\frac{{{number(powers[column], digits=digits)}}}{{{number(powers.sum(), digits=digits)}}}"
         )
         # By hand one takes either fraction, so both have to come to the result: the one that is further off counts.

@@ -12,7 +12,7 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.lessons.masks.example import Example
 from ui.shared import controls
-from ui.shared.address import choice, lines
+from ui.shared.address import choice, lines, put
 from ui.texts import plain, t
 
 SCREENS = ("build", "scores", "break", "conventions", "module", "test")
@@ -27,7 +27,7 @@ TARGETS = "zwei Hunde rennen\nein Mann fährt ein rotes Fahrrad"
 DEFAULTS: dict[str, Any] = {
     "made": "toy", "sources": SOURCES, "targets": TARGETS, "row": "1", "screen": "build", "mask": "both",
     "at": "decoder", "at_layer": "0", "at_head": "0", "given": VISIBLE,
-    "convention": "annotated_source", "how": "no_causal", "form": "key_padding", "batch_first": True,
+    "convention": "annotated_source", "how": "no_causal", "mask_form": "key_padding", "batch_first": True,
     "weights": "mean", "own_widths": False,
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
@@ -38,7 +38,7 @@ TRY: dict[str, dict[str, Any]] = {
     "try_scores": {"screen": "scores"},
     "try_conventions": {"screen": "conventions", "convention": "attn_3d"},
     "try_convert": {"screen": "conventions", "given": "annotated_target", "convention": "attn_3d"},
-    "try_module": {"screen": "module", "form": "attn_3d", "weights": "heads"},
+    "try_module": {"screen": "module", "mask_form": "attn_3d", "weights": "heads"},
     "try_future": {"screen": "break", "how": "no_causal"},
     "try_shift": {"screen": "break", "how": "shift", "made": "shipped"},
     "try_transpose": {"screen": "break", "how": "transpose", "made": "shipped"},
@@ -109,8 +109,7 @@ def look_at(site: Site, head: int, row: int) -> None:
     """Set the controls to one attention of one sentence; head and sentence count from 0."""
     at = next(name for name, sort in SITES.items() if sort == (site.stack, site.kind))
     chosen = {"at": at, "at_layer": str(site.layer), "at_head": str(head), "row": str(row + 1)}
-    for key, value in chosen.items():
-        st.session_state[key] = value
+    put(**{key: None if value == DEFAULTS[key] else value for key, value in chosen.items()})
 
 
 def kind_of(site: Site) -> str:

@@ -52,7 +52,7 @@ def module_panel(bar: DeltaGenerator) -> None:
 
 def _call() -> Call:
     form = choice(
-        t("masks.form"), MASKS, key="form", default="key_padding", form="list", width=200,
+        t("masks.form"), MASKS, key="mask_form", default="key_padding", form="list", width=200,
         text=lambda form: plain(f"masks.form_{form}"),
     )  # fmt: skip
     weights = choice(
