@@ -47,6 +47,7 @@ with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
 with selection:
     first_screen.role_of_head(name, choice)
+    first_screen.habit_of_head(name, choice)
     record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
