@@ -65,7 +65,7 @@ def _root() -> None:
     }
     for side, (what, (formula, measured)) in zip(sides, pictures.items(), strict=True):
         figure = curves(
-            dict(zip(names, formula, strict=True)), "d_k", plain(f"attention_steps.{what}"), x=found.sizes, log_x=True,
+            dict(zip(names, formula, strict=True)), "d_k", plain(f"attention_steps.{what}"), x=list(map(float, found.sizes)), log_x=True,
             log_y=what == "variance", dark=_dark(), points=dict(zip(names, measured, strict=True)),
             points_name=plain("attention_steps.measured"),
         )  # fmt: skip
