@@ -16,7 +16,18 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import first_screen, flow, forward, generation, pictures, reading, reruns, sequences, sessions
+from benchmarks import (
+    first_screen,
+    flow,
+    forward,
+    generation,
+    interventions,
+    pictures,
+    reading,
+    reruns,
+    sequences,
+    sessions,
+)
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -28,6 +39,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,
+    "interventions": interventions.measure,
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,

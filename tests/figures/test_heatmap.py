@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
 from transformer.figures import overlays
-from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
+from transformer.figures.heatmap import CLICKABLE_CELLS, TITLE_WIDTH, alt_text, heatmap
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
@@ -255,3 +255,16 @@ def test_the_picture_in_a_sentence() -> None:
         "Heatmap of decoder.1.cross · head 2: 3 queries down, 5 keys across. "
         "The largest attention weight (probability) is 1.000, from query “▁q0” to key “▁k0”."
     )
+
+
+def test_the_title_of_a_changed_run_names_its_changes_in_lines_that_fit() -> None:
+    changes = ("decoder.3.cross (heads 1, 3) off (mean)", "encoder.0.self (head 1, key 4) knocked out")
+    plain = heatmap(replace(picture(), changes=()))
+    changed = heatmap(replace(picture(), changes=changes))
+    lines = changed.layout.title.text.split("<br>")
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= TITLE_WIDTH
+    assert all(change in " ".join(lines) for change in changes)
+    assert changed.layout.margin.t - plain.layout.margin.t == 22 * (len(lines) - 1)
+    more = heatmap(replace(picture(), changes=changes * 3))
+    assert more.layout.title.text.replace("<br>", " ").endswith("3 more")

@@ -4,6 +4,7 @@ The array that is drawn is the picture's own. The scale is fixed from 0 to 1, so
 Masked cells are hatched and cells without a finite number are crossed, so neither passes for a weight of 0.
 """
 
+import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import plotly.graph_objects as go
 from transformer.errors import RecordError
 from transformer.figures import labels, overlays
 from transformer.figures.theme import SEQUENTIAL, Theme, diverging, ink, legend, template, theme
-from transformer.messages import words
+from transformer.messages import say, words
 from transformer.pictures.picture import Picture
 
 CLICKABLE_CELLS = 10_000
@@ -20,6 +21,9 @@ CLICKABLE_CELLS = 10_000
 
 LARGEST_CELL = 48
 """Pixels along one side of a cell where there are few."""
+
+TITLE_WIDTH = 44
+"""Characters of a title's line where it names what was changed."""
 
 WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
@@ -130,9 +134,11 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
-    top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes)
+    lines = textwrap.wrap(say(picture.title), TITLE_WIDTH) if picture.changes else [say(picture.title)]
+    top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes) + 22 * (len(lines) - 1)
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
-    title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
+    heading = "<br>".join(labels.safe(line) for line in lines)
+    title = dict(text=heading, x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
     if picture.notes:
         title["subtitle"] = dict(text=labels.safe(labels.joined(picture.notes)), font=dict(size=12))
     return dict(
