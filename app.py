@@ -35,6 +35,7 @@ def _pages() -> dict[str, list[st.Page]]:
             st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
             st.Page("pages/what_if.py", title=t("what_if.title"), icon=":material/alt_route:"),
             st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
+            st.Page("pages/atlas.py", title=t("atlas.title"), icon=":material/map:"),
         ],
         plain("checkpoints.section"): [
             st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),

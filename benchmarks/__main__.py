@@ -17,6 +17,8 @@ import streamlit
 import torch
 
 from benchmarks import (
+    atlas,
+    attribution,
     first_screen,
     flow,
     forward,
@@ -36,6 +38,7 @@ REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "flow": flow.measure,
+    "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "generation": generation.measure,
@@ -43,6 +46,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "atlas": atlas.measure,
     "first_screen": first_screen.measure,
 }
 

@@ -25,7 +25,7 @@ try:
     checkpoints = [store.checkpoint(name) for name in (first, second)]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
-        request = controls.request(checkpoints[0].examples, longest)
+        request = controls.request(checkpoints[0], longest)
     with models:
         words = choices.words_choice()
     shown = choices.pair(first, second, request, words)
@@ -45,8 +45,10 @@ panels: dict[str, Callable[[], None]] = {
     "downloads": lambda: files.downloads_panel(shown, aligned),
 }
 with picture:
-    try:
-        panels[choices.screen()]()
-    except HeedmapError as error:
-        controls.explain(error)
+    opened = choices.screen()
+    with st.container(key="align-panel"):
+        try:
+            panels[opened]()
+        except HeedmapError as error:
+            controls.explain(error)
     views.translations(shown)

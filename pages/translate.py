@@ -1,58 +1,70 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.shared import address, controls, heads, record_views
-from ui.shared.address import tabs
+from ui.shared import address, controls, downloads, heads, record_views
+from ui.shared.files import Origin
 from ui.store import runs, store
-from ui.texts import in_language, t
-from ui.translate import first_screen, views
+from ui.texts import in_language, plain, t
+from ui.translate import first_screen, sources, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice(*store.TRANSLATORS)
-if name is None:
+chosen = controls.checkpoint_choice(*store.TRANSLATORS)
+if chosen is None:
     address.stop()
+name: str = chosen  # also where it is used later, within functions
 
-left, right = st.columns([2, 3], gap="large")
+form, screen, below = st.container(key="request-area"), st.container(key="first-screen"), st.container(key="columns")
+with below:
+    beside, detail = st.columns([7, 11], gap="small")
+with beside:
+    selection, hypothesis = st.container(), st.container()
 try:
     checkpoint = store.checkpoint(name)
-    with left:
-        request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
+    with form:
+        request = controls.request(checkpoint, checkpoint.model.config.max_length)
     best = runs.translation(name, request.text, request.options, request.forced)
-    with left:
+    with hypothesis:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
 except HeedmapError as error:
-    with right:
+    with screen:
         controls.explain(error)
     address.stop()
 
-with right:
-    record_views.result(shown, best, checkpoint.languages)
-screen = st.container()
-choice = controls.selection(shown.record, heads.first_head(name, shown))
+origin = Origin(shown.checkpoint, shown.input)
 with screen:
+    drawn = st.container()
+    first_screen.result(shown, best, checkpoint)
+with selection:
+    choice = controls.selection(shown.record, heads.first_head(name, shown))
+with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
-overview, detail = st.columns([1, 2], gap="medium")
-with overview:
-    record_views.all_heads_panel(shown.record, choice)
+with selection:
+    first_screen.role_of_head(name, choice)
+    first_screen.habit_of_head(name, choice)
+    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 panels: dict[str, Callable[[], None]] = {
-    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
-    "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+    "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+    "sources": lambda: sources.sources_panel(checkpoint, request, shown),
     "steps": lambda: views.steps_panel(shown, choice),
     "beams": lambda: views.beams_panel(shown, checkpoint),
-    "downloads": lambda: record_views.downloads_panel(shown, choice),
+    "downloads": lambda: downloads.downloads_panel(shown, choice),
 }
-with detail:
-    opened, place = tabs(
-        list(panels),
-        key="view",
-        text=lambda view: t(f"translate.view_{view}"),
-        old={in_language("en", f"translate.view_{view}"): view for view in panels},
-    )
-    with place:
-        panels[opened]()
+with detail, st.container(key="panel"):
+    panels[
+        address.choice(
+            t("translate.view"),
+            list(panels),
+            key="view",
+            text=lambda view: plain(f"translate.view_{view}"),
+            bare=True,
+            old={in_language("en", f"translate.view_{view}"): view for view in panels},
+        )
+    ]()

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Sequence
 
 from transformer.commands import (
+    alignment,
     atlas,
     classify,
     convert,
     evaluate,
+    faithfulness,
     familiarity,
     heads,
     importance,
@@ -25,7 +27,10 @@ from transformer.commands import (
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, means, importance)
+COMMANDS = (
+    *(translate, classify, evaluate, train, inspect, convert),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -168,13 +168,13 @@ def run(
 
     x = embedded(made.source_embedding, made.source_positions, made.source_norm, source)
     encoder = []
-    for block in made.encoder:
+    for block in list[Any](made.encoder):
         encoder.append(attend(block.self_attention, block.self_residual, x, None, np.tile(shown, (len(source), 1))))
         x = feed_forward(block, encoder[-1].output)
     memory = normed(made.encoder_norm, x) if config.norm_after_stack else x
     x = embedded(made.target_embedding, made.target_positions, made.target_norm, read)
     decoder = []
-    for block in made.decoder:
+    for block in list[Any](made.decoder):
         first = attend(block.self_attention, block.self_residual, x, None, past)
         second = attend(
             block.cross_attention, block.cross_residual, first.output, memory, np.tile(shown, (len(read), 1))

@@ -136,6 +136,7 @@ def test_what_is_not_defined_is_refused_by_name() -> None:
     with pytest.raises(AttributionError) as refused:
         reference.passage(made, read=(), written=())
     assert refused.value.code == "attribution_nothing_written"
+    assert len(Axis.of_pieces("nothing", [], [])) == 0
 
 
 def test_weights_that_are_not_numbers_stay_visible_as_such() -> None:

@@ -122,6 +122,10 @@ def test_contributions_roll_out_as_the_paper_says(dialect: str) -> None:
             for j in range(N_SOURCE):
                 new_source[t] += second[t, j] * held[j]
         of_source, of_prefix = new_source, new_prefix
+    single = contributions(reference.passage(made), layer=1)
+    by_hand = contributions_by_hand(run.decoder[1][1], own=False)
+    np.testing.assert_allclose(single.of_source, by_hand[:, :-1], atol=1e-9)
+    np.testing.assert_allclose(single.of_prefix, np.diag(by_hand[:, -1]), atol=1e-9)
     found = contributions(reference.passage(made))
     np.testing.assert_allclose(found.of_source, of_source, atol=1e-9)
     np.testing.assert_allclose(found.of_prefix, of_prefix, atol=1e-9)
@@ -201,10 +205,12 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
     np.testing.assert_allclose(encoder_value_zeroing(reading).values, product, atol=1e-9)
+    first = zeroed_by_hand(made, "encoder", 0, "self")
+    np.testing.assert_allclose(encoder_value_zeroing(reading, layer=0).values, first, atol=1e-9)
 
 
 def logits_with(made: Any, added: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The model's logits with something (zero) added to its tables of weights: the slope is taken with respect to it."""
+    """The model's logits with something (zero) added to its tables of weights: slopes are taken by it."""
     sites, hooks = made.attention_sites(), []
     for name, more in added.items():
 

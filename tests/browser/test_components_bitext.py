@@ -28,8 +28,8 @@ def test_pointing_lights_the_words_that_were_looked_at(demo):
     expect(said(opened)).to_contain_text(f"While writing q4, L1 H2 looked at k{most} ({weights[4, most]:.2f})")
     lines = opened.page.locator(".bitext path")
     expect(lines).to_have_count(int((weights[4] >= 0.04).sum()))
-    alpha = [word(opened, "source", key).evaluate("e => e.style.backgroundColor") for key in range(KEYS)]
-    shown = [float(re.search(r"([\d.]+)\)$", one)[1]) if one else 0.0 for one in alpha]
+    alpha = [word(opened, "source", key).evaluate("e => e.style.backgroundImage") for key in range(KEYS)]
+    shown = [float(re.search(r"([\d.]+)\)+$", one)[1]) if one else 0.0 for one in alpha]
     assert shown == pytest.approx([0.6 * weight if weight > 0.02 else 0.0 for weight in weights[4]], abs=0.01)
     word(opened, "source", 2).hover()
     most = int(weights[:, 2].argmax())

@@ -1,12 +1,17 @@
 """Attribution of what a checkpoint did: the right ids, axes and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from transformer.attribution.methods import METHODS
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.runs.any_model import run_any
 from transformer.runs.attribution import deletion
 from transformer.runs.translate import Translation, translate
+from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
 
 SENTENCE = "Two dogs run."
 
@@ -39,3 +44,24 @@ def test_probabilities_are_those_of_the_steps(checkpoint: Checkpoint, translatio
     assert found.prefix.texts[1:] == found.steps.texts[:-1]
     assert found.source_share is not None
     assert ((found.source_share > 0) & (found.source_share < 1)).all()
+
+
+def test_a_translation_answers_in_a_notebook(checkpoint: Checkpoint, translation: Translation) -> None:
+    """Every method on the shipped translator, gradients too although its passes keep none; in words, on one axis."""
+    for method in METHODS:
+        found = translation.attribution(checkpoint, method, words=True)
+        assert found.source.texts[:3] == ("Two", "dogs", "run")
+        assert np.isfinite(found.values).all()
+        assert method == "rollout" or found.of_source[1].argmax() == 1  # "Hunde" comes from "dogs"
+    np.testing.assert_allclose(translation.attribution(checkpoint, "contributions").values.sum(1), 1.0, atol=1e-5)
+
+
+def test_windows_of_a_classifier_have_shares_too() -> None:
+    checkpoint = load("checkpoints/splice-junctions")
+    ids = IdTokenizer(5, SpecialIds())
+    checkpoint = replace(checkpoint, tokenizer=ids)
+    run = run_any(checkpoint, " ".join("01322103" * 3))
+    for method in ("contributions", "norms", "value_zeroing", "rollout"):
+        found = run.attribution(checkpoint, method)
+        assert found.steps == run.record["encoder.0.self"].keys
+        np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-5)

@@ -153,7 +153,9 @@ class AttentionMap:
         """
         if head == "mean":
             every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
-            values, name = every.mean(axis=0), Message("mean_of_heads", count=self.n_heads)
+            many = self.n_heads > 1
+            name = Message("mean_of_heads", count=self.n_heads) if many else Message("head_number", head=0)
+            values = every.mean(axis=0)
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
         visible, queries, keys = self.mask(), self.queries, self.keys

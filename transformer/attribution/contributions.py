@@ -16,17 +16,27 @@ from transformer.attribution.layers import EncoderLayer, SubLayer, decoder_layer
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution, of_passage, of_reading
 from transformer.attribution.shares import shared, through, through_decoder
+from transformer.attribution.weights import one_or_mean
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
 
 @torch.no_grad()
-def contributions(passage: Passage) -> Attribution:
+def contributions(passage: Passage, layer: int | None = None) -> Attribution:
     """Shares of source and prefix in what the decoder ends with at each step; rows sum to 1.
 
+    Of one `layer`: shares in what its cross-attention sub-layer gives, of the encoder's positions and of what the
+    decoder carried, which stands at the token that was read last; nothing is followed through other layers.
+
     Raises:
-        AttributionError: the model is not an encoder-decoder Transformer of ours.
+        AttributionError: the model is not an encoder-decoder Transformer of ours, or there is no such layer.
     """
+    if layer is not None:
+        tables = [sub_layer_contributions(each.cross_attention) for each in decoder_layers(passage)]
+        table = one_or_mean(tables, layer)
+        values = np.concatenate([table[:, :-1], np.diag(table[:, -1])], axis=1)
+        notes, setting = [Message("note_contributions_layer")], Message("setting_layer", layer=layer)
+        return of_passage(passage, "contributions", values, Quantity.SHARE, notes, setting)
     encoder = _encoder(encoder_layers(passage.name, passage.model, passage.source_ids), len(passage.source))
     layers = (
         (sub_layer_contributions(layer.self_attention), sub_layer_contributions(layer.cross_attention))
@@ -37,12 +47,19 @@ def contributions(passage: Passage) -> Attribution:
 
 
 @torch.no_grad()
-def encoder_contributions(reading: Reading) -> Attribution:
+def encoder_contributions(reading: Reading, layer: int | None = None) -> Attribution:
     """Shares of each position of the input in what each position ends with after an encoder; rows sum to 1.
 
+    Of one `layer`: shares of the positions that its self-attention sub-layer read.
+
     Raises:
-        AttributionError: the model has no encoder of Transformer layers of ours.
+        AttributionError: the model has no encoder of Transformer layers of ours, or there is no such layer.
     """
+    if layer is not None:
+        layers = encoder_layers(reading.name, reading.model, reading.ids)
+        table = one_or_mean([sub_layer_contributions(each.self_attention) for each in layers], layer)
+        notes, setting = [Message("note_contributions_layer")], Message("setting_layer", layer=layer)
+        return of_reading(reading, "contributions", table, Quantity.SHARE, notes, setting)
     values = _encoder(encoder_layers(reading.name, reading.model, reading.ids), len(reading.axis))
     return of_reading(reading, "contributions", values, Quantity.SHARE, [Message("note_contributions")])
 

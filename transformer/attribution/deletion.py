@@ -10,13 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer.attribution.passage import Passage
-from transformer.attribution.result import Attribution, causal_visible, groups
+from transformer.attribution.result import Attribution, causal_visible, groups, summed
 from transformer.errors import AttributionError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -52,7 +51,9 @@ def deletion(
     with_prefix = prefix and how != "removed"
     read_parts = groups(passage.read, words) if with_prefix else []
     whole = passage.log_probs([passage.source_ids], [passage.read_ids])
-    parts = [(list(part), []) for part in source_parts] + [([], list(part)) for part in read_parts]
+    parts: list[tuple[list[int], list[int]]] = [(list(part), []) for part in source_parts] + [
+        ([], list(part)) for part in read_parts
+    ]
     found = []
     for start in range(0, len(parts), PARTS_AT_ONCE):
         found.append(_without(passage, how, parts[start : start + PARTS_AT_ONCE]))
@@ -62,8 +63,12 @@ def deletion(
     axis = passage.read if with_prefix else passage.read.kept(())
     visible = causal_visible(len(passage.written), len(passage.source), len(axis))
     if words:
-        steps, columns = passage.written.membership, _columns(source_parts, read_parts, visible.shape[1])
-        lost, visible = steps @ lost, (steps @ visible @ columns.T) > 0
+        steps, shifted = (
+            groups(passage.written, words),
+            [[i + len(passage.source) for i in part] for part in read_parts],
+        )
+        lost = summed(lost, steps, 0)
+        visible = summed(summed(visible, [*source_parts, *shifted], 1), steps, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
         visible &= [len(part) < len(passage.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
@@ -81,16 +86,18 @@ def deletion(
     )
 
 
-def without(passage: Passage, how: How, hidden: Sequence[Sequence[int]]) -> Float[Tensor, "row target"]:
+def without(
+    passage: Passage, how: How, hidden: Sequence[Sequence[int]], wanted: Bool[Tensor, "row target"] | None = None
+) -> Float[Tensor, "row target"]:
     """Log-probabilities (nats) of the written tokens without some source positions, once for each list of positions.
 
-    NaN where nothing would be left to read.
+    NaN where nothing would be left to read, and where `wanted` is given and False.
 
     Raises:
         AttributionError: as `deletion`.
     """
     _check(passage, how, prefix=False)
-    return _without(passage, how, [(list(positions), []) for positions in hidden])
+    return _without(passage, how, [(list(positions), []) for positions in hidden], wanted)
 
 
 def _check(passage: Passage, how: How, prefix: bool) -> None:
@@ -104,19 +111,25 @@ def _check(passage: Passage, how: How, prefix: bool) -> None:
         raise AttributionError("attribution_no_unknown", name=passage.name)
 
 
-def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[int]]]) -> Float[Tensor, "part target"]:
+def _without(
+    passage: Passage,
+    how: How,
+    parts: Sequence[tuple[list[int], list[int]]],
+    wanted: Bool[Tensor, "part target"] | None = None,
+) -> Float[Tensor, "part target"]:
     """Log-probabilities without each part, which is a list of source positions and one of prefix positions."""
     n_source, n_read = len(passage.source_ids), len(passage.read_ids)
     if how == "hidden":
         shown, shown_read = torch.ones(len(parts), n_source).bool(), torch.ones(len(parts), n_read).bool()
         for row, (source, read) in enumerate(parts):
             shown[row, source], shown_read[row, read] = False, False
-        sources, reads = [passage.source_ids] * len(parts), [passage.read_ids] * len(parts)
-        return passage.log_probs(sources, reads, shown, shown_read)
+        sources: list[Sequence[int]] = [passage.source_ids] * len(parts)
+        reads: list[Sequence[int]] = [passage.read_ids] * len(parts)
+        return passage.log_probs(sources, reads, shown, shown_read, wanted)
     if how == "unknown":
         sources = [_replaced(passage.source_ids, source, passage.unknown_source_id) for source, _ in parts]
         reads = [_replaced(passage.read_ids, read, passage.unknown_target_id) for _, read in parts]
-        return passage.log_probs(sources, reads)
+        return passage.log_probs(sources, reads, wanted=wanted)
     by_length: dict[int, list[int]] = defaultdict(list)
     for row, (source, _) in enumerate(parts):
         by_length[n_source - len(source)].append(row)
@@ -124,20 +137,10 @@ def _without(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[i
     for length, rows in by_length.items():
         if length:
             left = [[id_ for i, id_ in enumerate(passage.source_ids) if i not in parts[row][0]] for row in rows]
-            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows))
+            asked = None if wanted is None else wanted[rows]
+            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows), wanted=asked)
     return found
 
 
 def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:
     return [by if i in positions else id_ for i, id_ in enumerate(ids)]
-
-
-def _columns(
-    source: Sequence[Sequence[int]], read: Sequence[Sequence[int]], n: int
-) -> Float[np.ndarray, "part position"]:
-    """Which positions of the matrix belong to which word; source and prefix stand one after the other."""
-    n_source = sum(len(part) for part in source)
-    member = np.zeros((len(source) + len(read), n))
-    for row, part in enumerate([*source, *([n_source + i for i in part] for part in read)]):
-        member[row, list(part)] = 1.0
-    return member

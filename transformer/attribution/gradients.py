@@ -38,6 +38,7 @@ class Tables:
     cross: list[Float[Tensor, "row head target source"]] = field(default_factory=list)
 
 
+@torch.inference_mode(mode=False)
 def gradients(passage: Passage, published: bool = False) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
@@ -66,7 +67,7 @@ def gradients(passage: Passage, published: bool = False) -> Attribution:
 def _relevance(model: Seq2Seq, passage: Passage, steps: Tensor, published: bool) -> Float[Tensor, "step part"]:
     """Row t of the relevances of step t, for some steps."""
     count, n_source, n_target = len(steps), len(passage.source_ids), len(passage.read_ids)
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.enable_grad():
         logits, tables = _eager(model, passage, count)
         asked = logits[torch.arange(count), steps, torch.tensor(passage.written_ids)[steps]].sum()
         weights = [*tables.encoder, *tables.own, *tables.cross]

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transformer.errors import AttributionError
 from transformer.models.protocols import Abilities
+from transformer.models.recurrent import Recurrent
+from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
 
 POSITIONS_AT_ONCE = 4_096
@@ -54,11 +56,12 @@ class Passage:
         reads: Sequence[Sequence[int]],
         shown: Bool[Tensor, "row source"] | None = None,
         shown_read: Bool[Tensor, "row target"] | None = None,
+        wanted: Bool[Tensor, "row target"] | None = None,
     ) -> Float[Tensor, "row target"]:
         """Natural log-probabilities of the written tokens, once a row, each with a source and a prefix of its own.
 
         All sources are of one length, all prefixes as long as what was written. Where `shown` (`shown_read`) is False,
-        no attention sees that position.
+        no attention sees that position. Where `wanted` is given, only those are looked up; the others are NaN.
 
         Raises:
             AttributionError: the model cannot hide positions.
@@ -75,14 +78,24 @@ class Passage:
             hidden = (shown, shown_read) if self.source_ids else (shown_read,)
             masks = [None if table is None else table[rows] for table in hidden] if hiding else []
             with torch.no_grad():
-                logits = self.logits(*inputs, *masks).double()
-            chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
-            found.append(chosen - logits.logsumexp(-1))
+                found.append(self._looked_up(inputs + masks, written, None if wanted is None else wanted[rows]))
         return torch.cat(found)
 
-    def logits(self, *inputs: Any) -> Float[Tensor, "row target vocab"]:
-        """What the model says of the next token at each position of the target."""
-        found: Tensor = self.model(*inputs)
+    def _looked_up(
+        self,
+        inputs: Sequence[Tensor | None],
+        written: Int[Tensor, " target"],
+        wanted: Bool[Tensor, "row target"] | None,
+    ) -> Float[Tensor, "row target"]:
+        """Log-probabilities of the written tokens; a large vocabulary costs more than the layers, so only as wanted."""
+        if wanted is None or not isinstance(self.model, (Seq2Seq, Recurrent)):
+            logits = self.model(*inputs)
+            chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
+            return chosen.double() - logits.logsumexp(-1).double()
+        logits = self.model.logits(self.model.hidden(*inputs)[wanted][None])[0]
+        chosen = logits.gather(-1, written.expand(wanted.shape)[wanted][:, None])[:, 0]
+        found = torch.full(wanted.shape, torch.nan, dtype=torch.float64)
+        found[wanted] = chosen.double() - logits.logsumexp(-1).double()
         return found
 
 

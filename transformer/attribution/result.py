@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from transformer.attribution.passage import Passage, Reading
 from transformer.messages import Message
@@ -76,15 +76,15 @@ class Attribution:
 
     def merged(self) -> "Attribution":
         """In whole words: summed over the pieces of a part, averaged over the pieces of a written word."""
-        rows, columns = self.steps.membership, self.parts.membership
-        mean = rows / rows.sum(1, keepdims=True)
+        rows, columns = groups(self.steps, words=True), groups(self.parts, words=True)
+        sizes = np.array([len(row) for row in rows])[:, None]
         return replace(
             self,
             steps=self.steps.merged(),
             source=self.source.merged(),
             prefix=self.prefix.merged(),
-            values=mean @ self.values @ columns.T,
-            visible=(rows @ self.visible @ columns.T) > 0,
+            values=summed(summed(self.values, columns, 1), rows, 0) / sizes,
+            visible=summed(summed(self.visible, columns, 1), rows, 0) > 0,
             notes=(*self.notes, Message("note_parts_merged")),
         )
 
@@ -141,6 +141,11 @@ def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarra
     """The source is seen by every step, token i of the prefix by step i and later ones."""
     source = np.ones((n_steps, n_source), dtype=bool)
     return np.concatenate([source, np.tri(n_steps, n_prefix, dtype=bool)], axis=1)
+
+
+def summed(x: Shaped[np.ndarray, "_ _"], parts: Sequence[Sequence[int]], axis: int) -> Shaped[np.ndarray, "_ _"]:
+    """Sums over groups of positions along an axis; what is no number stays where it is, as in no matrix product."""
+    return np.stack([x.take(list(part), axis).sum(axis) for part in parts], axis)
 
 
 def groups(axis: Axis, words: bool) -> Sequence[Sequence[int]]:

@@ -48,14 +48,17 @@ def value_zeroing(passage: Passage, layer: int | None = None) -> Attribution:
 
 
 @torch.no_grad()
-def encoder_value_zeroing(reading: Reading) -> Attribution:
-    """Shares of each position in each position after all layers: the product of the layers' tables; rows sum to 1.
+def encoder_value_zeroing(reading: Reading, layer: int | None = None) -> Attribution:
+    """Shares of each position in each position after a `layer`, or after all: the product of their tables.
 
     Raises:
-        AttributionError: the model has no encoder of Transformer layers of ours.
+        AttributionError: the model has no encoder of Transformer layers of ours, or there is no such layer.
     """
-    layers = encoder_layers(reading.name, reading.model, reading.ids)
-    values = through((encoder_zeroed(each) for each in layers), len(reading.axis))
+    tables = [encoder_zeroed(each) for each in encoder_layers(reading.name, reading.model, reading.ids)]
+    if layer is not None:
+        setting = Message("setting_layer", layer=layer)
+        return of_reading(reading, "value_zeroing", one_or_mean(tables, layer), Quantity.SHARE, setting=setting)
+    values = through(tables, len(reading.axis))
     return of_reading(reading, "value_zeroing", values, Quantity.SHARE, [Message("note_value_zeroing")])
 
 
@@ -117,6 +120,6 @@ def _zeroed(given: KeysValues, rest: Block, mask: Mask) -> Float[np.ndarray, "qu
         changed = rest(KeysValues(given.k.expand(len(keys), -1, -1, -1), values)).double()
         columns.append(1 - torch.cosine_similarity(changed, clean[None], dim=-1))
     changes = torch.cat(columns).T.clamp(min=0)
-    table = mask.dense(*changes.shape, changes.device)
+    table = mask.dense(changes.shape[0], changes.shape[1], changes.device)
     visible = torch.ones_like(changes, dtype=torch.bool) if table is None else table[0, 0].expand(changes.shape)
     return shared(changes.masked_fill(~visible, 0.0).numpy(), visible.numpy())

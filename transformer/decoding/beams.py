@@ -94,6 +94,11 @@ class BeamTree:
         complete = [node for node in self.nodes if node.status in ("finished", "cut")]
         return sorted(complete, key=lambda node: (node.status == "cut", -node.score, node.id))
 
+    def left_behind(self) -> list[Node]:
+        """Hypotheses that the search dropped: neither complete nor the beginning of another one, in the order made."""
+        continued, complete = {node.parent for node in self.nodes}, {node.id for node in self.hypotheses()}
+        return [node for node in self.nodes[1:] if node.id not in continued | complete]
+
     def lineage(self, node: int) -> list[Node]:
         """The hypotheses from the first token to `node`, each the parent of the next; empty for the root.
 

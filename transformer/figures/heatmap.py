@@ -19,11 +19,14 @@ from transformer.pictures.picture import Picture
 CLICKABLE_CELLS = 10_000
 """Up to so many cells a click selects one; a larger map is read by hovering and zooming."""
 
+BUTTONS = 190
+"""Pixels that Plotly's buttons take at the right of the title's line, whose letters are about 10 wide."""
+
 LARGEST_CELL = 48
 """Pixels along one side of a cell where there are few."""
 
-TITLE_WIDTH = 44
-"""Characters of a title's line where it names what was changed."""
+TITLE_LETTER = 10
+"""Pixels that a letter of the title takes at most, on average."""
 
 WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
@@ -134,17 +137,23 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
-    lines = textwrap.wrap(say(picture.title), TITLE_WIDTH) if picture.changes else [say(picture.title)]
-    top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes) + 22 * (len(lines) - 1)
+    wide = left + across + 24
+    note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
+    title_lines = [say(picture.title)]
+    if picture.changes:  # a title that names what was changed may be long, and has to be read whole
+        title_lines = textwrap.wrap(title_lines[0], (wide - 24) // TITLE_LETTER)
+    below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
+    above = below_buttons + 22 * (len(title_lines) - 1)
+    top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
-    heading = "<br>".join(labels.safe(line) for line in lines)
-    title = dict(text=heading, x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
-    if picture.notes:
-        title["subtitle"] = dict(text=labels.safe(labels.joined(picture.notes)), font=dict(size=12))
+    title = dict(text="<br>".join(map(labels.safe, title_lines)), x=0, y=1, yref="container", yanchor="top")
+    title["pad"] = dict(t=12 + below_buttons, l=12)
+    if note:
+        title["subtitle"] = dict(text=note, font=dict(size=12))
     return dict(
         template=template(dark),
         title=title,
-        width=left + across + 24,
+        width=wide,
         height=top + down + foot,
         margin=dict(l=left, r=24, t=top, b=foot, pad=0),
         hovermode="closest",

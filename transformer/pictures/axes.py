@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 from jaxtyping import Float
@@ -46,7 +46,7 @@ class Axis:
             if whole or i == 0 or special[i] or special[i - 1] or piece.startswith(WORD_START)
         ]
         lengths: list[int] = []
-        for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+        for start, end in pairwise([*starts, len(pieces)]):
             lengths.extend(_apart(pieces[start:end]))
         words = tuple(word for word, length in enumerate(lengths) for _ in range(length))
         return cls(name, tuple(pieces), words, tuple(special))

@@ -9,13 +9,17 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
+from transformer.attribution.methods import attribute_reading
+from transformer.attribution.passage import Reading
+from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
+from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
 from transformer.tokens.base import labels_as_typed
 
@@ -28,7 +32,7 @@ class AnyRun:
     """What was read, and what every head looked at meanwhile.
 
     `translation` is what an encoder-decoder wrote for it; `outputs` is what any other model ends with, under the names
-    that its `outputs` gives (`logits`, `hidden`), without the batch's axis.
+    that its `outputs` gives (`logits`, `hidden`), without the batch's axis; `ids` is what it read.
     """
 
     checkpoint: str
@@ -36,6 +40,27 @@ class AnyRun:
     record: Record
     translation: Translation | None = None
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
+
+    def attribution(
+        self, checkpoint: Checkpoint, method: str, *, layer: int | None = None, head: int | None = None
+    ) -> Attribution:
+        """Where what the model wrote came from; or, of a model that reads one text, what its positions end with.
+
+        `checkpoint` is the one that ran. Methods are `attribution.methods.METHODS`, or `READING_METHODS`.
+
+        Raises:
+            AttributionError: no such method, or one that is not defined for this model.
+        """
+        if self.translation is not None:
+            return self.translation.attribution(checkpoint, method, layer=layer, head=head)
+        own = next((each for site, each in self.record.items() if site.kind == "self"), None)
+        if own is None:
+            raise AttributionError("attribution_nothing_recorded", name=checkpoint.name, group="encoder.self")
+        causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
+        reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
+        with forward_slot():
+            return attribute_reading(reading, self.record, method, layer, head)
 
 
 def run_any(
@@ -60,7 +85,11 @@ def run_any(
         for site in seen.sites
     }
     return AnyRun(
-        checkpoint.name, text, Record(maps), outputs={name: value[0].numpy() for name, value in outputs.items()}
+        checkpoint.name,
+        text,
+        Record(maps),
+        outputs={name: value[0].numpy() for name, value in outputs.items()},
+        ids=tuple(ids),
     )
 
 

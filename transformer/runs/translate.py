@@ -14,6 +14,10 @@ from torch import Tensor
 from transformer.attention.capture import Recording, recording
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
+from transformer.attribution.deletion import Progress
+from transformer.attribution.methods import attribute
+from transformer.attribution.passage import Passage
+from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
@@ -23,6 +27,7 @@ from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
 from transformer.runs.changed import run_of
+from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 
@@ -65,6 +70,47 @@ class Translation:
     axes: Axes
     tree: BeamTree | None = None
     node: int | None = None
+
+    def passage(self, checkpoint: Checkpoint) -> Passage:
+        """What the translation is, as methods of attribution ask about it; `checkpoint` is the one that made it.
+
+        Raises:
+            CheckpointError: the checkpoint does not translate text.
+        """
+        model, reader, writer = checkpoint.translator()
+        return Passage(
+            name=checkpoint.name,
+            model=model,
+            source_ids=self.source_ids,
+            read_ids=(model.config.bos_id, *self.target_ids[:-1]),
+            written_ids=self.target_ids,
+            source=self.axes.source,
+            read=self.axes.read,
+            written=self.axes.written,
+            unknown_source_id=reader.unknown_id,
+            unknown_target_id=writer.unknown_id,
+        )
+
+    def attribution(
+        self,
+        checkpoint: Checkpoint,
+        method: str = "deletion",
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = False,
+        progress: Progress | None = None,
+    ) -> Attribution:
+        """Where each written token came from, as one of `attribution.methods.METHODS` answers it.
+
+        `checkpoint` is the one that made the translation. `words` answers in whole words.
+
+        Raises:
+            AttributionError: no such method, or one that is not defined for this model.
+            CheckpointError: the checkpoint does not translate text.
+        """
+        with forward_slot():
+            return attribute(self.passage(checkpoint), self.record, method, layer, head, words, progress)
 
     @property
     def log_prob(self) -> float:

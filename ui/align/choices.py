@@ -15,7 +15,9 @@ from transformer.attention.alignment import (
     strongest,
 )
 from transformer.attention.record import Record
+from transformer.attribution.methods import defined
 from transformer.errors import HeedmapError, InputError
+from transformer.messages import Message
 from transformer.pictures.picture import Picture
 from transformer.tokens.text import TextTokenizer
 from ui.shared import controls
@@ -35,6 +37,12 @@ WORDS: tuple[Words, ...] = ("first", "second", "own")
 SCREENS = ("side", "training", "agreement", "changes", "lesson", "downloads")
 """The page's screens, in order."""
 
+METHODS = ("contributions", "norms", "value_zeroing", "gradients", "rollout")
+"""Methods of attribution that can stand for an alignment: their values are none below 0, so rows can be compared."""
+
+Standing = Head | str
+"""What stands for a model's alignment: the attention of a head, or one of `METHODS`."""
+
 MARK = "mark"
 """The query parameter of the marked target word: its panel, from 0, and its label; older addresses hold its row."""
 
@@ -51,12 +59,16 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both models on one sentence; `target` is what both read, and `origin` says in words whose it is."""
+    """Both models on one sentence; `target` is what both read, and `origin` says in words whose it is.
+
+    `options` are those that each model searched its own translation with.
+    """
 
     first: Side
     second: Side
     target: str
     origin: str
+    options: DecodingOptions
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -66,9 +78,9 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """The head that stands for each model, in words and why it was chosen, and the alignments of the common target."""
+    """What stands for each model, in words and why it was chosen, and the alignments of the common target."""
 
-    heads: tuple[Head, Head]
+    heads: tuple[Standing, Standing]
     notes: tuple[str, str]
     comparison: AlignmentComparison
 
@@ -152,52 +164,76 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
     target, origin = common_target(request.forced, own, (first, second), words)
     read = [runs.translation(name, request.text, request.options, target) for name in (first, second)]
     sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
-    return Pair(sides[0], sides[1], target, origin)
+    return Pair(sides[0], sides[1], target, origin, request.options)
 
 
 def head_choice(shown: Pair) -> Aligned:
     """Which attention stands for each model's alignment; a model with but one map has nothing to choose."""
     records = [side.read.record for side in shown.sides]
-    chosen: list[Head | None] = []
-    for number, record in enumerate(records, 1):
-        options = head_options(record)
+    chosen: list[Standing | None] = []
+    for number, (side, record) in enumerate(zip(shown.sides, records, strict=True), 1):
+        options = [*head_options(record), *methods_of(side)]
         if len(options) == 1:
             chosen.append(head_of(options[0]))
             continue
         code = choice(
             t(f"align.head{number}"), options, key=f"head{number}", form="list", width="stretch", text=option_text
         )
-        chosen.append(None if code == AUTO else head_of(code))
+        chosen.append(None if code == AUTO else code if code in METHODS else head_of(code))
     return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
 
 
 def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
-    """The same two heads while each model writes its own translation."""
-    first, second = (alignment(side.own.record, head) for side, head in zip(shown.sides, aligned.heads, strict=True))
+    """The same two while each model writes its own translation."""
+    first, second = (
+        _standing_for(side, side.own, shown.options, None, one)
+        for side, one in zip(shown.sides, aligned.heads, strict=True)
+    )
     return first, second
 
 
-def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Head | None, Head | None]) -> Aligned:
+def methods_of(side: Side) -> list[str]:
+    """The methods that can stand for a model."""
+    known = defined(side.read.passage(store.checkpoint(side.name)), side.read.record)
+    return [method for method in METHODS if method in known]
+
+
+def _standing_for(
+    side: Side, shown: Translation, options: DecodingOptions, target: str | None, standing: Standing
+) -> Picture:
+    """The alignment of one translation: a head's map, or the source's part of what a method answers."""
+    if isinstance(standing, Head):
+        return alignment(shown.record, standing)
+    answer = runs.attribution(side.name, shown.input, options, target, None, standing)
+    return answer.only_source().picture()
+
+
+def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Standing | None, Standing | None]) -> Aligned:
     """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
     heads = list(chosen)
     notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
     if heads[0] is None and heads[1] is None:
         largest = strongest(records[0])
         heads[0], notes[0] = largest, plain("align.note_strongest", head=head_text(largest))
+
+    def picture(number: int, standing: Standing) -> Picture:
+        side = shown.sides[number]
+        return _standing_for(side, side.read, shown.options, shown.target, standing)
+
     for mine, other in ((0, 1), (1, 0)):
         standard = heads[other]
         if heads[mine] is None and standard is not None:
-            found, mean = best_agreeing(records[mine], alignment(records[other], standard))
+            found, mean = best_agreeing(records[mine], picture(other, standard))
             heads[mine] = found
             model = shown.sides[other].label
             notes[mine] = plain("align.note_best", head=head_text(found), model=model, mean=mean)
-    first, second = cast(Head, heads[0]), cast(Head, heads[1])
-    comparison = compared(alignment(records[0], first), alignment(records[1], second))
+    first, second = cast(Standing, heads[0]), cast(Standing, heads[1])
+    comparison = compared(picture(0, first), picture(1, second))
     return Aligned((first, second), (notes[0], notes[1]), comparison)
 
 
-def _note(record: Record, chosen: Head | None) -> str:
-    """What is said of a head that the user chose, or of the only one."""
+def _note(record: Record, chosen: Standing | None) -> str:
+    """What is said of what the user chose, or of the only one."""
     if chosen is None:
         return ""
     return head_text(chosen) if len(record.sites) > 1 else plain("align.only_attention")
@@ -232,8 +268,10 @@ def head_of(code: str) -> Head:
     return Head(int(layer), "mean" if head == "mean" else int(head))
 
 
-def head_text(head: Head) -> str:
-    """A layer and head in words."""
+def head_text(head: Standing) -> str:
+    """A layer and head, or a method, in words."""
+    if not isinstance(head, Head):
+        return plain("align.method", method=Message(f"attribution_{head}"))
     if head.head == "mean":
         return plain("align.head_mean", layer=head.layer)
     return plain("align.head_one", layer=head.layer, head=head.head)
@@ -246,4 +284,6 @@ def greedy(request: controls.Request) -> DecodingOptions:
 
 def option_text(code: str) -> str:
     """What a code of `head_options` is called."""
-    return plain("align.head_auto") if code == AUTO else head_text(head_of(code))
+    if code == AUTO:
+        return plain("align.head_auto")
+    return head_text(code if code in METHODS else head_of(code))

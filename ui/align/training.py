@@ -72,9 +72,9 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
 
 
 def _usual(shown: Pair, aligned: Aligned, name: str) -> Head | None:
-    """The head that stands for a model on the page; None for a model that is not on it."""
+    """The head that stands for a model on the page; None for a model that no head stands for there."""
     found = [head for side, head in zip(shown.sides, aligned.heads, strict=True) if store.base(side.name) == name]
-    return found[0] if found else None
+    return next((head for head in found if isinstance(head, Head)), None)
 
 
 def _bases(shown: Pair) -> list[str]:

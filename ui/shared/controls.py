@@ -1,13 +1,12 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
-from transformer import DecodingOptions, Record, Translation
+from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import has_kind, sites_of
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
@@ -87,8 +86,9 @@ def warn_of_unknown() -> None:
         st.warning(text, icon=":material/info:")
 
 
-def request(examples: Sequence[str], longest_input: int) -> Request:
+def request(checkpoint: Checkpoint, longest_input: int) -> Request:
     """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
+    examples = checkpoint.examples
     with st.form("request", border=False):
         text = lines(
             t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
@@ -112,10 +112,13 @@ def request(examples: Sequence[str], longest_input: int) -> Request:
                     help=t("translate.force_help"),
                 )
     if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="examples"):
             st.caption(t("translate.examples"), width="content")
             for i, example in enumerate(examples, 1):
-                st.button(str(i), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,))
+                name = checkpoint.example_names.get(example, {}).get(language(), str(i))
+                st.button(
+                    as_text(name), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,)
+                )
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
     belong_to((parameter(MODEL), text, options), NODE)  # its number says something in one tree only
     return Request(text, options, forced if forced.strip() else None)
@@ -127,17 +130,20 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
     `default` follows from the input alone, so that a fresh visit starts with the same head.
     """
     available = [kind for kind in KINDS if has_kind(record, kind)]
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
         kind = choice(
             t("translate.attention"),
             available,
             key="kind",
+            help=t("translate.attention_help"),
             text=lambda kind: plain(f"translate.kind_{kind}"),
             old={name: kind for kind, name in KINDS.items()},
         )
         layers = [str(layer) for layer in range(len(sites_of(record, kind)))]
         usual = layers[min(default[0], len(layers) - 1)]
-        layer = int(choice(t("translate.layer"), layers, default=usual, key="layer", text=str))
+        layer = int(
+            choice(t("translate.layer"), layers, default=usual, key="layer", text=str, help=t("translate.layer_help"))
+        )
         site = sites_of(record, kind)[layer]
         attention = record[site]
         heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
@@ -146,6 +152,7 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
             key="head",
+            help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
@@ -161,7 +168,8 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return None
     texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
     complete = [node.id for node in tree.hypotheses()]
-    others = [node.id for node in tree.nodes[1:] if node.id not in set(complete)]
+    dropped = [node.id for node in tree.left_behind()]
+    beginnings = [node.id for node in tree.nodes[1:] if node.id not in {*complete, *dropped}]
 
     def name(node: int, code: str) -> str:
         found, text = tree.nodes[node], texts[node]
@@ -171,9 +179,9 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         status = in_language(code, f"translate.status_{found.status}")
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
-    every = [*complete, *others]
+    every = [*complete, *dropped, *beginnings]
     chosen = choice(
-        t("translate.hypothesis", complete=len(complete), others=len(others)),
+        t("translate.hypothesis", complete=len(complete), others=len(dropped)),
         [str(node) for node in every],
         key=NODE,
         form="list",

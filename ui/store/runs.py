@@ -3,8 +3,10 @@
 Keys are plain values (the checkpoint's revision, text, options); values are shared, so they are read-only.
 """
 
-from transformer import DecodingOptions, Translation, follow, translate
+from transformer import Attribution, DecodingOptions, Translation, follow, translate
+from transformer.attribution.trust import Trust
 from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.attribution import trusted
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -25,6 +27,24 @@ def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation
 def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int, str]:
     """What every hypothesis of a sentence's beam has written, by its number in the tree."""
     return _hypothesis_texts(store.revision(name), text, options)
+
+
+def attribution(
+    name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
+) -> Attribution:
+    """Where the words of a hypothesis (None: the best one) came from, as one method answers it, in whole words.
+
+    Raises:
+        AttributionError: the method is not defined for this checkpoint.
+    """
+    return _attribution(store.revision(name), text, options, forced, node, method)
+
+
+def trust(
+    name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, methods: tuple[str, ...]
+) -> dict[str, Trust]:
+    """How far methods can be trusted on one hypothesis, beside deletion, its reverse and chance."""
+    return _trust(store.revision(name), text, options, forced, node, methods)
 
 
 def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
@@ -48,6 +68,34 @@ def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -
     if tokenizer is None or tree is None:
         return {}
     return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
+
+
+def _shown(
+    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
+) -> Translation:
+    best = _translation(revision, text, options, forced)
+    return best if node is None or node == best.node else _followed(revision, text, options, node)
+
+
+@cached(max_entries=128, spinner="store.attributing")
+def _attribution(
+    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
+) -> Attribution:
+    shown = _shown(revision, text, options, forced, node)
+    return shown.attribution(store.load(revision), method, words=True)
+
+
+@cached(max_entries=64, spinner="store.trusting")
+def _trust(
+    revision: Revision,
+    text: str,
+    options: DecodingOptions,
+    forced: str | None,
+    node: int | None,
+    methods: tuple[str, ...],
+) -> dict[str, Trust]:
+    shown = _shown(revision, text, options, forced, node)
+    return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
 
 
 @cached(max_entries=64, spinner="store.running")

@@ -1,38 +1,135 @@
 """What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
+from dataclasses import replace
+
+import streamlit as st
+
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import sites_of
 from transformer.pictures.axes import Axis
+from transformer.runs.familiarity import counts_of, known_familiarity
 from ui.components.bitext.component import Words, bitext
-from ui.shared import heads, selected_pair
+from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
-from ui.texts import plain
+from ui.shared.files import Origin, head_stem
+from ui.shared.record_views import record_notes
+from ui.store import atlases
+from ui.texts import KEY, language, plain, said, t
 
-KIND = "decoder.cross"
+KIND = heads.KIND
 
 
 def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) -> None:
     """Source over translation, with the chosen head's lines, or those of the truest where another kind is looked at."""
-    site, layer, head = choice.site, choice.layer, choice.head
+    layer, head = choice.layer, choice.head
     if choice.kind != KIND:
         layer, head = heads.first_head(checkpoint.name, shown)
-        site = sites_of(shown.record, KIND)[layer]
+    site = sites_of(shown.record, KIND)[layer]
     attention = shown.record[site]
-    picture = attention.picture(head, words=True)
+    picture = attention.picture(head, choice.words, choice.special)
+    pair = selected_pair.pair(KIND, picture)
+
+    def keep(query: int) -> None:
+        if choice.kind != KIND:
+            address.put(kind=KIND, layer=layer, head=head)
+        selected_pair.select_pair(KIND, picture, query, int(picture.values[query].argmax()))
+
+    source, target = (
+        Words(shown_axis.texts, _attached(axis, choice), shown_axis.special, name)
+        for shown_axis, axis, name in zip(
+            (picture.keys, picture.queries), (attention.keys, attention.queries), checkpoint.languages, strict=True
+        )
+    )
     bitext(
         picture.values,
         picture.visible,
-        _words(attention.keys, checkpoint.languages[0]),
-        _words(attention.queries, checkpoint.languages[1]),
-        head=plain("translate.head_in_sentence", layer=layer, head=head)
-        if head != MEAN
-        else plain("translate.mean_in_sentence", layer=layer),
+        source,
+        target,
+        head=in_a_sentence(layer, head),
         key="bitext",
-        file_name=f"bitext-{site}-{head}",
-        on_pick=lambda query: selected_pair.select_pair(query, int(picture.values[query].argmax())),
+        selected=None if pair is None else pair[0],
+        file_name=Origin(shown.checkpoint, shown.input).stem(*head_stem(picture), "bitext"),
+        on_pick=keep,
     )
 
 
-def _words(axis: Axis, language: str) -> Words:
-    merged = axis.merged()
-    return Words(merged.texts, axis.attached, merged.special, language)
+def result(shown: Translation, best: Translation, checkpoint: Checkpoint) -> None:
+    """The translation as text, how likely it is, and how near its source is to what the model was trained on."""
+    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
+    title = plain("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(title, width="content")
+        st.text(shown.text, width="content")
+        st.caption(
+            t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
+            help=t("translate.likely_help"),
+        )  # fmt: skip
+    _familiarity(best, checkpoint)
+    record_notes(shown.record)
+
+
+def role_of_head(name: str, choice: Selection) -> None:
+    """What the chosen head does, where that was measured, and with which numbers; heads that do other things."""
+    if choice.kind != KIND:
+        return
+    found = heads.agreement(name)
+    score = None if found is None or choice.head == MEAN else found.of(choice.site, choice.head)
+    if found is None or score is None:
+        return
+    role = heads.role_of(name, choice.site, score.head)
+    st.caption(
+        t(
+            "translate.role" if role else "translate.no_role",
+            head=in_a_sentence(choice.layer, score.head),
+            role=role or "",
+            agreement=score.agreement,
+            previous=score.previous,
+        ),
+        help=t("translate.role_help", sentences=found.sentences, rows=found.rows),
+    )
+
+
+def habit_of_head(name: str, choice: Selection) -> None:
+    """What the chosen head usually does over a corpus, with a link to its page in the atlas, where there is one."""
+    found = None if choice.head == MEAN else atlases.habit_of(name, choice.site, int(choice.head))
+    if found is not None:
+        line, sentences = found
+        st.page_link(
+            "pages/atlas.py",
+            label=t("atlas.habit", sentences=sentences, line=line),
+            icon=":material/map:",
+            query_params={
+                "model": name, "screen": "head", "site": choice.site, "head": str(choice.head), KEY: language(),
+            },
+        )  # fmt: skip
+
+
+def in_a_sentence(layer: int, head: int | str) -> str:
+    """What a head is called within a sentence."""
+    if head == MEAN:
+        return plain("translate.mean_in_sentence", layer=layer)
+    return plain("translate.head_in_sentence", layer=layer, head=head)
+
+
+def _familiarity(best: Translation, checkpoint: Checkpoint) -> None:
+    """What the model knows; stronger, with the reasons, where the input is far from it."""
+    known = known_familiarity(checkpoint)
+    if known is None:
+        st.caption(t("translate.knows_its_data"))
+        return
+    texts = known.texts[language()]
+    reasons = known.reasons(counts_of(checkpoint, best)) if best.tree is not None else ()
+    if not reasons:
+        st.caption(t("translate.knows", texts=texts))
+        return
+    why = plain("translate.reason_after").join(said(reason) for reason in reasons)
+    st.warning(
+        t("translate.far", texts=texts, why=why, rate=100 * known.false_alarms), icon=":material/travel_explore:"
+    )
+
+
+def _attached(axis: Axis, choice: Selection) -> list[bool]:
+    """Which of the words (or pieces) that are shown are written without a space before them."""
+    cut = axis if choice.words else replace(axis, words=tuple(range(len(axis))))
+    special = cut.merged().special
+    return [attached for attached, hidden in zip(cut.attached, special, strict=True) if choice.special or not hidden]

@@ -10,7 +10,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from tests.checkpoint.huggingface.families import LONGEST, write_folder
 from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
 from transformer.decoding.search import decode
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.runs.any_model import run_any
 from transformer.runs.corpus import translate_lines
 
@@ -140,3 +140,48 @@ def test_a_folder_without_a_tokenizer_reads_ids(tmp_path: Path) -> None:
 def test_the_example_of_a_folder_can_be_read(checkpoints: dict[str, Checkpoint]) -> None:
     for checkpoint in checkpoints.values():
         assert run_any(checkpoint, checkpoint.examples[0], DecodingOptions(beam=1, max_length=3)).record.sites
+
+
+@pytest.mark.parametrize("family", SEQ2SEQ)
+def test_a_hidden_word_is_hidden_as_the_library_hides_it(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    """Deletion, raw weights and roll-out are defined; what needs our own layers is refused by name."""
+    checkpoint = checkpoints[family]
+    run = run_any(checkpoint, TEXT, DecodingOptions(beam=1, max_length=6))
+    shown = run.translation
+    assert shown is not None
+    found = run.attribution(checkpoint, "deletion")
+    source = torch.tensor([shown.source_ids])
+    read = torch.tensor([[checkpoint.model.config.bos_id, *shown.target_ids[:-1]]])
+    written = torch.tensor(shown.target_ids)
+
+    def theirs(hidden: list[int], hidden_read: list[int]) -> np.ndarray:
+        mask, past = torch.ones_like(source), torch.ones_like(read)
+        mask[0, hidden], past[0, hidden_read] = 0, 0
+        inputs = dict(input_ids=source, attention_mask=mask, decoder_input_ids=read, decoder_attention_mask=past)
+        with torch.no_grad():
+            logits = checkpoint.model.net(**inputs, use_cache=False).logits[0].double()
+        return logits.log_softmax(-1)[torch.arange(len(written)), written].numpy()
+
+    whole = theirs([], [])
+    forced = checkpoint.model.config.forced_first_id >= 0
+    rows = slice(1 if forced else 0, None)  # a forced first token is certain whatever is hidden
+    np.testing.assert_allclose(found.of_source[rows, 1], (whole - theirs([1], []))[rows], atol=1e-5)
+    np.testing.assert_allclose(found.of_prefix[rows, 1], (whole - theirs([], [1]))[rows], atol=1e-5)
+    assert not forced or not found.values[0].any()
+    rolled = run.attribution(checkpoint, "rollout")
+    np.testing.assert_allclose(rolled.values.sum(1), 1.0, atol=1e-5)
+    assert run.attribution(checkpoint, "weights").values.shape == (len(written), source.shape[1])
+    for method in ("contributions", "norms", "value_zeroing", "gradients"):
+        with pytest.raises(AttributionError, match="is not a Transformer of this library"):
+            run.attribution(checkpoint, method)
+
+
+@pytest.mark.parametrize("family", READERS)
+def test_a_text_alone_is_rolled_out_from_its_weights(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    checkpoint = checkpoints[family]
+    run = run_any(checkpoint, TEXT)
+    found = run.attribution(checkpoint, "rollout")
+    np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-5)
+    assert (len(found.source) == 0) == (family != "bert")
+    with pytest.raises(AttributionError, match="is not a Transformer of this library"):
+        run.attribution(checkpoint, "contributions")

@@ -122,7 +122,10 @@ def test_a_wrong_word_is_named(key, value, message, folders, tmp_path):
         load(folder)
 
 
-@pytest.mark.parametrize("found", [7, "text", {"a": "b"}, [7], [["a"]], None, [None]])
+@pytest.mark.parametrize(
+    "found",
+    [7, "text", {"a": "b"}, [7], [["a"]], None, [None], [{"text": 7}], [{"text": "a", "name": "b"}], [{"name": {}}]],
+)
 def test_examples_that_are_no_texts_are_named(found, folders, tmp_path):
     folder = tmp_path / "ours"
     shutil.copytree(folders["kmer"], folder)
@@ -189,3 +192,13 @@ def test_an_architecture_that_cannot_be_read_is_named(data, tmp_path):
     (folder / "config.json").write_bytes(data)
     with pytest.raises(CheckpointError, match=r"ours/config\.json is refused"):
         described_architecture(folder)
+
+
+def test_examples_may_be_named(folders, tmp_path):
+    folder = tmp_path / "ours"
+    shutil.copytree(folders["kmer"], folder)
+    entries = ["a", {"text": "b", "name": {"en": "B", "zh": "乙"}}, {"text": "c"}]
+    (folder / "examples.json").write_text(json.dumps(entries), encoding="utf-8")
+    found = load(folder)
+    assert found.examples == ("a", "b", "c")
+    assert found.example_names == {"b": {"en": "B", "zh": "乙"}}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +18,9 @@ from transformer.layers.rows import rows_from
 from transformer.models.common import check_ids, log_probs
 from transformer.models.protocols import Abilities
 from transformer.sites import Site
+
+COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
+"""Families that count their positions by the mask: a hidden token would move all later ones."""
 
 Kind = Literal["seq2seq", "encoder", "decoder"]
 """What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
@@ -80,7 +83,7 @@ class HuggingFaceModel(OtherModel):
     @property
     def abilities(self) -> Abilities:
         """Its masks are its own; an encoder-decoder translates."""
-        return Abilities(translates=self.config.kind == "seq2seq", hides=True)
+        return Abilities(translates=self.config.kind == "seq2seq", hides=self.config.family not in COUNT_BY_MASK)
 
     @property
     def eager(self) -> bool:

@@ -21,6 +21,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} query_axis
  * @property {string} key_axis
  * @property {string} file_name
+ * @property {string[][]} roles what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off", string>} words
  */
@@ -197,6 +198,16 @@ function describe({ header, arrays, colours }, { save, grid, corner, columns, ro
 }
 
 /**
+ * A head's layer and number, and what it does.
+ * @param {Header} header
+ * @param {number} layer
+ * @param {number} head
+ */
+function nameOf(header, layer, head) {
+  return [header.rows[layer], header.columns[head], header.roles[layer][head]].filter(Boolean).join(", ");
+}
+
+/**
  * @param {import("./thumbnails.js").Palette} colours
  * @param {boolean} nan
  * @param {string} name
@@ -215,7 +226,7 @@ function markSelected(view) {
   cells.forEach((row, layer) =>
     row.forEach((one, head) => {
       const isOff = off.some(([offLayer, offHead]) => offLayer === layer && offHead === head);
-      const name = `${header.rows[layer]}, ${header.columns[head]}`;
+      const name = nameOf(header, layer, head);
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
       one.setAttribute("aria-label", isOff ? `${name}, ${header.words.off}` : name);
       one.classList.toggle("off", isOff);

@@ -39,6 +39,7 @@ def all_heads(
     query_axis: str | None = None,
     key_axis: str | None = None,
     file_name: str = "all-heads",
+    roles: Sequence[Sequence[str]] | None = None,
     about: About | None = None,
     on_pick: Callable[[Picked], None] | None = None,
 ) -> None:
@@ -46,7 +47,8 @@ def all_heads(
 
     Pointing at a thumbnail (or reaching it with the arrow keys) enlarges it. `selected` is outlined. `on_pick` is
     called before the run that a pick starts, as a widget's `on_change` is, and so may set other widgets. Heads of `off`
-    (layer, head) are crossed out. The axes are called queries and keys, unless they are given other names. `about`
+    (layer, head) are crossed out. The axes are called queries and keys, unless they are given other names. `roles` says
+    what each head does, where that is known (an empty text where not); it is read where a head is enlarged. `about`
     stands in the picture that is saved.
 
     Colour stands for the square root of the weight, so that small ones are seen, on a scale fixed from 0 to 1. Cells
@@ -61,6 +63,8 @@ def all_heads(
     if (len(row_names), len(column_names)) != (layers, heads):
         counts = {"rows": len(row_names), "columns": len(column_names)}
         raise InputError("component_grid_names", layers=layers, heads=heads, **counts)
+    if roles is not None and [len(row) for row in roles] != [heads] * layers:
+        raise InputError("component_grid_roles", layers=layers, heads=heads)
     if selected is not None and not (0 <= selected[0] < layers and 0 <= selected[1] < heads):
         raise InputError("component_grid_selected", selected=str(selected), layers=layers, heads=heads)
 
@@ -78,6 +82,7 @@ def all_heads(
             "query_axis": words("component_queries") if query_axis is None else query_axis,
             "key_axis": words("component_keys") if key_axis is None else key_axis,
             "file_name": file_name,
+            "roles": [[""] * heads] * layers if roles is None else [list(row) for row in roles],
             "about": (about or About()).message(),
         },
         arrays=thumbnail_codes(thumbnails, visible),

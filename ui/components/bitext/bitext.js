@@ -167,7 +167,8 @@ function drawWords(view) {
     view.rows[side].setAttribute("aria-label", fill(about, { language: header[side].language }));
     view.made[side].forEach((made, index) => {
       const weight = focus && focus.side !== side ? (lit.get(index) ?? 0) : 0;
-      made.style.backgroundColor = weight > 0.02 ? `rgb(${red} ${green} ${blue} / ${(0.6 * weight).toFixed(3)})` : "";
+      const light = `rgb(${red} ${green} ${blue} / ${(0.6 * weight).toFixed(3)})`;
+      made.style.backgroundImage = weight > 0.02 ? `linear-gradient(${light}, ${light})` : "";
       made.classList.toggle("focus", focus?.side === side && focus.index === index);
       made.classList.toggle("unwritten", side === "target" && index >= view.written);
       made.setAttribute("tabindex", index === view.current[side] ? "0" : "-1");

@@ -1,0 +1,91 @@
+"""Every method by its name: what is defined for which model, and one sentence on what it asks and cannot say."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.attribution import reference
+from tests.attribution.reference import READ, SOURCE
+from tests.attribution.test_deletion import recurrent
+from transformer.attention.capture import recording, watch
+from transformer.attention.record import Record
+from transformer.attribution.methods import (
+    DELETIONS,
+    HEADED,
+    LAYERED,
+    METHODS,
+    READING_METHODS,
+    attribute,
+    attribute_reading,
+    defined,
+    limit,
+    question,
+)
+from transformer.attribution.passage import Passage, Reading
+from transformer.errors import AttributionError
+from transformer.messages import LANGUAGES
+
+
+def asked(passage: Passage) -> tuple[Passage, Record]:
+    with recording() as seen, torch.no_grad():
+        watch(passage.model)(torch.tensor([SOURCE]), torch.tensor([READ]))
+    return passage, Record({site: seen.map(site) for site in seen.sites})
+
+
+def test_every_method_answers_on_the_same_axes() -> None:
+    passage, record = asked(reference.passage(reference.model("torch"), unknown_source_id=3, unknown_target_id=3))
+    assert defined(passage, record) == METHODS
+    for method in METHODS:
+        found = attribute(passage, record, method)
+        assert found.method == method
+        assert found.picture().values.shape == (len(READ), len(found.source) + len(found.prefix))
+        assert found.source.texts == passage.source.texts
+        for language in LANGUAGES:
+            assert question(method).in_language(language)
+            assert limit(method).in_language(language)
+        if method in LAYERED:
+            assert "layer 1" in attribute(passage, record, method, layer=1).name
+        if method in HEADED:
+            assert "head 2" in attribute(passage, record, method, layer=1, head=2).name
+    np.testing.assert_allclose(attribute(passage, record, "rollout", words=True).values.sum(1), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
+    passage, record = asked(reference.passage(recurrent(attention)))
+    assert defined(passage, record) == ("deletion_removed", "weights")
+    for method in METHODS:
+        if method in defined(passage, record):
+            assert attribute(passage, record, method).values.shape == (len(READ), len(SOURCE))
+        else:
+            with pytest.raises(AttributionError):
+                attribute(passage, record, method)
+
+
+def test_a_text_alone_has_methods_of_its_own() -> None:
+    made = reference.model("annotated")
+    passage, record = asked(reference.passage(made))
+    reading = Reading("small", made, SOURCE, passage.source)
+    for method in READING_METHODS:
+        assert attribute_reading(reading, record, method).values.shape == (len(SOURCE), len(SOURCE))
+    with pytest.raises(AttributionError) as refused:
+        attribute_reading(reading, record, "gradients")
+    assert refused.value.code == "attribution_not_known"
+
+
+def test_what_does_not_exist_is_refused_by_name() -> None:
+    passage, record = asked(reference.passage(reference.model("torch")))
+    wrong = {
+        ("saliency", None, None): "attribution_not_known",
+        ("rollout", 1, None): "attribution_of_the_whole",
+        ("value_zeroing", 1, 1): "attribution_of_the_whole",
+        ("norms_residual", 1, 0): "attribution_of_the_whole",
+        ("norms", 0, 7): "attribution_no_head",
+        ("norms", 9, None): "attribution_no_layer",
+        ("norms", -1, None): "attribution_no_layer",
+    }
+    for (method, layer, head), code in wrong.items():
+        with pytest.raises(AttributionError) as refused:
+            attribute(passage, record, method, layer, head)
+        assert refused.value.code == code
+    assert set(DELETIONS) < set(METHODS)

@@ -1,0 +1,124 @@
+"""Sources on the Translate page: two methods beside each other, what is known of them, and what never runs unasked."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.test_translate import NAME, address_of, opened
+from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
+from transformer import load, translate
+from transformer.attribution import methods
+from transformer.runs import faithfulness
+from ui.store import cache, shipped
+
+SENTENCE = "Two dogs run."
+
+
+def texts(page: AppTest) -> str:
+    """All that the page says in Markdown and in plain HTML."""
+    return "\n".join(str(part.value) for part in (*page.markdown, *page.caption, *page.info, *page.error))
+
+
+def strip(page: AppTest, method: str) -> str:
+    return next(part.proto.body for part in page.get("html") if f'data-testid="sources-{method}"' in part.proto.body)
+
+
+def looking(**address: str) -> AppTest:
+    return opened(page="translate", view="sources", text=SENTENCE, **address)
+
+
+def test_the_words_that_light_up_are_those_of_the_method() -> None:
+    page = looking(word="Hunde", by="deletion", also="norms")
+    checkpoint = load(f"checkpoints/{NAME}")
+    shown = translate(checkpoint, SENTENCE)
+    for method in ("deletion", "norms"):
+        answer = shown.attribution(checkpoint, method, words=True)
+        row = answer.of_source[answer.steps.texts.index("Hunde")]
+        assert int(np.argmax(row)) == 1
+        brightest = f'#0f766e 60%, transparent)"><b>{answer.source.texts[1]}</b>'
+        assert brightest in strip(page, method)
+    said = texts(page)
+    assert said.count("It asks:") == said.count("It cannot say:") == 2
+    assert "Agreement of the two" in said
+    assert address_of(page)["word"] == "Hunde"
+
+
+def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counted(*given: object, **more: object) -> object:
+        asked.append(given[2])
+        return methods.attribute(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("transformer.runs.translate.attribute", counted)
+    cache.clear()
+    page = opened(page="translate", text=SENTENCE)
+    assert not asked
+    page.query_params["view"] = "sources"
+    looking(also="none")
+    assert asked == ["deletion"]
+    looking(also="none", word="Hunde")
+    assert asked == ["deletion"]
+
+
+def test_methods_of_every_unit_have_a_picture() -> None:
+    for first, second in (("gradients", "rollout"), ("weights", "value_zeroing")):
+        page = looking(by=first, beside=second)
+        assert "undefined" not in strip(page, first) + strip(page, second)
+        assert not page.error
+
+
+def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9)
+    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9)
+    known = faithfulness.Faithfulness(1014, True, {"norms": fare, "random": chance})
+    faithfulness.saved(known, tmp_path / faithfulness.SUMMARY)
+    assert json.loads((tmp_path / faithfulness.SUMMARY).read_text(encoding="utf-8"))["sentences"] == 1014
+    monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)
+    said = texts(looking(by="norms", also="rollout"))
+    assert "Measured on 1,014 sentences" in said
+    assert "88%" in said
+    assert "25%" in said
+    assert said.count("was not measured for this checkpoint") == 1
+
+
+def test_the_sentence_can_be_measured_where_it_is_asked_for() -> None:
+    page = looking(by="norms", also="rollout", here="true")
+    table = page.dataframe[0].value
+    assert list(table.iloc[:, 0]) == [
+        "norms", "attention roll-out", "deletion (hidden from attention)", "random order", "deletion, reversed",
+    ]  # fmt: skip
+    assert not looking(by="norms").dataframe
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ({"text": "Dogs"}, "It asks:"),
+        ({"text": SENTENCE, "force": "."}, "It asks:"),
+        ({"text": SENTENCE, "word": "nirgends", "by": "magic", "also": "deletion"}, "It asks:"),
+        ({"text": " ".join(["dog"] * 120), "force": "Hund"}, "It asks:"),
+    ],
+)
+def test_small_large_and_strange_requests(address: dict[str, str], says: str) -> None:
+    page = opened(page="translate", view="sources", **address)
+    assert says in texts(page)
+    assert not page.error
+
+
+def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "CHECKPOINTS", checkpoints_with_recurrents(tmp_path / "checkpoints"))
+    cache.clear()
+    for model in (ADDITIVE, LOCATION):
+        page = opened(page="translate", view="sources", model=model, text=SENTENCE, also="weights")
+        assert not page.error
+        said = texts(page)
+        assert "Not defined for this checkpoint: deletion (hidden from attention), layer contributions" in said
+        assert ("past the end of the source is left out" in said) == (model == LOCATION)

@@ -1,0 +1,135 @@
+"""How far an attribution can be trusted: is a word that it names one that the model cannot do without?
+
+For each written word, source words are ranked by the method. Comprehensiveness at k %: the log-probability (nats)
+that the written word loses without the first k % of them; high is good. Sufficiency: what it loses with these alone;
+low is good. Source: DeYoung et al. 2020, "ERASER", section 4. Words go as deletion takes them; special tokens stay,
+and are not ranked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from transformer.attribution.deletion import How, without
+from transformer.attribution.passage import Passage
+from transformer.attribution.result import Attribution, groups, summed
+
+PERCENTS = (10, 20, 30, 40, 50)
+"""Shares of the source words that are taken away, or left alone."""
+
+RANDOM_ORDERS = 5
+"""Random orders whose mean is the baseline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """How one ranking fares, summed over written words; `rows` counts those that it ranks.
+
+    `spearman` is the sum of rank correlations with deletion over the `correlated` words where one is defined.
+    """
+
+    comprehensiveness: Float[np.ndarray, " percent"]
+    sufficiency: Float[np.ndarray, " percent"]
+    rows: int
+    spearman: float
+    correlated: int
+
+
+def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidden") -> dict[str, Trust]:
+    """How each of `answers` fares, by name; beside them `random`, and `reversed`: deletion's order from its other end.
+
+    Answers are in pieces or words; deletion itself is always computed, in words, and named `deletion` in the result.
+
+    Raises:
+        AttributionError: the model cannot be without a word in this way.
+    """
+    word_groups = groups(passage.source, words=True)
+    words = [i for i, special in enumerate(passage.source.merged().special) if not special]
+    steps = [i for i, special in enumerate(passage.written.merged().special) if not special]
+    single = _lost(passage, how, [list(word_groups[i]) for i in words])[steps]  # (step, word)
+    scores = {"deletion": single} | {
+        name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
+    }
+    orders = {name: _orders(table) for name, table in scores.items()}
+    orders["reversed"] = orders["deletion"][:, ::-1]
+    dice = np.random.default_rng(passage.source_ids)
+    shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
+    counts = [counted(percent, len(words)) for percent in PERCENTS]
+    everything, asked = frozenset(range(len(words))), defaultdict[frozenset[int], set[int]](set)
+    for table in (*orders.values(), *shuffled):
+        for step, row in enumerate(table):
+            for first in (frozenset(row[:count].tolist()) for count in counts):
+                asked[first].add(step)
+                asked[everything - first].add(step)
+    place = {taken: i for i, taken in enumerate(asked)}
+    hidden = [[i for word in taken for i in word_groups[words[word]]] for taken in asked]
+    wanted = [[step in of for step in _ranked(passage, steps)] for of in asked.values()]
+    lost = _lost(passage, how, hidden, torch.tensor(wanted))[steps]
+
+    def fares(table: np.ndarray, score: np.ndarray | None) -> Trust:
+        known = range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1))
+        both = np.zeros((2, len(PERCENTS)))
+        for i, count in enumerate(counts):
+            for row in known:
+                first = frozenset(table[row, :count].tolist())
+                both[:, i] += lost[row, place[first]], lost[row, place[everything - first]]
+        found = [] if score is None else [rank_correlation(score[row], single[row]) for row in known]
+        defined = [value for value in found if not np.isnan(value)]
+        return Trust(both[0], both[1], len(known), float(sum(defined)), len(defined))
+
+    result = {name: fares(table, scores.get(name)) for name, table in orders.items()}
+    result["random"] = _mean(fares(table, None) for table in shuffled)
+    return result
+
+
+def counted(percent: int, n: int) -> int:
+    """How many of `n` words `percent` is: at least one, halves rounded up."""
+    return max(1, int(percent * n / 100 + 0.5))
+
+
+def rank_correlation(a: Float[np.ndarray, " item"], b: Float[np.ndarray, " item"]) -> float:
+    """Spearman's coefficient, ties sharing their mean rank; NaN for under three items or ranks that do not vary."""
+    first, second = _ranks(a), _ranks(b)
+    if len(a) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(x: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
+    return (x[:, None] > x).sum(1) + ((x[:, None] == x).sum(1) - 1) / 2
+
+
+def _orders(scores: Float[np.ndarray, "step word"]) -> np.ndarray:
+    """Words from the highest score to the lowest; of equal ones the first comes first."""
+    return np.argsort(-scores, axis=1, kind="stable")
+
+
+def _lost(
+    passage: Passage, how: How, hidden: list[list[int]], wanted: Bool[Tensor, "set target"] | None = None
+) -> Float[np.ndarray, "step set"]:
+    """Log-probability that each written word loses without each set of source positions."""
+    whole = without(passage, how, [[]])
+    lost = (whole - without(passage, how, hidden, wanted)).T.numpy()
+    return summed(lost, groups(passage.written, words=True), 0)
+
+
+def _ranked(passage: Passage, steps: list[int]) -> list[int]:
+    """For each written token the number of its word among those that are ranked; -1 where it is none of them."""
+    number = {word: i for i, word in enumerate(steps)}
+    found = [-1] * len(passage.written)
+    for word, tokens in enumerate(groups(passage.written, words=True)):
+        for token in tokens:
+            found[token] = number.get(word, -1)
+    return found
+
+
+def _mean(found: Iterable[Trust]) -> Trust:
+    each = list(found)
+    comprehensiveness = np.mean([one.comprehensiveness for one in each], axis=0)
+    sufficiency = np.mean([one.sufficiency for one in each], axis=0)
+    return Trust(comprehensiveness, sufficiency, each[0].rows, 0.0, 0)

@@ -1,0 +1,80 @@
+"""Alignment error rates of every head, layer and method of a translator, against links that people drew."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
+from transformer.attribution.gold import GoldAlignment
+from transformer.attribution.methods import HEADED, LAYERED, attribute, defined
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.safe.refusal import refused
+from transformer.messages import Message
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.translate import Translation, translate
+
+SUMMARY = "alignment_error.json"
+"""What the counts are called beside a checkpoint."""
+
+Rates = dict[str, dict[str, AlignmentCounts]]
+"""By name (`weights.2.3` is head 3 of layer 2, `norms.1` a layer, `contributions` a method), by row: written, read."""
+
+
+def alignment_errors(
+    checkpoint: Checkpoint, gold: Sequence[GoldAlignment], progress: Callable[[int, int], None] | None = None
+) -> Rates:
+    """Counts of every question, over sentence pairs whose target is walked through.
+
+    Raises:
+        InputError: a sentence cannot be run, or its pieces are not the words of its links.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    found: Rates = defaultdict(lambda: {"written": AlignmentCounts(), "read": AlignmentCounts()})
+    for number, pair in enumerate(gold, 1):
+        translation = translate(checkpoint, pair.source, forced=pair.target)
+        passage = translation.passage(checkpoint)
+        for name, (method, layer, head) in questions(checkpoint, translation).items():
+            with forward_slot():
+                answer = attribute(passage, translation.record, method, layer, head)
+            for row in ("written", "read"):
+                counts = alignment_counts(answer.of_source, answer.steps, answer.source, pair, reads=row == "read")
+                found[name][row] += counts
+        if progress:
+            progress(number, len(gold))
+    return dict(found)
+
+
+def questions(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None, int | None]]:
+    """Every method that is defined, by itself, of each layer and of each head, where it can be asked of one."""
+    passage = translation.passage(checkpoint)
+    cross = [translation.record[site] for site in translation.record if site.group == "decoder.cross"]
+    asked: dict[str, tuple[str, int | None, int | None]] = {}
+    for method in defined(passage, translation.record):
+        asked[method] = method, None, None
+        for layer, attention in enumerate(cross if method in LAYERED else ()):
+            asked[f"{method}.{layer}"] = method, layer, None
+            for head in range(attention.n_heads if method in HEADED else 0):
+                asked[f"{method}.{layer}.{head}"] = method, layer, head
+    return asked
+
+
+def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
+    """Sentences, and the counts, that lie beside a checkpoint; None where there are none, or of weights of old.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    folder = checkpoint.folder
+    if folder is None or folder.name != checkpoint.name or not (folder / SUMMARY).is_file():
+        return None
+    path = folder / SUMMARY
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        rates = {
+            str(name): {row: AlignmentCounts(**counts[row]) for row in ("written", "read")}
+            for name, counts in whole["methods"].items()
+        }
+        return int(whole["sentences"]), rates
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        name = f"{path.parent.name}/{path.name}"
+        raise refused("no_alignment_error", name, Message("remedy_measure_alignment")) from error
