@@ -17,6 +17,7 @@ import streamlit
 import torch
 
 from benchmarks import (
+    atlas,
     attribution,
     first_screen,
     flow,
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "sessions": sessions.measure,
     "pictures": pictures.measure,
     "reruns": reruns.measure,
+    "atlas": atlas.measure,
     "first_screen": first_screen.measure,
 }
 

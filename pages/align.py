@@ -45,8 +45,10 @@ panels: dict[str, Callable[[], None]] = {
     "downloads": lambda: files.downloads_panel(shown, aligned),
 }
 with picture:
-    try:
-        panels[choices.screen()]()
-    except HeedmapError as error:
-        controls.explain(error)
+    opened = choices.screen()
+    with st.container(key="align-panel"):
+        try:
+            panels[opened]()
+        except HeedmapError as error:
+            controls.explain(error)
     views.translations(shown)

@@ -6,30 +6,32 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls as attention_steps
-from ui.lessons.attention_steps import panels
+from ui.lessons.attention_steps import panels, rows, why
 from ui.shared import address, controls
 from ui.texts import t
 
 shell.heading(t("attention_steps.title"), t("attention_steps.intro"))
-kind = attention_steps.kind()
 try:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+        kind = attention_steps.kind()
         example = attention_steps.example(kind)
         if example is None:
             address.stop()
         recipe = attention_steps.recipe(example)
-    board = example.board(recipe)
+        board = example.board(recipe)
+        screen = attention_steps.screen(example.can_change)
+        head_place = st.empty()
+        shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
-attention_steps.notes(example, recipe)
-screen = attention_steps.screen()
+attention_steps.changed(example, recipe)
 if screen == "steps":
-    panels.steps_panel(board, example.kind)
+    panels.steps_panel(example, board, recipe, head_place)
 elif screen == "board":
-    panels.board_panel(board)
+    panels.board_panel(example, board, head_place)
+elif screen == "rows":
+    rows.rows_panel(example, board, recipe, head_place)
 else:
-    standard = example.board(attention_steps.STANDARD)
-    panels.rows_panel(standard, board, recipe if example.can_change else None)
+    why.why_panel(example, board, head_place)

@@ -6,27 +6,20 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.lessons import shared
 from ui.lessons.masks import controls as masks
-from ui.lessons.masks.conventions import conventions_panel
-from ui.lessons.masks.leaks import leak_panel
-from ui.lessons.masks.panels import break_panel, build_panel, scores_panel
+from ui.lessons.masks.screens import ALONE, OF_A_BATCH
 from ui.shared import controls
 from ui.texts import t
 
 shell.heading(t("masks.title"), t("masks.intro"))
 screen = masks.screen()
 try:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with bar:
         shared.try_this("masks", masks.TRY, masks.DEFAULTS)
-        example = masks.example() if screen != "test" else None
-    if screen == "test":
-        leak_panel()
+        example = masks.example() if screen not in ALONE else None
+    if screen in ALONE:
+        ALONE[screen](bar)
     elif example is not None:
-        panels = {
-            "build": build_panel,
-            "scores": scores_panel,
-            "conventions": conventions_panel,
-            "break": break_panel,
-        }
-        panels[screen](example)
+        OF_A_BATCH[screen](example, bar)
 except HeedmapError as error:
     controls.explain(error)

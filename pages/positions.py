@@ -13,12 +13,13 @@ from ui.texts import t
 shell.heading(t("positions.title"), t("positions.intro"))
 screen = positions.screen()
 try:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with bar:
         shared.try_this("positions", positions.TRY, positions.DEFAULTS)
         sizes = positions.sizes() if screen in SIZED else None
     if sizes is not None:
-        SIZED[screen](*sizes)
+        SIZED[screen](*sizes, bar)
     else:
-        UNSIZED[screen]()
+        UNSIZED[screen](bar)
 except HeedmapError as error:
     controls.explain(error)

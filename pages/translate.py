@@ -1,22 +1,25 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.shared import address, controls, heads, record_views
+from ui.shared import address, controls, downloads, heads, record_views
+from ui.shared.files import Origin
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
 from ui.translate import first_screen, sources, views
 
 shell.heading(t("translate.title"), t("translate.intro"))
-name = controls.checkpoint_choice(*store.TRANSLATORS)
-if name is None:
+chosen = controls.checkpoint_choice(*store.TRANSLATORS)
+if chosen is None:
     address.stop()
+name: str = chosen  # also where it is used later, within functions
 
-form, screen, below = st.container(), st.container(key="screen"), st.container(key="beside")
+form, screen, below = st.container(key="request-area"), st.container(key="first-screen"), st.container(key="columns")
 with below:
     beside, detail = st.columns([7, 11], gap="small")
 with beside:
@@ -34,20 +37,25 @@ except HeedmapError as error:
         controls.explain(error)
     address.stop()
 
+origin = Origin(shown.checkpoint, shown.input)
+with screen:
+    drawn = st.container()
+    first_screen.result(shown, best, checkpoint)
 with selection:
     choice = controls.selection(shown.record, heads.first_head(name, shown))
-    first_screen.role_of_head(name, choice)
-    record_views.all_heads_panel(shown.record, choice, lambda site, head: heads.role_of(name, site, head))
-with screen:
+with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
-    first_screen.result(shown, best, checkpoint)
+with selection:
+    first_screen.role_of_head(name, choice)
+    first_screen.habit_of_head(name, choice)
+    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 panels: dict[str, Callable[[], None]] = {
-    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
-    "head_view": lambda: record_views.head_view_panel(shown.record, choice),
+    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+    "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
     "sources": lambda: sources.sources_panel(checkpoint, request, shown),
     "steps": lambda: views.steps_panel(shown, choice),
     "beams": lambda: views.beams_panel(shown, checkpoint),
-    "downloads": lambda: record_views.downloads_panel(shown, choice),
+    "downloads": lambda: downloads.downloads_panel(shown, choice),
 }
 with detail, st.container(key="panel"):
     panels[

@@ -22,6 +22,9 @@ from transformer.errors import (
 )
 from transformer.flow.capture import Trace, tracing, watch_flow
 from transformer.flow.lens import Lens, lens
+from transformer.interventions.active import intervening
+from transformer.interventions.donors import Donor
+from transformer.interventions.value import Intervention
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -43,8 +46,10 @@ __all__ = [
     "ConfigError",
     "DecodingOptions",
     "Diagram",
+    "Donor",
     "HeedmapError",
     "InputError",
+    "Intervention",
     "Lens",
     "Message",
     "Picture",
@@ -59,6 +64,7 @@ __all__ = [
     "attention_maps",
     "classify",
     "follow",
+    "intervening",
     "lens",
     "load",
     "recording",

@@ -18,14 +18,19 @@ from transformer.commands import (
     faithfulness,
     familiarity,
     heads,
+    importance,
     inspect,
+    means,
     train,
     translate,
 )
 from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
-COMMANDS = (translate, classify, evaluate, train, inspect, convert, heads, familiarity, atlas, faithfulness, alignment)
+COMMANDS = (
+    *(translate, classify, evaluate, train, inspect, convert),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
+)
 
 
 def parser() -> argparse.ArgumentParser:

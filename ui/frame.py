@@ -13,7 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ui.texts import KEY, LANGUAGES
 
 STYLE = """
-[data-testid="stMainBlockContainer"] { padding: 2.9rem 2rem 4rem !important; max-width: 110rem; }
+[data-testid="stMainBlockContainer"] {
+  width: 100% !important; max-width: 110rem !important; padding: 2.9rem 2rem 4rem !important;
+}
 @media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding: 2.9rem .8rem 3rem !important; } }
 @media (min-width: 769px) {
   [data-testid="stAppViewContainer"]:not(:has([data-testid="stSidebar"])) { padding-left: 300px; }
@@ -25,11 +27,15 @@ STYLE = """
   color: light-dark(#fff, #10171e) !important;
 }
 .st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
-.st-key-examples button { min-height: 2rem; padding: .1rem .7rem; white-space: nowrap; }
-.st-key-screen { min-height: 20.5rem; }
+.st-key-examples > :not(:first-child) { flex: 0 0 14.5rem; }
+.st-key-examples button { width: 100%; min-height: 2rem; padding: .1rem .5rem; white-space: nowrap; }
+.st-key-language { position: absolute !important; height: 0; overflow: hidden; }
+.st-key-request-area { min-height: 12.5rem; }
+.st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
+.st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
-.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
-.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
+.st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+.st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
   min-width: min(100%, 19rem);
 }
 """
@@ -38,8 +44,9 @@ STYLE = """
 PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')
 """Streamlit's own font, which the theme does not use: it would be fetched for nothing."""
 
-CONDITIONS = (b"if-none-match", b"if-modified-since", b"range")
-"""What asks for a page only if it is another than before: it is, since what stands in it depends on the address."""
+NOT_ASKED = (b"if-none-match", b"if-modified-since", b"range", b"accept-encoding")
+"""What the app behind is not asked of a page: whether it is another than before, since what stands in it depends on the
+address, and to pack it, since it is changed on its way."""
 
 
 class Frame:
@@ -53,7 +60,7 @@ class Frame:
         if scope["type"] != "http" or scope["method"] != "GET" or not _may_be_a_page(scope["path"]):
             await self.app(scope, receive, send)
             return
-        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in CONDITIONS]}
+        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in NOT_ASKED]}
         begun: list[Message] = []
         body = bytearray()
 

@@ -1,5 +1,6 @@
 """The Align page as a student meets it: point at a word, and its source words are marked in both maps."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,16 @@ from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
-PAGE = Path(__file__).parents[2] / "pages" / "align.py"
+WRITTEN = """() => {
+  window.written = [];
+  const fillText = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    window.written.push(text);
+    fillText.call(this, text, x, y);
+  };
+}"""
+
+APP = Path(__file__).parents[2] / "app.py"
 ASKED = "text=Two+dogs+run.&longest=15&beam=2&second=multi30k-en-de@001600"
 
 
@@ -16,7 +26,7 @@ def align(serve, visit):
     """`align("screen=training", dark=True ...)` opens the page once its maps are drawn."""
 
     def go(query="", **window):
-        opened = visit(f"{serve(PAGE)}/?{ASKED}&{query}", **window)
+        opened = visit(f"{serve(APP)}/align?{ASKED}&{query}", **window)
         opened.drawn(opened.page.locator(".alignments"))
         return opened
 
@@ -46,8 +56,8 @@ def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_s
         expect(canvas).to_have_attribute("data-row", "1")
         assert int(canvas.get_attribute("data-marked") or -1) >= 0
     reading = opened.page.locator(".alignments .reading")
-    expect(reading).to_contain_text("looks at multi30k-en-de:")
-    expect(reading).to_contain_text("update 1,600")
+    expect(reading).to_contain_text("multi30k-en-de looks at")
+    expect(reading).to_contain_text(re.compile(r"update 1,600 \(BLEU [\d.]+\) looks at"))
     opened.page.keyboard.press("Escape")
     assert (opened.sent, opened.finished) == (sent, runs)
     lefts = {canvas.get_attribute("data-left") for canvas in (first, second)}
@@ -61,7 +71,7 @@ def test_a_click_keeps_the_mark_in_the_address(align):
     second.scroll_into_view_if_needed()
     with opened.run():
         second.click(position=point(second, 0))
-    assert "mark=1-0" in opened.page.url
+    assert "mark=1%3A" in opened.page.url
     opened.page.mouse.move(5, 5)
     expect(panel(opened.page, 0)).to_have_attribute("data-row", "0")
     again = align("mark=1-0")
@@ -99,11 +109,53 @@ def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
     assert "moment=8" in page.url
 
 
-def test_the_maps_leave_as_a_picture(align):
+LONG = "+and+a+dog".join(["text=A+man", *[""] * 12])
+"""A sentence whose map is larger than any window."""
+
+SEEN = """box => { const { scrollLeft, scrollTop, scrollHeight, clientHeight, scrollWidth, clientWidth } = box;
+  return { scrollLeft, scrollTop, down: scrollHeight - clientHeight, across: scrollWidth - clientWidth } }"""
+
+
+def test_long_maps_scroll_together_and_keep_their_names_in_sight(align, serve, visit):
+    page = visit(
+        f"{serve(APP)}/align?{LONG}&beam=1&longest=10&force={'ein+Hund+und+' * 12}&second=multi30k-en-de@001600",
+        height=700,
+    ).page
+    scrollers = page.locator(".alignments .scroller")
+    first, second = scrollers.nth(0), scrollers.nth(1)
+    expect(first).to_be_visible()
+    before = panel(page, 0).bounding_box()
+    assert first.evaluate(SEEN)["down"] > 60, "the map is taller than its window"
+    first.evaluate("box => box.scrollTo(0, 60)")
+    page.wait_for_function("box => box.scrollTop === 60", arg=second.element_handle())
+    second.evaluate("box => box.scrollTo(0, 1e6)")
+    page.wait_for_function("box => box.scrollTop > 60", arg=first.element_handle())
+    assert first.evaluate(SEEN)["scrollTop"] == second.evaluate(SEEN)["scrollTop"]
+    after = panel(page, 0).bounding_box()
+    assert abs(before["y"] - after["y"]) < 1, "the canvas, and the names on its edges, stay where they are"
+    panel(page, 0).hover(position={"x": after["width"] / 2, "y": after["height"] - 20})
+    rows, row = (int(panel(page, 0).get_attribute(f"data-{name}")) for name in ("rows", "row"))
+    assert row == rows - 1, "the last row is at the bottom"
+    panel(page, 1).focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("box => box.scrollTop === 0", arg=first.element_handle())
+
+
+def test_the_maps_leave_as_a_picture_that_says_what_it_is(align):
     opened = align()
+    opened.page.evaluate(WRITTEN)
     with opened.page.expect_download() as saved:
         opened.page.get_by_role("button", name="Save PNG").click()
+    assert saved.value.suggested_filename == "Two-dogs-run_multi30k-en-de_multi30k-en-de-001600_alignments.png"
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    said = " ".join(opened.page.evaluate("window.written"))
+    for words in ("Alignments: multi30k-en-de and", "Sentence: Two dogs run.", "attention weight", "0.25"):
+        assert words in said
+
+
+def test_the_first_cell_is_in_view(align):
+    box = panel(align(width=1280, height=800).page, 0).bounding_box()
+    assert box["y"] + 60 < 600
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -109,7 +109,8 @@ def test_a_screen_reader_is_told_the_word_in_focus_and_what_it_looked_at(demo):
     options = exposed(page, "option")
     assert len(options) == 2
     assert all(
-        name.startswith("“t2” looks at M1: ") and f"M2: s{best} {weights[best]:.2f}" in name for name, _ in options
+        name.startswith("“t2”: M1 looks at ") and f"M2 looks at s{best} {weights[best]:.2f}" in name
+        for name, _ in options
     )
     assert (active(words)["aria-posinset"], active(words)["aria-setsize"]) == ("3", "5")
 
@@ -165,9 +166,9 @@ def test_a_saved_picture_of_alignments_has_titles_notes_and_sharp_words(demo):
     with page.expect_download() as download:
         page.get_by_role("button", name="Save PNG").click()
     width, height = np.frombuffer(download.value.path().read_bytes(), ">u4", 2, 16)
-    shown = box(page.locator(".alignments .sheet"))
-    assert width >= 2 * shown["width"]
-    assert height >= 2 * 5 * 22
+    shown = [box(page.locator(f'canvas[data-panel="{number}"]')) for number in range(2)]
+    assert width >= 2 * sum(one["width"] for one in shown), "both maps, side by side, at twice the pixels"
+    assert height >= 2 * (5 * 22 + 80), "a title, a map and a legend"
     written = page.evaluate("window.written")
     assert [text for text, *_ in written].count("t4") == 2
     assert {"M1", "M2", "N2", "s0", "s3"} <= {text for text, *_ in written}

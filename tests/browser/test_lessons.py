@@ -148,7 +148,7 @@ def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
     opened.drawn(opened.page.locator(".matrices"))
     reading, canvas = opened.page.locator(".matrices .reading"), matrix(opened.page, "result")
     canvas.hover(position=middle(canvas, 1, 2))
-    expect(reading).to_contain_text("query 2 may not see key 3: it comes later")
+    expect(reading).to_contain_text("“zwei” may not see “Hunde”: it comes later")
     canvas.hover(position=middle(canvas, 5, 4))
     expect(reading).to_contain_text("it is padding")
 

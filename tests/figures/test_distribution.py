@@ -30,7 +30,7 @@ def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
 
 def test_the_written_token_is_marked_by_more_than_its_colour() -> None:
     figure = next_tokens(Step("▁Mann", 0.25, 1, LIKELIEST))
-    assert figure.layout.yaxis.ticktext == ("·Hund", "<b>·Mann</b>", "·a", "all others")
+    assert figure.layout.yaxis.ticktext == ("▁Hund", "<b>▁Mann</b>", "▁a", "all others")
     assert [("written" in text) for text in figure.data[0].text] == [False, True, False, False]
     assert figure.data[0].marker.color[1] not in (figure.data[0].marker.color[0], figure.data[0].marker.color[3])
     assert "rank 2 of all tokens" in figure.data[0].hovertext[1]
@@ -38,7 +38,7 @@ def test_the_written_token_is_marked_by_more_than_its_colour() -> None:
 
 def test_an_unlikely_written_token_has_a_bar_of_its_own() -> None:
     figure = next_tokens(Step("▁Katze", 0.01, 40, LIKELIEST))
-    assert figure.layout.yaxis.ticktext == ("·Hund", "·Mann", "·a", "<b>·Katze</b>", "all others")
+    assert figure.layout.yaxis.ticktext == ("▁Hund", "▁Mann", "▁a", "<b>▁Katze</b>", "all others")
     assert tuple(figure.data[0].x) == pytest.approx((0.5, 0.25, 0.125, 0.01, 0.115))
     assert "rank 41 of all tokens" in figure.data[0].hovertext[3]
 
@@ -71,8 +71,8 @@ def test_the_bars_of_a_step_are_the_row_of_the_head_and_diamonds_that_of_the_mea
     np.testing.assert_array_equal(figure.data[0].y, head.values[3])
     np.testing.assert_array_equal(figure.data[1].y, mean.values[3])
     assert [one.name for one in figure.data] == ["head 2", "mean of 3 heads"]
-    assert figure.layout.title.subtitle.text == "query: \u2068·q3\u2069"
-    assert figure.layout.xaxis.ticktext == tuple(f"·k{i}" for i in range(7))
+    assert figure.layout.title.subtitle.text == "query: \u2068▁q3\u2069"
+    assert figure.layout.xaxis.ticktext == tuple(f"▁k{i}" for i in range(7))
     assert tuple(figure.layout.yaxis.range) == pytest.approx((0, 1), abs=0.05)
 
 

@@ -71,7 +71,7 @@ def test_hovering_names_both_tokens_and_the_weight_and_a_click_selects_the_pair(
     text = page.locator(".hovertext").text_content()
     assert text is not None
     label = text.replace("\u2068", "").replace("\u2069", "")
-    assert label == f"query: ·q{where[0]}key: ·k{where[1]}weight {drawn.values[where]:.6g}"
+    assert label == f"query: ▁q{where[0]}key: ▁k{where[1]}weight {drawn.values[where]:.6g}"
     page.mouse.click(*cell(page, (5, 7), *where))
     assert page.wait_for_function("clicked.length && clicked").json_value() == [list(where)]
 
@@ -88,7 +88,7 @@ def test_hovering_a_large_map_names_tokens_whose_labels_are_left_out(shown: Show
     page = shown(heatmap(drawn))
     page.mouse.move(*cell(page, (113, 113), 101, 37))
     text = (page.locator(".hovertext").text_content() or "").replace("\u2068", "").replace("\u2069", "")
-    assert text.startswith("query: ·q101key: ·k37weight ")
+    assert text.startswith("query: ▁q101key: ▁k37weight ")
     assert float(text.rpartition(" ")[2]) == pytest.approx(drawn.values[101, 37], rel=1e-5)
     page.mouse.move(*cell(page, (113, 113), 37, 101))
     page.wait_for_function("document.querySelector('.hovertext')?.textContent.includes('masked')")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
-from transformer.figures import overlays
+from transformer.figures import labels, overlays
 from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -50,8 +50,8 @@ def test_queries_go_down_from_the_first_and_keys_across() -> None:
     assert layout.xaxis2.side == "top"
     assert "query: \u2068target (German)\u2069" in layout.yaxis2.title.text
     assert "key: \u2068source (English)\u2069" in layout.xaxis2.title.text
-    assert layout.yaxis2.ticktext == tuple(f"·q{i}" for i in range(5))
-    assert layout.xaxis2.ticktext == tuple(f"·k{i}" for i in range(7))
+    assert layout.yaxis2.ticktext == tuple(f"▁q{i}" for i in range(5))
+    assert layout.xaxis2.ticktext == tuple(f"▁k{i}" for i in range(7))
 
 
 def test_repeated_tokens_stay_apart() -> None:
@@ -191,8 +191,8 @@ def test_the_selected_pair_is_outlined_with_its_row_and_column() -> None:
     figure = heatmap(picture(5, 7), selected=(3, 4))
     boxes = {(s.x0, s.x1, s.y0, s.y1) for s in figure.layout.shapes}
     assert boxes == {(3.5, 4.5, 2.5, 3.5), (-0.5, 6.5, 2.5, 3.5), (3.5, 4.5, -0.5, 4.5)}
-    assert figure.layout.xaxis2.ticktext[4] == "<b>·k4</b>"
-    assert figure.layout.yaxis2.ticktext[3] == "<b>·q3</b>"
+    assert figure.layout.xaxis2.ticktext[4] == "<b>▁k4</b>"
+    assert figure.layout.yaxis2.ticktext[3] == "<b>▁q3</b>"
     assert not heatmap(picture()).layout.shapes
 
 
@@ -255,3 +255,17 @@ def test_the_picture_in_a_sentence() -> None:
         "Heatmap of decoder.1.cross · head 2: 3 queries down, 5 keys across. "
         "The largest attention weight (probability) is 1.000, from query “▁q0” to key “▁k0”."
     )
+
+
+def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> None:
+    long = ("pieces are merged to words: summed over keys, averaged over queries", "special tokens are hidden <b>")
+    few, many = (heatmap(picture(notes=notes)).layout for notes in (("short",), long))
+    lines = many.title.subtitle.text.split("<br>")
+    assert len(lines) > 1
+    assert " ".join(lines) == f"{long[0]}; special tokens are hidden &lt;b&gt;"
+    assert all(len(line) * 6 < many.width for line in lines)
+    assert many.margin.t - few.margin.t == 16 * (len(lines) - 1)
+    assert many.title.pad.t > 28  # this picture is narrow: Plotly's buttons would lie over its title
+    chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
+    assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
+    assert max(map(len, chinese.split("<br>"))) <= 8

@@ -31,7 +31,7 @@ def test_a_safe_label_reads_as_its_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "drawn"),
     [
-        ("▁man", "·man"),
+        ("▁man", "▁man"),
         ("▁", "␣"),
         ("", "(empty)"),
         ("  ", "␣␣"),

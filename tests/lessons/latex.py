@@ -97,7 +97,7 @@ class Formula:
         self.need("}")
         return found
 
-    def atom(self) -> Numbers:
+    def atom(self) -> Numbers:  # noqa: PLR0911, PLR0912  (one branch a sign of the formulas)
         self.space()
         if self.takes("("):
             found = self.sum()

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.lessons.latex import calculated, evaluated
-from transformer.lessons.attention import attention_board
+from transformer.lessons.attention import AttentionLayer, attention_board
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.recipe import Recipe
@@ -64,8 +64,8 @@ MODELS: dict[str, Callable[[bool], Seq2Seq]] = {
 }
 SITES = {
     "toy": ("encoder.0.self", "decoder.0.self", "decoder.0.cross"),
-    "torch": ("encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.self", "decoder.1.cross"),
-    "annotated": ("encoder.0.self", "decoder.0.cross"),
+    "torch": ("encoder.1.self", "decoder.0.self", "decoder.1.cross"),
+    "annotated": ("encoder.0.self", "decoder.1.self", "decoder.0.cross"),
     "jadore": ("encoder.0.self", "decoder.0.self"),
 }
 
@@ -94,12 +94,18 @@ def cases(board: Board, head: int | None, visible: np.ndarray) -> dict[str, np.n
     }
 
 
-def check(board: Board, visible: np.ndarray, cells: int) -> None:
-    """Each formula gives its matrix; the equation of some cells, by hand, gives the number that it shows."""
+def check(board: Board, visible: np.ndarray, cells: int, known_right: set[Matrix]) -> None:
+    """Each formula gives its matrix; the equation of some cells, by hand, gives the number that it shows.
+
+    What was right on a board is not looked at again on the next one, if it is the very same.
+    """
     symbols = {matrix.symbol: matrix.values for matrix in board.values()}
     assert len(symbols) == len(board), "one symbol, one matrix"
     random = np.random.default_rng(len(board))
     for name, matrix in board.items():
+        if matrix in known_right:
+            continue
+        known_right.add(matrix)
         formulas = board.formulas(name)
         assert bool(formulas) is not isinstance(matrix.operation, Given), name
         for row, column in random.integers(0, matrix.values.shape, size=(cells, 2)):
@@ -133,15 +139,14 @@ def check_cell(board: Board, matrix: Matrix, row: int, column: int) -> None:
 
 @pytest.mark.parametrize(("name", "norm_first"), list(product(MODELS, (False, True))))
 def test_every_formula_gives_the_board_s_numbers_whatever_is_changed(name: str, norm_first: bool):
-    model = MODELS[name](norm_first)
     for site in SITES[name]:
-        sentences = toy_like(name)
-        for number, recipe in enumerate(RECIPES):
-            board = attention_board(model, *sentences, site, recipe)
-            check(board, visible_by(site, recipe), cells=int(number % 8 == 0))
+        layer = AttentionLayer(MODELS[name](norm_first), *sentences(name), site)
+        known_right: set[Matrix] = set()
+        for number, recipe in enumerate(RECIPES if name in {"toy", "torch"} else [Recipe()]):
+            check(layer.board(recipe), visible_by(site, recipe), int(number % 8 == 0), known_right)
 
 
-def toy_like(name: str) -> tuple[Sentence, Sentence]:
+def sentences(name: str) -> tuple[Sentence, Sentence]:
     if name != "toy":
         return SOURCE, TARGET
     return toy_sentences(4)[0], toy_sentences(3)[1]
@@ -160,7 +165,7 @@ def recurrent(attention: Any, is_toy: bool) -> Recurrent:
 def test_every_formula_of_a_recurrent_decoder_gives_its_numbers(attention: str, is_toy: bool):
     for step in range(3):
         board = recurrent_board(recurrent(attention, is_toy), SOURCE, TARGET, step)
-        check(board, np.ones(board["A"].values.shape, dtype=bool), cells=3)
+        check(board, np.ones(board["A"].values.shape, dtype=bool), 3, set())
 
 
 def test_a_cell_that_is_picked_first_can_be_worked_out_by_hand():

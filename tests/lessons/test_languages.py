@@ -53,7 +53,8 @@ def test_a_refusal_is_said_in_both_languages(refused: Callable[[], object], engl
 
 
 def test_the_terms_of_an_equation_are_named_in_the_language_of_the_context() -> None:
-    norm, known = Normalise("X", (1.0, 1.0), (0.0, 0.0), 1e-5, unbiased=False), {"X": np.eye(2)}
+    known = {"X": np.eye(2), "g": np.ones((1, 2)), "b": np.zeros((1, 2))}
+    norm = Normalise("X", "g", "b", 1e-5, unbiased=False)
     names = [name for name, _ in norm.equation(0, 0, known).terms]
     with speaking("zh"):
         chinese = [name for name, _ in norm.equation(0, 0, known).terms]

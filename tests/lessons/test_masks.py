@@ -1,4 +1,4 @@
-"""Masks as they are built, in every convention, broken on purpose, and found out by the leak test."""
+"""Masks as they are built, broken on purpose, and found out by the leak test."""
 
 from dataclasses import replace
 from itertools import product
@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.masks import Mask
 from transformer.lessons.breaking import BREAKS, Break, broken, broken_mask, damage
-from transformer.lessons.conventions import CONVENTIONS, conversion, converted, first_of
-from transformer.lessons.leaks import LeakReport, allowed_cells, largest_forbidden, leak_test
+from transformer.lessons.leaks import (
+    LeakReport,
+    allowed_cells,
+    allowed_in,
+    largest_forbidden,
+    leak_test,
+    leaking,
+)
 from transformer.lessons.masks import KINDS, PAD, Batch, Reason, attended, batch_run, mask_view, reasons, table
 from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
 from transformer.models.common import log_probs
@@ -109,71 +113,6 @@ def test_scores_and_weights_are_those_of_torch(site: str):
         torch.testing.assert_close(torch.from_numpy(found.weights), masked.softmax(-1), rtol=0, atol=1e-9)
 
 
-VISIBLE = np.tri(4, dtype=bool)[None] & np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)[:, None]
-
-
-@pytest.mark.parametrize("name", CONVENTIONS)
-def test_the_code_that_is_shown_makes_the_mask_that_is_shown(name: str):
-    convention = CONVENTIONS[name]
-    space: dict[str, Any] = {
-        "visible": torch.from_numpy(VISIBLE), "torch": torch, "F": F, "n_heads": 2,
-        "scores": torch.randn(3, 2, 4, 4), **{x: torch.randn(3, 4, 6) for x in "qkv"},
-        "attention": nn.MultiheadAttention(6, 2, batch_first=True),
-    }  # fmt: skip
-    if name == "sdpa":
-        space |= {x: torch.randn(3, 2, 4, 3) for x in "qkv"}
-    exec(convention.code, space)
-    made = converted(VISIBLE, name, n_heads=2)
-    np.testing.assert_array_equal(space["mask"].numpy(), made)
-    assert str(made.dtype) == convention.dtype
-    sizes = {"batch": 3, "query": 4, "key": 4, "1": 1, "batch * heads": 6}
-    assert made.shape == tuple(sizes[axis] for axis in convention.shape.strip("()").split(", "))
-
-
-@pytest.mark.parametrize(("given", "wanted"), list(product(CONVENTIONS, CONVENTIONS)))
-def test_the_code_that_is_shown_converts_any_mask_to_any_other(given: str, wanted: str):
-    """Padding alone, which every convention can hold."""
-    padding = np.repeat(np.array([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)[:, None], 5, axis=1)
-    space: dict[str, Any] = {
-        "mask": torch.from_numpy(converted(padding, given, n_heads=2)), "torch": torch, "F": F, "n_heads": 2,
-        "n_queries": 5, "scores": torch.randn(3, 2, 5, 4), "q": torch.randn(3, 5, 6),
-        "k": torch.randn(3, 4, 6), "v": torch.randn(3, 4, 6),
-        "attention": nn.MultiheadAttention(6, 2, batch_first=True),
-    }  # fmt: skip
-    if wanted == "sdpa":
-        space |= {"q": torch.randn(3, 2, 5, 3), "k": torch.randn(3, 2, 4, 3), "v": torch.randn(3, 2, 4, 3)}
-    exec(conversion(given, wanted), space)
-    np.testing.assert_array_equal(space["visible"].numpy(), padding)
-    np.testing.assert_array_equal(space["mask"].numpy(), converted(padding, wanted, n_heads=2))
-
-
-def test_a_conversion_from_the_table_itself_is_its_code():
-    assert conversion("visible", "sdpa") == CONVENTIONS["sdpa"].code
-
-
-@pytest.mark.parametrize("name", ["annotated", "jadore", "attn_mask", "sdpa", "additive"])
-def test_every_convention_gives_the_same_weights(name: str):
-    torch.manual_seed(3)
-    q, k, v = (torch.randn(3, 2, 4, 5, dtype=torch.float64) for _ in range(3))
-    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(VISIBLE)[:, None])
-    scores = q @ k.transpose(-1, -2) / 5**0.5
-    mask = torch.from_numpy(converted(VISIBLE, name, n_heads=2))
-    hidden = {
-        "annotated": lambda: scores.masked_fill(mask == 0, -1e9),
-        "jadore": lambda: scores.masked_fill(mask.unsqueeze(1) == 0, -1e9),
-        "attn_mask": lambda: scores.masked_fill(mask.view(3, 2, 4, 4), -torch.inf),
-        "sdpa": lambda: scores.masked_fill(~mask, -torch.inf),
-        "additive": lambda: scores + mask,
-    }[name]()
-    torch.testing.assert_close(hidden.softmax(-1) @ v, expected, rtol=0, atol=1e-9)
-
-
-def test_a_picture_of_a_convention_is_its_own_numbers():
-    np.testing.assert_array_equal(first_of(converted(VISIBLE, "sdpa"), 1, "sdpa", 4), VISIBLE[1])
-    np.testing.assert_array_equal(first_of(converted(VISIBLE, "attn_mask", 2), 2, "attn_mask", 4, 2), ~VISIBLE[2])
-    np.testing.assert_array_equal(first_of(converted(VISIBLE, "key_padding"), 2, "key_padding", 4)[1], [0, 0, 1, 1])
-
-
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_broken_mask_shows_what_it_should_not(how: Break):
     keys = torch.tensor([[True, True, True, False]])
@@ -208,6 +147,57 @@ def test_the_leak_test_finds_every_break_and_no_other(how: Break):
     assert report.padding is not None
     assert (report.future > 1e-9) == (how in {"no_causal", "shift", "transpose"})
     assert (report.padding > 1e-9) == (how == "no_padding")
+
+
+@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize("target_pad", [0, 1])
+@torch.no_grad()
+def test_the_leak_test_of_a_batch_is_of_its_own_sentences(how: Break, target_pad: int):
+    """Every site, head, sentence and cell by brute force; outputs against a run with changed ends, and one by one."""
+    made = broken(checkpoint(model(target_pad_id=target_pad)), how)
+    batch = Batch.for_model(SOURCES, TARGETS, made.model_as(Seq2Seq))
+    report = leak_test(made, batch)
+    run = batch_run(made.model_as(Seq2Seq), batch)
+    for leak in report.sites:
+        found = {}
+        for row, head in product((0, 1), (0, 1)):
+            weights = attended(run, batch, leak.site, head, row).weights
+            n_queries = len((SOURCES if leak.site.stack == "encoder" else TARGETS)[row].ids)
+            n_keys = len((TARGETS if leak.site.group == "decoder.self" else SOURCES)[row].ids)
+            for query, key in product(range(n_queries), range(weights.shape[1])):
+                if key >= n_keys or (leak.site.group == "decoder.self" and key > query):
+                    found[row, head, query, key] = weights[query, key]
+        allowed = [allowed_in(batch, leak.site, row) for row in (0, 1)]
+        forbidden = {(row, *cell) for row in (0, 1) for cell in np.argwhere(~allowed[row]).tolist()}
+        assert {(row, query, key) for row, _, query, key in found} == forbidden
+        where = max(found, key=lambda cell: found[cell])
+        assert leak.largest == pytest.approx(found[where], abs=1e-12)
+        if leak.leaks:
+            assert leak.where == where
+            row, head = where[:2]
+            cells = leaking(attended(run, batch, leak.site, head, row).weights, allowed[row])
+            assert cells.sum() == sum(weight > 1e-9 for (b, h, _, _), weight in found.items() if (b, h) == (row, head))
+    assert report.future == pytest.approx(_future_by_hand(made, batch), abs=1e-9)
+    alone = [log_probs(made.model(batch.source[1:, :3], batch.target[1:]))[0]]
+    alone.append(log_probs(made.model(batch.source[:1], batch.target[:1, :3]))[0])
+    together = log_probs(made.model(batch.source, batch.target))
+    expected = max(float((alone[0] - together[1]).abs().max()), float((alone[1] - together[0, :3]).abs().max()))
+    assert report.padding == pytest.approx(expected, abs=1e-9)
+
+
+def _future_by_hand(made: Checkpoint, batch: Batch) -> float:
+    """What another last word of each target changes before it; the test takes the first word that is another one."""
+    other = batch.target.clone()
+    other[0, 2], other[1, 3] = 1 if batch.target_pad_id == 0 else 4, 1 if batch.target_pad_id == 0 else 4
+    before, after = (log_probs(made.model(batch.source, target)) for target in (batch.target, other))
+    return float(max((before[0, :2] - after[0, :2]).abs().max(), (before[1, :3] - after[1, :3]).abs().max()))
+
+
+def test_sentences_of_one_length_have_no_padding_to_test():
+    batch = Batch.of(SOURCES[:1], TARGETS[:1], 0)
+    report = leak_test(checkpoint(model()), batch)
+    assert report.padding is None
+    assert report.future is not None
 
 
 def test_a_checkpoint_is_left_as_it_was():
@@ -309,9 +299,6 @@ def test_a_right_mask_changes_nothing():
         (lambda: Batch.of(SOURCES, TARGETS[:1], 0), "as many of one"),
         (lambda: mask_view(BATCH, "nothing", 0), "mask='nothing'"),
         (lambda: mask_view(BATCH, "both", 2), "sentence=2"),
-        (lambda: converted(VISIBLE, "numpy"), "convention='numpy'"),
-        (lambda: conversion("numpy", "sdpa"), "convention='numpy'"),
-        (lambda: conversion("sdpa", "visible"), "to 'visible'"),
         (lambda: damage(checkpoint(model()), BATCH, "right"), "has no tokenizer"),
     ],
 )

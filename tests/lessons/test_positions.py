@@ -13,16 +13,20 @@ from transformer.lessons.positions import (
     VARIANTS,
     alibi,
     example_weights,
+    likeness,
     norm_shares,
     past_the_end,
     position_table,
     rotated,
     rotation,
     rotation_errors,
-    shuffle_gap,
+    shuffle_gaps,
     similarity,
     stored_table,
+    trained_table,
+    turning_angles,
     wavelength,
+    waves,
 )
 from transformer.lessons.sentences import Sentence
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -95,6 +99,44 @@ def test_one_matrix_moves_every_position_by_k(k: int):
         assert rotation_errors(position_table("doubled", 23, 14), k).max() > 0.1
 
 
+@pytest.mark.parametrize("d", [10, 11])
+def test_waves_are_the_formula_between_the_rows(d: int):
+    place, between = waves(range(d), 13, d, 50.0)
+    expected = [[by_hand("paper", p, j, d, 50.0) for j in range(d)] for p in place]  # type: ignore[arg-type]
+    np.testing.assert_allclose(between, expected, atol=1e-12)
+    whole = np.isclose(place % 1, 0)
+    np.testing.assert_allclose(between[whole], position_table("paper", 13, d, 50.0), atol=1e-12)
+
+
+def test_the_angles_are_those_of_the_rotation():
+    for pair, angle in enumerate(np.radians(turning_angles(5, 14, 20.0))):
+        block = rotation(5, 14, 20.0)[2 * pair : 2 * pair + 2, 2 * pair : 2 * pair + 2]
+        np.testing.assert_allclose(block, [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]], atol=1e-12)
+
+
+def test_likeness_counts_by_hand():
+    table = np.array([[1.0, 0.0], [0.5, 1.0], [2.0, 0.5]])
+    products = similarity(table)  # from 0: 1, 0.5, 2; at distance 1: 0.5 and 1.5; at distance 0: 1, 1.25, 4.25
+    assert likeness(products) == (3.25, 1, 2, False)
+    assert likeness(np.zeros((3, 3))) == (0.0, 0, 2, True)
+
+
+def test_the_trained_table_is_no_noise_and_knows_near_from_far():
+    """Position 0 is like the next ones and unlike those ten steps away; a table before training is like neither."""
+    table, sentences = trained_table()
+    assert table.shape == (64, 64)
+    assert len(sentences) == 64
+    assert (np.diff(sentences) <= 0).all()
+
+    def cosine(rows: np.ndarray, distance: int) -> float:
+        unit = rows[:30] / np.linalg.norm(rows[:30], axis=1, keepdims=True)
+        return float(np.diag(unit @ unit.T, distance).mean())
+
+    assert cosine(table, 1) > 0.9
+    assert cosine(table, 1) > cosine(table, 4) + 0.2 > cosine(table, 15) + 0.4
+    assert abs(cosine(position_table("learned", 64, 64), 1)) < 0.1
+
+
 def test_rotary_is_a_product_of_complex_numbers_and_sees_distances_alone():
     draw = np.random.default_rng(0)
     x = draw.normal(size=(7, 10))
@@ -122,8 +164,17 @@ def test_equal_words_attend_alike_only_without_positions(how: Any):
 def test_order_is_nothing_without_positions():
     made = model()
     order = [3, 1, 4, 0, 2]
-    assert shuffle_gap(made, SENTENCE, order, with_positions=False) < 1e-12
-    assert shuffle_gap(made, SENTENCE, order, with_positions=True) > 0.01
+    assert shuffle_gaps(made, SENTENCE, order, with_positions=False).max() < 1e-12
+    found = shuffle_gaps(made, SENTENCE, order, with_positions=True)
+    exact = made.double()
+    with torch.no_grad():
+        ids = torch.tensor([SENTENCE.ids])
+        straight, shuffled = exact.encode(ids)[0][0], exact.encode(ids[:, order])[0][0]
+    expected = [
+        float((straight[i] - shuffled[order.index(i)]).norm() / straight[i].norm()) for i in range(len(SENTENCE.ids))
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert found.max() > 0.01
     assert made.source_positions(torch.zeros(1, 3, 14)).abs().sum() > 0
 
 
@@ -144,6 +195,9 @@ def test_norm_shares_are_the_lengths_of_what_is_added():
     np.testing.assert_allclose(shares["position"], np.sqrt(7.0), rtol=1e-9)
     np.testing.assert_allclose(shares["sum"], (word + place).norm(dim=1), rtol=1e-9)
     np.testing.assert_allclose(shares["share"], 7 / (7 + shares["word"] ** 2), rtol=1e-9)
+    np.testing.assert_allclose(shares["unscaled"], 7 / (7 + shares["word"] ** 2 / 14), rtol=1e-9)
+    unscaled = norm_shares(model(scale_embedding=False), SENTENCE)
+    np.testing.assert_array_equal(unscaled["unscaled"], unscaled["share"])
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -166,7 +220,7 @@ def test_figures_show_the_arrays_themselves(dark: bool):
         (lambda: position_table("paper", 4, 4, base=1.0), "base=1.0"),
         (lambda: rotation(1, 5), "d_model=5"),
         (lambda: rotation_errors(position_table("paper", 4, 4), 4), "k=4"),
-        (lambda: shuffle_gap(model(), SENTENCE, [0, 0, 1, 2, 3], True), "no permutation"),
+        (lambda: shuffle_gaps(model(), SENTENCE, [0, 0, 1, 2, 3], True), "no permutation"),
     ],
 )
 def test_mistakes_are_explained(call: Any, message: str):

@@ -36,7 +36,8 @@ def address_of(at: AppTest) -> dict[str, str]:
 
 def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a component got, the first one without a `key`: its header, and its arrays by name."""
-    found = next(part.proto for part in at.get("bidi_component") if key is None or part.key == key)
+    parts = (part for part in at.get("bidi_component") if part.proto.bytes)  # what gets no arrays is no picture
+    found = next(part.proto for part in parts if key is None or part.key == key)
     header, arrays = unpack(found.bytes)
     return header, arrays
 

@@ -1,9 +1,14 @@
 """The Align page: first paint, every choice, bad input; looking never runs a model."""
 
+import csv
+import io
+import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +74,19 @@ def opened(**address: str) -> AppTest:
 
 
 shown = partial(sent, key="alignments")
+
+
+@pytest.fixture
+def handed_out(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, Callable[[], Any]]]:
+    """The files of the page by their labels: each one's name, and what makes it."""
+    found: dict[str, tuple[str, Callable[[], Any]]] = {}
+
+    def button(label: str, data: Callable[[], Any], file_name: str, *_: object, **__: object) -> bool:
+        found[label] = file_name, data
+        return False
+
+    monkeypatch.setattr("streamlit.download_button", button)
+    return found
 
 
 def options() -> DecodingOptions:
@@ -284,6 +302,62 @@ def test_without_a_recurrent_model_a_snapshot_of_the_training_stands_beside_it(
     assert page.selectbox(key="second").value == EARLY
     header, _ = shown(page)
     assert "update 800" in header["moments"][0]["panels"][1]["title"]
+
+
+def test_a_training_is_seen_from_its_beginning() -> None:
+    page = opened(screen="training")
+    sent_options = next(part.proto for part in page.get("bidi_component") if part.key == "training.options")
+    assert json.loads(sent_options.json)["moment"] == 0
+
+
+def test_how_likely_a_typed_target_is_stands_beside_what_the_model_writes() -> None:
+    own = runs.translation(NAME, SENTENCE, options(), None)
+    typed = runs.translation(NAME, SENTENCE, options(), "Drei Katzen schlafen.")
+    said = [part.value for part in opened(force="Drei Katzen schlafen.").caption]
+    likely = next(text for text in said if "which it is made to read" in text)
+    assert f"{own.log_prob:.2f}" in likely
+    assert f"{typed.log_prob:.2f}" in likely
+    assert typed.log_prob < own.log_prob
+
+
+def test_saved_maps_say_sentence_models_and_heads() -> None:
+    header, _ = shown(opened(head1="2.3"))
+    assert header["file_name"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_alignments"
+    assert header["about"]["title"] == f"Alignments: {NAME} and {ADDITIVE}"
+    assert header["about"]["lines"][0] == f"Sentence: {SENTENCE}"
+    assert header["about"]["lines"][1].startswith("Both models read: ")
+    assert header["moments"][0]["panels"][0]["note"] == "layer 2, head 3", "the head stands above its map"
+    training, _ = sent(opened(screen="training", head1="3.0"), "training")
+    assert training["file_name"] == f"Two-dogs-run_{NAME}_training_layer-3-head-0"
+    assert training["about"]["title"] == f"Training of {NAME}: layer 3, head 0"
+
+
+def test_every_table_leaves_in_one_zip_and_alone_under_names_that_say_what_they_are(
+    handed_out: dict[str, tuple[str, Callable[[], Any]]],
+) -> None:
+    target = '=HYPERLINK("x") Hunde, rennen'
+    opened(screen="downloads", head1="2.3", force=target)
+    name, make = handed_out["All tables (ZIP)"]
+    assert name == f"Two-dogs-run_{NAME}_{ADDITIVE}_alignments.zip"
+    with zipfile.ZipFile(io.BytesIO(make())) as archive:
+        tables = {entry: list(csv.reader(io.StringIO(archive.read(entry).decode()))) for entry in archive.namelist()}
+    first = runs.translation(NAME, SENTENCE, options(), target).record["decoder.2.cross"].picture(3, words=True)
+    header, *rows = tables["first.csv"]
+    assert header[0].endswith(f"{ADDITIVE}: its one attention")
+    assert f"{NAME} reading the target that you typed" in header[0]
+    np.testing.assert_array_equal(np.array([row[1:] for row in rows], float), first.values.astype(float))
+    files = {row[0] for row in tables["contents.csv"]}
+    assert set(tables) - {"contents.csv"} <= files
+    assert len(tables) == 7
+    own = runs.translation(NAME, SENTENCE, options(), None).record["decoder.2.cross"].picture(3, words=True)
+    assert len(tables["first-own-words.csv"]) == 1 + len(own.queries)
+    for rows in tables.values():
+        assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
+    assert any(row[0].startswith("'=") for row in tables["agreement.csv"]), "a word of the user's runs nothing"
+    names = {label: name for label, (name, _) in handed_out.items()}
+    assert names["First alignment (CSV)"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_first.csv"
+    single = list(csv.reader(io.StringIO(handed_out["First alignment (CSV)"][1]())))
+    assert single == tables["first.csv"]
 
 
 def test_a_method_can_stand_for_a_transformer_and_is_held_against_a_recurrent_net() -> None:

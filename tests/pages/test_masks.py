@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pages.opening import fine, matrices, opened
+from tests.pages.opening import fine, matrices, opened, sent
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.breaking import BREAKS
 from transformer.lessons.conventions import CONVENTIONS, conversion
-from transformer.lessons.masks import KINDS
+from transformer.lessons.masks import KINDS, mask_view
+from transformer.lessons.module import Call
+from transformer.lessons.toy import toy_batch
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
 from ui.lessons.masks.controls import TRY
@@ -20,8 +22,11 @@ from ui.lessons.masks.example import TrainedModel
 from ui.store import user_folder
 from ui.store.cache import is_private
 from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.texts.markdown import as_text
 
 page = partial(opened, "masks")
+SECOND = ("a man rides a red bicycle", "ein Mann fährt ein rotes Fahrrad")
+TYPED = dict(sources="two dogs run\na man", targets="zwei\nein Mann rennen")
 
 
 def test_the_first_paint_builds_the_decoder_mask_of_a_worked_example():
@@ -53,7 +58,7 @@ def test_results_of_an_upload_are_known_by_its_revision(origin: Origin):
 def test_hover_says_in_words_why_a_cell_is_hidden():
     drawn, arrays = matrices(fine(page()))
     sentence = drawn["result"]["sentences"][arrays["result.codes"].reshape(7, 7)[1, 2]]
-    assert sentence.format(row=2, column=3) == "query 2 may not see key 3: it comes later"
+    assert sentence.format(row_label="zwei", column_label="Hunde") == "“zwei” may not see “Hunde”: it comes later"
     assert "padding" in drawn["result"]["sentences"][arrays["result.codes"].reshape(7, 7)[6, 5]]
 
 
@@ -77,17 +82,32 @@ def test_scores_before_and_after_and_the_weights(at: str):
 
 
 @pytest.mark.parametrize("kind", ["padding", "both"])
-def test_the_conventions_stand_side_by_side_on_the_same_mask(kind: str):
-    drawn, arrays = matrices(fine(page(screen="conventions", mask=kind)))
+def test_the_conventions_stand_side_by_side_on_the_same_mask_in_their_own_shapes(kind: str):
+    at = fine(page(screen="conventions", mask=kind, row="1"))
+    drawn, arrays = matrices(at)
     assert list(drawn) == list(CONVENTIONS)
-    shape = len(drawn["sdpa"]["rows"]), len(drawn["sdpa"]["columns"])
-    shown = {name: arrays[name].reshape(shape) for name in CONVENTIONS}
-    for name in ("annotated", "jadore"):
-        np.testing.assert_array_equal(shown[name], shown["sdpa"])
-    np.testing.assert_array_equal(shown["attn_mask"], 1 - shown["sdpa"])
-    np.testing.assert_array_equal(shown["additive"], np.where(shown["sdpa"] == 1, 0, -np.inf))
-    np.testing.assert_array_equal(shown["key_padding"], np.tile((1 - shown["sdpa"]).min(0), (shape[0], 1)))
-    assert all(name_and_shape.count("(2, ") == 1 for name_and_shape in (drawn[n]["title"] for n in CONVENTIONS))
+    views = [
+        mask_view(toy_batch(("two dogs run", SECOND[0]), ("zwei Hunde rennen", SECOND[1]))[0], kind, i) for i in (0, 1)
+    ]
+    visible = np.stack([view.visible for view in views])
+    queries, keys = visible.shape[1:]
+    shown = {name: arrays[name].reshape(-1, keys) for name in CONVENTIONS}
+    for name in ("annotated_target", "jadore", "sdpa"):
+        np.testing.assert_array_equal(shown[name], visible[0])
+    np.testing.assert_array_equal(shown["annotated_source"], visible[0].any(0)[None])
+    np.testing.assert_array_equal(shown["key_padding"], ~visible.any(1))
+    np.testing.assert_array_equal(shown["attn_2d"], ~visible.any(0))
+    np.testing.assert_array_equal(shown["attn_3d"], ~visible[0])
+    np.testing.assert_array_equal(shown["additive"], np.where(visible[0], 0, -np.inf))
+    sizes = {
+        "annotated_source": (2, 1, keys), "annotated_target": (2, queries, keys), "jadore": (2, queries, keys),
+        "key_padding": (2, keys), "attn_2d": (queries, keys), "attn_3d": (4, queries, keys),
+        "sdpa": (2, 1, queries, keys), "additive": (2, 1, queries, keys),
+    }  # fmt: skip
+    assert all(drawn[name]["title"].endswith(str(size)) for name, size in sizes.items())
+    held = dict(zip(CONVENTIONS, at.dataframe[0].value["holds this mask"], strict=True))
+    cannot = {"attn_2d"} if kind == "padding" else {"annotated_source", "key_padding", "attn_2d"}
+    assert {name for name, answer in held.items() if answer != "yes"} == cannot
 
 
 @pytest.mark.parametrize("given", ["visible", *CONVENTIONS])
@@ -100,20 +120,82 @@ def test_the_converter_has_code_from_every_convention(given: str):
 
 
 @pytest.mark.parametrize("how", BREAKS)
-def test_a_break_is_found_by_the_leak_test(how: str):
-    at = fine(page(screen="break", how=how))
+@pytest.mark.parametrize("made", ["toy", "shipped"])
+@pytest.mark.usefixtures("shipped")
+def test_a_break_is_found_in_the_sentences_that_are_shown(how: str, made: str):
+    """The banner names a cell; its button shows that cell, with the weight that the banner says, and an outline."""
+    at = fine(page(screen="break", how=how, made=made, **TYPED))
     assert bool(at.error) == (how != "right")
     assert bool(at.success) == (how == "right")
+    if how == "right":
+        assert not [name for name in sent(at)[1] if name.endswith(".outlined")]
+        return
+    said = re.search(
+        r"cell is ([\d.]+), where “(.*?)” sees “(.*?)” \(sentence (\d); (.*), layer (\d), head (\d)", at.error[0].value
+    )
+    assert said is not None
+    weight, query, key, row, kind, _, head = said.groups()
+    if [button for button in at.button if button.key == "masks.worst"]:
+        at.button(key="masks.worst").click().run()
+        assert not [button for button in fine(at).button if button.key == "masks.worst"]
+    kinds = {"Encoder self": "encoder", "Decoder self": "decoder", "Cross": "cross"}
+    chosen = [at.session_state[name] for name in ("at", "at_head", "row")]
+    assert chosen == [kinds[kind], head, row]
+    drawn, arrays = matrices(at)
+    labels = [[as_text(label) for label in drawn["broken"][side]] for side in ("rows", "columns")]
+    shape = len(labels[0]), len(labels[1])
+    weights, outlined = arrays["broken"].reshape(shape), np.unpackbits(arrays["broken.outlined"])[: np.prod(shape)]
+    cell = labels[0].index(query), labels[1].index(key)
+    assert f"{weights[cell]:.3f}" == weight
+    assert outlined.reshape(shape)[cell]
+    assert (weights[outlined.reshape(shape) == 1] > 0).all()
+    assert "right.outlined" not in arrays
+    text = " ".join(part.value for part in at.markdown)
+    count = int(outlined.sum())
+    assert f"{count} of" in text or count == 1
+    assert f"“{query}” on “{key}”: {weight}" in text or count == 1
+    assert "nats" in text
 
 
-@pytest.mark.parametrize("how", ["no_causal", "shift"])
+def test_outlines_are_forbidden_cells_and_no_others():
+    """Without a causal mask: every later word that is none of the padding, in rows of words."""
+    _, arrays = matrices(fine(page(screen="break", how="no_causal", row="1")))
+    outlined = np.unpackbits(arrays["broken.outlined"])[:49].reshape(7, 7)
+    expected = np.zeros((7, 7))
+    expected[:4, :4] = 1 - np.tri(4)
+    np.testing.assert_array_equal(outlined, expected)
+
+
+@pytest.mark.parametrize("how", ["no_causal", "shift", "right"])
 @pytest.mark.usefixtures("shipped")
 def test_the_translator_is_shown_beside_the_right_one(how: str):
-    at = fine(
-        page(screen="break", how=how, made="shipped", sources="two dogs run\na man", targets="zwei\nein Mann rennen")
+    at = fine(page(screen="break", how=how, made="shipped", **TYPED))
+    table = at.dataframe[0].value
+    assert list(table.columns) == ["translation, broken mask", "translation, right mask"]
+    text = " ".join(part.value for part in at.markdown)
+    right, broken, more = map(
+        float, re.search(r"\*\*([\d.]+)\*\* .*?\*\*([\d.]+)\*\* nats .*?\((.*?)\)", text).groups()
     )
-    assert list(at.dataframe[0].value.columns) == ["translation, right mask", "translation, broken mask"]
-    assert "nats a token with the right mask" in " ".join(part.value for part in at.markdown)
+    assert broken - right == pytest.approx(more, abs=2e-3)
+    same = (table.iloc[:, 0] == table.iloc[:, 1]).all()
+    assert ("The translations are the same" in text) == (same and how != "right")
+    assert ("The translations have changed" in text) == (not same)
+
+
+@pytest.mark.parametrize("weights", ["mean", "heads", "none"])
+def test_the_module_is_called_as_its_code_says(weights: str):
+    at = fine(page(screen="module", mask_form="attn_3d", weights=weights, own_widths="True", batch_first="False"))
+    shapes = dict(zip(at.dataframe[0].value["tensor"], at.dataframe[0].value["type and shape"], strict=True))
+    assert shapes["key"] == "float32 (5, 2, 6)"
+    assert shapes["attn_mask"] == "bool (4, 3, 5)"
+    assert shapes.get("weights") == {"mean": "float32 (2, 3, 5)", "heads": "float32 (2, 2, 3, 5)"}.get(weights)
+    assert Call("attn_3d", False, weights != "none", weights == "mean", True).code == at.code[0].value
+    if weights != "none":
+        assert len(matrices(at)[0]) == (2 if weights == "heads" else 1)
+    blind, filled = (table.value for table in at.dataframe[1:])
+    assert blind.iloc[:, 1].tolist() == ["NaN", "0"]
+    overflowed = filled[filled.iloc[:, 2].str.contains("overflow")]
+    assert overflowed.iloc[:, :2].to_numpy().tolist() == [["float16", "-1e9"]]
 
 
 @pytest.mark.usefixtures("shipped")
@@ -127,7 +209,7 @@ def test_any_checkpoint_can_be_tested(tmp_path: Path):
         assert fine(at).success
         assert at.dataframe[0].value["largest forbidden weight"].max() == 0
     at.selectbox(key="tested").set_value("location").run()
-    assert "Location attention covers" in fine(at).caption[-1].value
+    assert "Location attention covers" in fine(at).markdown[-1].value
     assert [button.label for button in at.get("download_button")] == ["leaks as CSV"]
 
 
@@ -142,12 +224,12 @@ def test_checkpoints_of_ones_own_can_be_tested(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("shipped")
-def test_a_model_without_masks_gets_a_sentence(tmp_path: Path):
+def test_only_what_can_be_tested_is_offered(tmp_path: Path):
     model = KmerClassifier(KmerConfig(vocab=7, n_classes=3, d_model=8, n_heads=2, d_ff=5, n_layers=1))
     save_folder(tmp_path / "windows", "kmer", model, half=False)
-    at = page(screen="test", tested="windows")
-    assert not at.exception
-    assert "no mask hides any" in at.warning[0].value
+    at = fine(page(screen="test", tested="windows"))
+    assert at.selectbox(key="tested").options == ["tiny"]
+    assert at.selectbox(key="tested").value == "tiny"
 
 
 @pytest.mark.usefixtures("shipped")

@@ -1,20 +1,25 @@
 """The page "Positions": first paint, every screen and control, experiments, hostile input."""
 
+import csv
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import figure, fine, numbers, opened, sent
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table
+from transformer.lessons.expressions.board import Board
+from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table, trained_table
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from ui.lessons.positions.controls import SCREENS, TRY
 from ui.lessons.positions.screens import SIZED
+from ui.lessons.shared import matrix_csv
 from ui.store import store
 
 page = partial(opened, "positions")
@@ -37,23 +42,83 @@ def test_every_screen_in_every_language(screen: str, lang: str):
     fine(page(screen=screen, lang=lang))
 
 
+def table_of(variant: str, length: int, d_model: int, base: float = 10_000.0) -> np.ndarray:
+    """What is shown as a variant; the learned table keeps its own width."""
+    if variant == "learned":
+        return trained_table().table[:length]
+    return position_table(variant, length, d_model, base)  # type: ignore[arg-type]
+
+
+def said(at: AppTest) -> str:
+    """All that the page says in Markdown."""
+    return " ".join(part.value for part in at.markdown)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_table_follows_every_control(variant: str):
+def test_the_table_follows_every_control_and_what_is_said_is_counted_in_it(variant: str):
     at = fine(page(variant=variant, d_table="7", n_rows="9", base="100"))
-    expected = position_table(variant, 9, 7, 100.0)  # type: ignore[arg-type]
+    expected = table_of(variant, 9, 7, 100.0)
     np.testing.assert_allclose(numbers(plotted(at)["z"]), expected)
-    fine(page(screen="distance", variant=variant))
+    still = sum(max(column) - min(column) < 0.01 for column in expected.T)
+    assert f"over these 9 positions: {still} of {expected.shape[1]}." in said(at)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("d_table", "n_rows", "base"), [("64", "100", "10000"), ("7", "23", "100"), ("2", "3", "10")])
+def test_the_formula_of_the_distance_gives_the_curves_and_its_words_hold(
+    variant: str, d_table: str, n_rows: str, base: str
+):
+    """The formula on the page is evaluated as it stands; every claim is checked on all pairs of positions."""
+    at = fine(page(screen="distance", variant=variant, d_table=d_table, n_rows=n_rows, base=base))
+    table = table_of(variant, int(n_rows), int(d_table), float(base))
+    products, n = table @ table.T, len(table)
+    curves = {curve["name"]: numbers(curve["y"]) for curve in figure(at)["data"]}
+    for name, curve in curves.items():
+        p = int(name.rpartition(" ")[2])
+        np.testing.assert_allclose(curve, products[p, p:])
+        expected = [product_by(at.latex[0].value, table, p, k, float(base)) for k in range(n - p)]
+        np.testing.assert_allclose(curve, expected, atol=1e-9)
+    spread = max(np.ptp([products[p, p + k] for p in range(n - k)]) for k in range(n))
+    text = said(at)
+    assert ("Every product is 0" in text) == (not table.any())
+    assert ("All curves are one" in text) == (spread < 1e-9 and table.any())
+    assert (f"differs by up to {spread:.2f}" in text) == (spread >= 1e-9)
+    rises = sum(products[0, k + 1] > products[0, k] for k in range(n - 1))
+    assert (f"rises at {rises} of {n - 1} steps" in text) == (rises > 0)
+    assert ("falls with every step" in text) == (rises == 0 and bool(table.any()))
+
+
+def product_by(latex: str, table: np.ndarray, p: int, k: int, base: float) -> float:
+    """The right side of the formula for t_p . t_(p+k), from its LaTeX: each form that it may have, with numbers."""
+    d = table.shape[1]
+    right = latex.partition(" = ")[2].strip("$\n ")
+    omega = [base ** (-2 * i / d) for i in range(d)]
+    if right == "0":
+        return 0.0
+    if right.startswith(r"\textstyle\sum_j t_{p,j}"):
+        return float(sum(table[p, j] * table[p + k, j] for j in range(d)))
+    if right.startswith(r"\textstyle\sum_{j = 0, 2"):
+        assert r"\nu_j = \mathrm{base}^{-2j/d}" in right
+        sines = sum(np.sin(p * omega[j]) * np.sin((p + k) * omega[j]) for j in range(0, d, 2))
+        return float(sines + sum(np.cos(p * omega[j]) * np.cos((p + k) * omega[j]) for j in range(1, d, 2)))
+    assert r"\omega_i = \mathrm{base}^{-2i/d}" in right
+    if right.startswith(r"\textstyle\sum_{i<m}"):
+        m = (d - 1) // 2
+        last = np.sin(p * omega[m]) * np.sin((p + k) * omega[m])
+        return float(sum(np.cos(k * omega[i]) for i in range(m)) + last)
+    assert right.startswith(r"\textstyle\sum_i \cos(k\,\omega_i),")
+    return float(sum(np.cos(k * omega[i]) for i in range(d // 2)))
 
 
 @pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant != "paper"])
 def test_variants_stand_beside_the_paper_with_the_difference(variant: str):
-    at = fine(page(screen="variants", other=variant, d_table="8", n_rows="10"))
+    at = fine(page(screen="variants", other=variant, d_table="8", n_rows="10", whose="untrained"))
     tables = grid(at)
     np.testing.assert_allclose(tables["paper"][0], position_table("paper", 10, 8), atol=1e-6)
     shown, difference = tables[{"doubled": "doubled exponent"}.get(variant, variant)]
     np.testing.assert_allclose(shown, position_table(variant, 10, 8), atol=1e-6)  # type: ignore[arg-type]
     np.testing.assert_allclose(difference, shown - tables["paper"][0], atol=1e-6)
-    assert f"Largest difference: {np.abs(difference).max():.3f}" in at.caption[-1].value
+    assert f"Largest difference: {np.abs(difference).max():.3f}" in said(at)
 
 
 def grid(at: AppTest) -> dict[str, list[np.ndarray]]:
@@ -82,26 +147,53 @@ def learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("learned")
 def test_a_checkpoints_own_learned_table_stands_among_the_variants(name: str, rows: int, width: int):
     at = fine(page(screen="variants", whose=name, n_rows=str(rows)))
-    assert at.selectbox(key="whose").options == ["a new model, before training", "taught", "windows"]
+    assert at.selectbox(key="whose").options == [
+        "a small translator, after training",
+        "a new model, before training",
+        "taught",
+        "windows",
+    ]
     table, difference = grid(at)["learned"]
     model = store.checkpoint(name).model
     np.testing.assert_array_equal(table, stored_table(model)[:rows].astype(np.float32))
     np.testing.assert_allclose(difference, table - position_table("paper", rows, width), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("lang", "message"),
-    [("en", "32 positions are more than the 31"), ("zh", "要求 32 个位置")],
-)
+@pytest.mark.parametrize(("lang", "message"), [("en", "positions 0 to 30"), ("zh", "位置 0 到 30")])
 @pytest.mark.usefixtures("learned")
-def test_a_checkpoints_table_ends_with_a_clear_error(lang: str, message: str):
-    at = fine(page(screen="variants", whose="taught", n_rows="32", lang=lang))
-    assert message in at.error[0].value
-    assert len(grid(at)) == 4
+def test_a_checkpoints_table_is_shown_as_far_as_it_goes(lang: str, message: str):
+    at = fine(page(screen="variants", whose="taught", other="learned", n_rows="40", lang=lang))
+    assert message in said(at)
+    name = "learned" if lang == "en" else "可学习"
+    assert [len(table) for table in grid(at)[name]] == [31, 31]
 
 
 def test_without_a_learned_table_the_variants_say_where_one_can_come_from():
-    assert any("page Checkpoints" in caption.value for caption in fine(page(screen="variants")).caption)
+    assert "page Checkpoints" in said(fine(page(screen="variants")))
+
+
+def test_the_learned_table_of_the_small_translator_is_told_as_far_as_it_was_trained():
+    at = fine(page(variant="learned", n_rows="64"))
+    np.testing.assert_allclose(numbers(plotted(at)["z"]), trained_table().table)
+    assert "learned from 28,991 captions" in said(at)
+    assert "From position 62 on no training sentence" in said(at)
+    assert "no training sentence" not in said(fine(page(variant="learned", n_rows="62")))
+
+
+def test_waves_are_smooth_through_the_rows_of_the_table():
+    at = fine(page(screen="waves", d_table="16", n_rows="40", dim="9"))
+    lines = {trace["name"]: trace for trace in figure(at)["data"] if trace["mode"] == "lines"}
+    dots = {trace["name"]: trace for trace in figure(at)["data"] if trace["mode"] == "markers"}
+    table = position_table("paper", 40, 16)
+    for name, line in lines.items():
+        dimension = int(name.split()[1].strip(","))
+        x, y = numbers(line["x"]), numbers(line["y"])
+        wave = np.cos if dimension % 2 else np.sin
+        np.testing.assert_allclose(y, wave(x / 10_000 ** (dimension // 2 * 2 / 16)), atol=1e-6)
+        assert np.diff(x).max() <= 0.1
+        np.testing.assert_allclose(numbers(dots[name]["x"]), range(40))
+        np.testing.assert_allclose(numbers(dots[name]["y"]), table[:, dimension], atol=1e-6)
+    assert "dimension 9, wavelength 628.3" in lines
 
 
 def test_curves_name_their_wavelength():
@@ -111,7 +203,8 @@ def test_curves_name_their_wavelength():
 
 def test_the_rotation_is_exact():
     at = fine(page(screen="rotation", steps="7", d_table="8"))
-    assert "over all 93 positions p: " in at.markdown[-1].value
+    assert "Over all 93 positions p" in said(at)
+    assert f"pair 0: {np.degrees(7) % 360:.4g}°, pair 1: {np.degrees(0.7):.4g}°" in said(at)
     turn, turned, there = rotation_of(at)
     np.testing.assert_allclose(turn @ turn.T, np.eye(8), atol=1e-6)
     np.testing.assert_allclose(turned, there, atol=1e-6)
@@ -133,9 +226,9 @@ def test_the_rotation_is_the_same_from_any_position():
 
 def test_any_single_dimension_can_be_drawn_with_its_wavelength():
     at = fine(page(screen="waves", d_table="16", dim="9"))
-    spec = figure(at)["data"]
-    line = next(trace for trace in spec if trace["name"] == f"dimension 9, wavelength {2 * np.pi * 100:,.1f}")
-    np.testing.assert_allclose(numbers(line["y"]), position_table("paper", 100, 16)[:, 9])
+    name = f"dimension 9, wavelength {2 * np.pi * 100:,.1f}"
+    dots = next(trace for trace in figure(at)["data"] if trace["name"] == name and trace["mode"] == "markers")
+    np.testing.assert_allclose(numbers(dots["y"]), position_table("paper", 100, 16)[:, 9], atol=1e-12)
 
 
 @pytest.mark.parametrize("variant", ["doubled", "learned"])
@@ -160,17 +253,46 @@ def test_every_way_on_the_same_words(how: str):
 
 @pytest.mark.parametrize("made", ["toy", "shipped"])
 @pytest.mark.usefixtures("shipped")
-def test_without_positions_order_is_nothing(made: str):
+def test_without_positions_no_words_output_moves(made: str):
     at = fine(page(screen="order", made=made, draw="3"))
-    without, with_them = (float(metric.value) for metric in at.metric)
-    assert without < 1e-12
-    assert with_them > 1e-3
+    without, with_them = (numbers(bars["y"]) for bars in figure(at)["data"])
+    assert np.abs(without).max() < 1e-12
+    assert with_them.max() > 1e-3
+    assert f"moves by {with_them.max():.0%} of its length" in said(at)
 
 
-def test_the_learned_table_ends_with_a_clear_error():
+def test_the_learned_table_ends_with_a_clear_sentence():
     at = fine(page(screen="end", ready="16", asked="17"))
-    assert "17 positions are more than the 16" in at.error[0].value
+    assert "positions 0 to 15; there is no row for position 16" in at.error[0].value
     assert not fine(page(screen="end", ready="16", asked="16")).error
+
+
+def test_files_count_positions_and_dimensions_as_the_page_does(monkeypatch: pytest.MonkeyPatch):
+    offered: dict[str, list[list[str]]] = {}
+
+    def offer(board: Board, names: Sequence[str], tables: dict[str, pd.DataFrame] | None = None) -> None:
+        made = {name: matrix_csv(board[name]) for name in names}
+        made |= {name: table.to_csv(index=False) for name, table in (tables or {}).items()}
+        offered.update({name: list(csv.reader(text.splitlines())) for name, text in made.items()})
+
+    monkeypatch.setattr("ui.lessons.shared.matrix_downloads", offer)
+    fine(page(screen="waves", d_table="16", n_rows="5", dim="9"))
+    assert offered["waves"][0] == ["", "dimension 0", "dimension 4", "dimension 8", "dimension 9", "dimension 12"]
+    assert [row[0] for row in offered["waves"][1:]] == list("01234")
+    numbers_of = np.array(offered["waves"][1:], dtype=float)[:, 1:]
+    np.testing.assert_allclose(numbers_of, position_table("paper", 5, 16)[:, [0, 4, 8, 9, 12]])
+    fine(page(screen="distance", d_table="16", n_rows="3"))
+    assert offered["products"][0] == ["", "0", "1", "2"]
+    fine(page(screen="rotation", d_table="4"))
+    assert offered["R"][0] == ["", "0", "1", "2", "3"]
+    fine(page(screen="order", draw="3"))
+    header, *words = offered["shuffle"]
+    assert header == [
+        "token", "position in the sentence", "position when shuffled", "without positions", "with positions",
+    ]  # fmt: skip
+    assert [row[1] for row in words] == list("012345")
+    assert sorted(row[2] for row in words) == list("012345")
+    assert len({row[4] for row in words}) == 6, "each word has a movement of its own"
 
 
 @pytest.mark.usefixtures("shipped")
@@ -178,7 +300,11 @@ def test_the_share_of_positions_is_said():
     at = fine(page(screen="share"))
     table = at.dataframe[0].value
     assert list(table.columns) == ["token", "embedding", "position", "sum", "share of position"]
-    assert table["share of position"].between(0, 1, inclusive="neither").all()
+    share = table["share of position"]
+    assert share.between(0, 1, inclusive="neither").all()
+    assert f"On average {share.mean():.1%}" in said(at)
+    odds = table["position"] ** 2 / (table["embedding"] ** 2 / 12)  # the tiny model has d_model = 12
+    assert f"would be {(odds / (1 + odds)).mean():.1%}" in said(at)
     at.text_input(key="source").set_value("").run()
     assert "empty" in at.warning[0].value
 

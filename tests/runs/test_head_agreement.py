@@ -31,21 +31,29 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return replace(found, model=found.model.double())
 
 
+def is_special(label: str) -> bool:
+    return label.startswith("<") and label.endswith(">")
+
+
 def pieces_of_words(labels: list[str]) -> list[list[int]]:
-    """Positions by word, from the text alone: spaces divide, and a full stop stands apart."""
+    """Positions by word, from the labels alone: spaces divide, full stops around a word stand apart from it."""
+    if not any(label.startswith("▁") for label in labels):
+        return [[position] for position in range(len(labels))]
     words: list[list[int]] = []
     for position, label in enumerate(labels):
-        if (
-            (label.startswith("<") and label.endswith(">"))
-            or label.startswith("▁")
-            or label == "."
-            or not words
-            or labels[words[-1][0]].startswith("<")
-        ):
+        if is_special(label) or label.startswith("▁") or not words or is_special(labels[words[-1][0]]):
             words.append([position])
         else:
             words[-1].append(position)
-    return words
+    found: list[list[int]] = []
+    for word in words:
+        texts = "".join("." if labels[i].strip("▁") == "." else "w" for i in word)
+        middle = texts.strip(".")
+        before = len(texts) - len(texts.lstrip(".")) if middle else len(texts)
+        found += [
+            part for part in (word[:before], word[before : before + len(middle)], word[before + len(middle) :]) if part
+        ]
+    return found
 
 
 def counted_by_hand(checkpoint: Checkpoint, text: str, gap: float) -> tuple[int, dict[tuple[str, int], int]]:
@@ -60,7 +68,8 @@ def counted_by_hand(checkpoint: Checkpoint, text: str, gap: float) -> tuple[int,
         rows = attention_maps(checkpoint, [ids], [read])["log_probs"][0]
         return sum(float(rows[i][target[i]]) for i in positions)
 
-    rows, hits = 0, {}
+    rows = 0
+    hits: dict[tuple[str, int], int] = {}
     for word in targets:
         if target[word[0]] == checkpoint.model.config.eos_id:
             continue

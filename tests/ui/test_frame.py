@@ -27,7 +27,7 @@ def answered(path: str, body: bytes = PAGE.encode(), *, query: bytes = b"", **he
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asked = [(b"if-none-match", b"old"), (b"accept", b"*/*")]
+    asked = [(b"if-none-match", b"old"), (b"accept-encoding", b"gzip"), (b"accept", b"*/*")]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": asked}
     asyncio.run(Frame(app)(scope, None, send))  # type: ignore[arg-type]
     return sent[0], b"".join(one.get("body", b"") for one in sent[1:]), seen

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.attention.capture import Recording
-from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
+from transformer.attention.changed import SoftmaxInputs
+from transformer.attention.softmax_inputs import Weights
 from transformer.sites import Site
 
 

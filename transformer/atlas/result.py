@@ -18,9 +18,8 @@ that were seen) and `sentences`. Then for each measure M of `MEASURES`: `M`, the
 `offsets`, `offsets_chance`, `offsets_spread` and `argmax` are lists over offsets -16 to 16: mean weight there, and
 share of rows whose largest weight lies there; `peak_offset` and `peak_share` are the highest of `argmax`. For
 sequences, offsets are counted in letters between starts of windows; `widths`, `letters` and `places` are shares by
-width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`. `aer_written`
-and `aer_read` are alignment error rates of the row that writes a word and of the one that reads it, where links were
-given. `shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
+width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`.
+`shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
 
 `pairs.parquet`: `group`, `site`, `head`, `other_site`, `other_head`, `divergence` (Jensen-Shannon, nats, mean over
 rows) and `distance`, its root, which is a metric. Only heads of one group have one, since they share both axes.

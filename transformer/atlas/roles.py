@@ -98,13 +98,11 @@ def roles(checkpoint_folder: Path) -> dict[tuple[Site, int], Message]:
 
 
 def largest_shares(row: Mapping[str, Any], count: int) -> list[tuple[str, float, float]]:
-    """The shares that are most times their chance level: name, share, and how many times; those near nothing left out.
-
-    A share counts from a hundredth of the weight on.
-    """
+    """The shares that are furthest above their chance level: name, share, and how many times chance that is."""
     known = [(name, row[name], row[f"{name}_chance"]) for name in NAMED_SHARES]
-    ratios = [(name, share, share / chance) for name, share, chance in known if _reaches(share, 0.01) and chance > 0]
-    return sorted(ratios, key=lambda one: -one[2])[:count]
+    there = [(name, share, chance) for name, share, chance in known if _reaches(share, 0.0) and chance > 0]
+    there.sort(key=lambda one: one[2] - one[1])
+    return [(name, share, share / chance) for name, share, chance in there[:count]]
 
 
 def share_name(row: Mapping[str, Any], name: str) -> Message:

@@ -28,8 +28,11 @@ SHARES = ("special", "start", "end", "padding", "punctuation", "number", "first_
 NEIGHBOURS = {"previous": REACH - 1, "same": REACH, "next": REACH + 1}
 """Where a profile of offsets holds the weight on the previous, the same and the next position."""
 
-PAIRS_AT_ONCE = 2**22
-"""Cells of pairs of heads that are compared at one time: 16 MB."""
+TINY = 1e-30
+"""Is added where logarithms are taken, and 0 ln 0 is 0; much less would be slow to compute with (a denormal number)."""
+
+PAIRS_AT_ONCE = 2**16
+"""Cells of heads that are compared with one other at one time: 256 kB, which stays in a processor's cache."""
 
 FISHER_LIMIT = 0.999999
 """A correlation beyond this counts as this: Fisher's z of 1 is infinite."""
@@ -65,10 +68,11 @@ def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
     weights = maps.weights
     found = {}
     kind = maps.sites[0][0].kind
-    centres = weights @ torch.arange(weights.shape[-1], dtype=weights.dtype)
-    found["advance"] = advance(maps, centres.double())
+    positions = torch.arange(weights.shape[-1], dtype=weights.dtype)
+    centres = torch.mv(weights.flatten(0, 2), positions).view(weights.shape[:3]).double()
+    found["advance"] = advance(maps, centres)
     if kind == "cross":
-        found["diagonality"] = diagonality(maps, centres.double())
+        found["diagonality"] = diagonality(maps, centres)
     rows = maps.choosing
     if not bool(rows.all()):
         weights = weights * rows[:, None, :, None]
@@ -85,7 +89,6 @@ def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
         same = (keys.words[:, :, None] == keys.words[:, None, :]) & (keys.words[:, :, None] >= 0)
         same &= ~torch.eye(same.shape[1], dtype=torch.bool)
         found["sibling"] = Totals(_per_head(_weighted(weights, same.to(weights.dtype))), n_rows)
-        positions = torch.arange(weights.shape[-1], dtype=weights.dtype)
         apart = (positions[None, :] - torch.arange(weights.shape[-2], dtype=weights.dtype)[:, None]).abs()
         found["distance"] = Totals(_per_head(_weighted(weights, apart.expand(len(weights), -1, -1))), n_rows)
     found["offset"] = offset_profile(weights, maps.visible & rows[:, :, None])
@@ -99,7 +102,7 @@ def spread_of(
     maps: Maps, weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]
 ) -> dict[str, Totals]:
     """Entropy of the rows in nats, and as a share of the most that a row can have."""
-    each = -_surprise(weights)
+    each = -_surprise(weights + TINY)
     most = maps.visible.sum(-1).clamp(min=2).double().log()
     n_rows = _count(rows.sum(-1))
     return {
@@ -178,6 +181,7 @@ def divergences(weights: Float[Tensor, "sentence head query key"], n_rows: Int[n
     It is ln 2 + (sum p ln p + sum q ln q - sum (p + q) ln (p + q)) / 2 for rows p and q that sum to 1.
     """
     n_heads = weights.shape[1]
+    weights = weights + TINY
     alone = _surprise(weights).sum(-1)
     size = max(1, PAIRS_AT_ONCE // max(1, n_heads * weights.shape[2] * weights.shape[3]))
     parts = []
@@ -196,8 +200,8 @@ def pairs_of(n_heads: int) -> list[tuple[int, int]]:
 
 
 def _surprise(rows: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
-    """The sum of p ln p of each row, in nats; 0 ln 0 is 0."""
-    return rows.clamp_min(1e-38).log_().mul_(rows).sum(-1).double()
+    """The sum of p ln p of each row, in nats; there is no 0 among them, but `TINY`."""
+    return rows.log().mul_(rows).sum(-1).double()
 
 
 def _band(table: Float[Tensor, "sentence head query key"]) -> Float[Tensor, "sentence head query offset"]:

@@ -23,7 +23,7 @@ LOOKED_AT = 64
 """Lines at the beginning that tell whether the text is one that the checkpoint reads."""
 
 UNKNOWN, MANY_UNKNOWN = 0.1, 0.5
-"""Shares of unknown tokens from which on a note warns, and from which on a text is refused."""
+"""Shares of letters in unknown tokens from which on a note warns, and from which on a text is refused."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,14 @@ def _notes(
 
 
 def unknown_share(tokenizer: Tokenizer, lines: list[str]) -> float:
-    """The share of tokens that the vocabulary lacks: those that stand in the text otherwise than in the vocabulary."""
+    """The share of letters in tokens that the vocabulary lacks: the text has them otherwise than the vocabulary."""
     total = unknown = 0
     for line in lines:
         ids, pieces = tokenizer.encode(line), tokenizer.pieces(line)
-        total += len(ids)
-        unknown += sum(label != piece for label, piece in zip(tokenizer.labels(ids), pieces, strict=False))
+        total += sum(map(len, pieces))
+        unknown += sum(
+            len(piece) for label, piece in zip(tokenizer.labels(ids), pieces, strict=False) if label != piece
+        )
     return unknown / max(1, total)
 
 

@@ -6,6 +6,7 @@ The same content gives the same bytes: nothing in them says when or by whom they
 import io
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def read_part(path: Path, run: str) -> Accumulator | None:
     columns = {name: table[name].to_numpy() for name in ("head", "column", *COLUMNS)}
     keys = list(zip(table["group"].to_pylist(), table["measure"].to_pylist(), strict=True))
     starts = [i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]]
-    for start, stop in zip(starts, [*starts[1:], len(keys)], strict=True):
+    for start, stop in pairwise([*starts, len(keys)]):
         shape = (int(columns["head"][stop - 1]) + 1, int(columns["column"][stop - 1]) + 1)
         found.moments[keys[start]] = Moments(*(columns[name][start:stop].reshape(shape) for name in COLUMNS))
     return found

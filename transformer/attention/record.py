@@ -16,13 +16,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer.attention.blocks import reduced_blocks
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, row_groups
+from transformer.attention.changed import SoftmaxInputs
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
+from transformer.interventions.text import to_json
+from transformer.interventions.value import Intervention
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
 from transformer.sites import Site
+
+SHORT = 1e-4
+"""A row that sums to less than 1 by more than this lost weight to an intervention, not to rounding."""
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -30,13 +36,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked)."""
+    """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
+
+    `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less.
+    """
 
     site: Site
     queries: Axis
     keys: Axis
     source: SoftmaxInputs = field(repr=False)
     batch: int = 0
+    interventions: tuple[Intervention, ...] = ()
 
     @property
     def n_heads(self) -> int:
@@ -143,11 +153,13 @@ class AttentionMap:
         """
         if head == "mean":
             every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
-            values, name = every.mean(axis=0), Message("mean_of_heads", count=self.n_heads)
+            many = self.n_heads > 1
+            name = Message("mean_of_heads", count=self.n_heads) if many else Message("head_number", head=0)
+            values = every.mean(axis=0)
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
         visible, queries, keys = self.mask(), self.queries, self.keys
-        notes = list(self.source.notes)
+        notes = [*self.source.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
         if words and not scores:
             values = _mean_over(queries) @ values @ keys.membership.T
             visible = (queries.membership @ visible @ keys.membership.T) > 0
@@ -162,13 +174,26 @@ class AttentionMap:
             queries, keys = queries.kept(rows), keys.kept(columns)
             notes.append(Message("note_special_hidden"))
         quantity = self.source.score_quantity if scores else Quantity.WEIGHT
-        return Picture(self.site, name, values, visible, queries, keys, quantity, tuple(notes))
+        changes = tuple(one.message for one in self.interventions)
+        return Picture(self.site, name, values, visible, queries, keys, quantity, tuple(notes), changes)
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""
         from transformer.figures.heatmap import heatmap  # Plotly waits until something is drawn
 
         return heatmap(self.picture(head, words, special))
+
+    def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
+        """What a reader has to know of rows that interventions left without their sum of 1."""
+        if not self.interventions or not weights.size:
+            return
+        sums, sees = weights.sum(axis=1), visible.any(axis=1)
+        blind = int((sees & (sums == 0)).sum())
+        short = int((sees & (sums < 1 - SHORT)).sum()) - blind
+        if blind:
+            yield Message("note_rows_blind", count=blind)
+        if short:
+            yield Message("note_rows_short", count=short)
 
     def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
         return self.source.weights(self.batch, head, rows, keys).cpu()
@@ -222,13 +247,24 @@ class Record(Mapping[Site, AttentionMap]):
         return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
 
     @property
+    def interventions(self) -> tuple[Intervention, ...]:
+        """What was changed in the run; empty for a run as the model is."""
+        found = (one for attention in self.maps.values() for one in attention.interventions)
+        return tuple(dict.fromkeys(found))
+
+    @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
 
     def npz(self) -> bytes:
-        """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes."""
+        """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
+
+        A run that was changed brings `interventions` as well: their JSON.
+        """
         arrays: dict[str, Any] = {}
+        if self.interventions:
+            arrays["interventions"] = np.array(to_json(self.interventions))
         for site, attention in self.maps.items():
             arrays[site] = attention.all_weights()
             arrays[f"{site}.mask"] = attention.mask()

@@ -166,6 +166,3 @@ class Weights:
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """The kept weights."""
         return self.values[batch, head, rows, keys]
-
-
-SoftmaxInputs = QueriesKeys | Weights

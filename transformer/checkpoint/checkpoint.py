@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from transformer.errors import CheckpointError
+from transformer.interventions.means import Means
 from transformer.messages import Message
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
@@ -16,6 +17,7 @@ from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.sequences.task import SequenceTask
+from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
 Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
@@ -68,8 +70,8 @@ class Checkpoint:
 
     `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
-    `task` is what a classifier of sequences decides. `example_names` says, by language code, what to look for in some
-    of the `examples`.
+    `task` is what a classifier of sequences decides, `means` what stands in for a head that is switched off.
+    `example_names` says, by language code, what to look for in some of the `examples`.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Checkpoint:
     assumptions: tuple[str, ...] = ()
     task: SequenceTask | None = None
     target_tokenizer: Tokenizer | None = None
+    means: Means | None = None
     example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -119,6 +122,11 @@ class Checkpoint:
         if not isinstance(self.model, kind):
             raise CheckpointError("another_architecture", name=self.name, wanted=Message(f"noun_{kind.architecture}"))
         return self.model
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The names of its attention that can be recorded and changed, in the order they run."""
+        return tuple(self.model.attention_sites()) or tuple(getattr(self.model, "sites", ()))
 
     @property
     def n_parameters(self) -> int:

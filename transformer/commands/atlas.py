@@ -10,6 +10,7 @@ from tqdm import tqdm
 from transformer.commands.paths import checkpoint_path
 from transformer.errors import AtlasError
 from transformer.messages import Message
+from transformer.runs.memory import recycle_memory
 
 DESCRIPTION = """Run a checkpoint over a whole corpus and write what every head does there: heads.parquet,
 pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from transformer.atlas.executors.choice import executor_of
     from transformer.atlas.run import Request, make_atlas
 
+    recycle_memory()
     fasta = arguments.sequences is not None
     request = Request(
         arguments.checkpoint,

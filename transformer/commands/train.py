@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from transformer.commands import train_classification
-from transformer.training.processes import recycle_memory
+from transformer.runs.memory import recycle_memory
 from transformer.training.translation.corpora import corpus_of
 from transformer.training.translation.options import TrainingOptions
 

@@ -34,9 +34,9 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is not trained yet, and write the checkpoint folder."""
+    from transformer.runs.memory import recycle_memory
     from transformer.training.classification.export import export
     from transformer.training.classification.run import KMER, train_all
-    from transformer.training.processes import recycle_memory
 
     plan = PRESETS[arguments.plan]
     if arguments.epochs is not None:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from transformer.decoding.beams import BeamTree, DecodingOptions, Search
 from transformer.errors import CheckpointError
+from transformer.layers.rows import rows_from
 from transformer.models.protocols import Decodable, Stepwise, written_pad
 
 __all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
@@ -149,4 +150,5 @@ class _Uncached:
 
     def step(self, new: Tensor, prefix: _Prefix) -> Tensor:
         prefix.written = torch.cat([prefix.written, new], dim=1)
-        return self.model(prefix.source, prefix.written)[:, -1]
+        with rows_from(0):  # all rows that there are so far; more follow
+            return self.model(prefix.source, prefix.written)[:, -1]

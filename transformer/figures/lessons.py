@@ -40,10 +40,7 @@ def table_grid(
     `axes` names rows and columns.
     """
     colours, first = theme(dark), safe(next(iter(tables)))
-    titles = [
-        (safe(name), words("figure_minus", name=safe(name), first=first) if name in differences else "")
-        for name in tables
-    ]
+    titles = [(safe(name), words("figure_minus", first=first) if name in differences else "") for name in tables]
     figure = make_subplots(
         len(tables), 2, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.05, vertical_spacing=0.07,
         subplot_titles=[title for pair in titles for title in pair],
@@ -78,19 +75,40 @@ def curves(
     *,
     x: Sequence[float] | None = None,
     log_x: bool = False,
+    log_y: bool = False,
     mark: float | None = None,
+    points: Mapping[str, Float[np.ndarray, " point"]] | None = None,
+    points_name: str = "",
+    dots: Sequence[int] = (),
     dark: bool = False,
 ) -> go.Figure:
-    """Lines over the same points, named in the legend; `mark` is a position on the x axis that a line shows."""
+    """Lines over the same positions, named in the legend, which stands below; `mark` is a position on the x axis.
+
+    `points` are drawn as circles in the colour of the line of that name; in the legend they are called `points_name`
+    too. `dots` are the positions of every line, by their place in it, that are marked.
+    """
     figure = go.Figure(layout=_layout(x_name, y_name, dark))
     palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
-        points = list(range(len(values))) if x is None else list(x)
-        style = dict(color=palette[i % len(palette)], dash=("solid", "dash", "dot")[i // len(palette) % 3])
-        figure.add_trace(go.Scatter(x=points, y=values, mode="lines", name=safe(name), line=style))
-    figure.update_layout(showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
+        at = list(range(len(values))) if x is None else list(x)
+        colour = palette[i % len(palette)]
+        style = dict(color=colour, dash=("solid", "dash", "dot")[i // len(palette) % 3])
+        figure.add_trace(go.Scatter(x=at, y=values, mode="lines", name=safe(name), line=style, legendgroup=i))
+        if dots:
+            marked, heights = [at[place] for place in dots], np.asarray(values)[list(dots)]
+            dot = dict(color=colour, size=5)
+            trace = go.Scatter(x=marked, y=heights, mode="markers", marker=dot, name=safe(name), legendgroup=i)
+            figure.add_trace(trace.update(showlegend=False))
+        if points and name in points:
+            circle = dict(color=colour, size=8, symbol="circle-open")
+            title = f"{safe(name)}, {safe(points_name)}"
+            figure.add_trace(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=circle))
+    # Below the axis: above the picture, the buttons of a narrow window would cover it.
+    figure.update_layout(showlegend=True, legend=legend(y=-0.2, yanchor="top"), margin=dict(b=90))
     if log_x:
         figure.update_xaxes(type="log", dtick="D2")
+    if log_y:
+        figure.update_yaxes(type="log", dtick=1)
     if mark is not None:
         figure.add_vline(mark, line=dict(color=theme(dark).ink, dash="dash"))
     return ink(figure, theme(dark))
@@ -117,4 +135,5 @@ def _layout(x_name: str, y_name: str, dark: bool) -> dict[str, Any]:
         yaxis=dict(title=dict(text=y_name)),
         margin=dict(l=60, r=20, t=30, b=50),
         height=420,
+        modebar=dict(orientation="v"),
     )

@@ -7,11 +7,12 @@ in scores and weights rows are queries, columns keys.
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.errors import ConfigError, InputError
@@ -52,14 +53,7 @@ def attention_board(
         InputError: no such site, an empty sentence, or a blind query that is not there.
         ConfigError: the recipe's number of heads does not divide the layer's sizes.
     """
-    recipe = recipe or Recipe()
-    if site not in model.attention_sites():
-        raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
-    read = source if target is None and Site(site).stack == "encoder" else target
-    if read is None or not source.ids or not read.ids:
-        raise InputError("lesson_no_token")
-    with torch.no_grad():
-        return Board.of(_Layer(model, source, read, Site(site), recipe).matrices())
+    return AttentionLayer(model, source, target, site).board(recipe or Recipe())
 
 
 def temperature_curve(
@@ -72,80 +66,77 @@ def temperature_curve(
     return entropy_curve(q, k, visible, q.shape[1] ** -0.5, recipe, temperatures)
 
 
-class _Layer:
-    """The layer of one site, in float64, and what reaches it."""
+class AttentionLayer:
+    """The attention of one site, in float64, and what reaches it: one run of the model serves every recipe.
 
-    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence, site: Site, recipe: Recipe) -> None:
+    Raises:
+        InputError: no such site, or an empty sentence.
+    """
+
+    def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence | None, site: str) -> None:
+        if site not in model.attention_sites():
+            raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
+        at = Site(site)
+        read = source if target is None and at.stack == "encoder" else target
+        if read is None or not source.ids or not read.ids:
+            raise InputError("lesson_no_token")
         self.model = copy.deepcopy(model).double().eval()
-        self.recipe = recipe
-        self.stack, self.index, self.kind = site.stack, site.layer, site.kind
+        self.stack, self.index, self.kind = at.stack, at.layer, at.kind
         block = getattr(self.model, self.stack)[self.index]
         self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
         self.residual: Residual = getattr(block, f"{self.kind}_residual")
-        self.queries = source if self.stack == "encoder" else target
-        self.keys = target if self.kind == "self" and self.stack == "decoder" else source
-        ids = {name: torch.tensor([s.ids]) for name, s in (("source", source), ("target", target))}
-        with _inputs(self.residual, self.attention.key) as seen:
-            memory, source_mask = self.model.encode(ids["source"])
+        self.queries = source if self.stack == "encoder" else read
+        self.keys = read if self.kind == "self" and self.stack == "decoder" else source
+        with torch.no_grad(), _inputs(self.residual, self.attention.key) as seen:
+            memory, source_mask = self.model.encode(torch.tensor([source.ids]))
             if self.stack == "decoder":
-                self.model.decode(ids["target"], memory, source_mask)
+                self.model.decode(torch.tensor([read.ids]), memory, source_mask)
         self.x = seen[self.residual]
         self.memory = seen[self.attention.key] if self.kind == "cross" else None
         key_ids = torch.tensor([self.keys.ids])
         own_past = isinstance(block, DecoderBlock) and self.kind == "self"
         pad_id = written_pad(model.config) if own_past else model.config.pad_id
         mask = (masks.causal if own_past else masks.padding)(key_ids, pad_id)
-        dense = mask.dense(len(self.queries.ids), len(self.keys.ids), torch.device("cpu"))
         shape = (len(self.queries.ids), len(self.keys.ids))
+        dense = mask.dense(*shape, torch.device("cpu"))
         self.visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
+        self._projections: dict[int, _Projections] = {}
+
+    def board(self, recipe: Recipe) -> Board:
+        """Every matrix of the layer, computed by `recipe`.
+
+        Raises:
+            InputError: the recipe's blind query is not there.
+            ConfigError: its number of heads does not divide the layer's sizes.
+        """
+        visible = self.visible
         if recipe.blind is not None:
-            if not 0 <= recipe.blind < shape[0]:
-                raise InputError("lesson_blind_not_a_query", blind=recipe.blind, last=shape[0] - 1)
-            self.visible[recipe.blind] = False
-        self._split(recipe.n_heads or self.attention.n_heads)
+            if not 0 <= recipe.blind < len(visible):
+                raise InputError("lesson_blind_not_a_query", blind=recipe.blind, last=len(visible) - 1)
+            visible = visible.clone()
+            visible[recipe.blind] = False
+        with torch.no_grad():
+            return Board.of(self._matrices(recipe, visible))
 
-    def _split(self, n_heads: int) -> None:
-        """Use the same projections with another number of heads."""
-        for name, size in (("d_k", self.attention.query.out_features), ("d_v", self.attention.value.out_features)):
-            if size % n_heads:
-                raise ConfigError("lesson_heads_do_not_divide", n_heads=n_heads, size=name, width=size)
-        if n_heads != self.attention.n_heads:
-            self.attention.n_heads = n_heads
-            self.attention.core.scale = (self.attention.query.out_features // n_heads) ** -0.5
-
-    def matrices(self) -> Iterator[Matrix]:
+    def _matrices(self, recipe: Recipe, visible: Tensor) -> Iterator[Matrix]:
         """All matrices, in the order of their making."""
-        rows, keys = self.queries.labels, self.keys.labels
-        wide = dimensions(self.model.config.d_model)
-        yield from self._input()
-        queries, attended = self.x, self.memory
-        query_name = key_name = "X"
-        if self.residual.norm_first:
-            queries = self.residual.norm(self.x)
-            yield from _normalised("N", r"\hat X", "input", queries, rows, self.residual.norm, "X")
-            query_name = key_name = "N"
-        if attended is None:
-            attended = queries
-        else:
-            key_name = "H"
-            yield Matrix("H", "H", "input", plain(attended), keys, wide, Given(), axes=KEYS)
-        attention = self.attention
-        q = attention.queries(queries)[0]
-        keys_values = attention.keys_values(attended)
-        yield from self._projected("Q", query_name, attention.query, q, rows, QUERIES)
-        yield from self._projected("K", key_name, attention.key, keys_values.k[0], keys, KEYS)
-        yield from self._projected("V", key_name, attention.value, keys_values.v[0], keys, KEYS)
-        steps = softmax_steps(q, keys_values.k[0], self.visible, attention.core.scale, self.recipe)
-        mixed = steps.used @ keys_values.v[0]
-        for head in range(attention.n_heads):
-            yield from self._attended(head, steps, mixed)
+        attention, rows = self.attention, self.queries.labels
+        n_heads = recipe.n_heads or attention.n_heads
+        made = self._projections.get(n_heads) or self._projected_to(n_heads)
+        self._projections[n_heads] = made
+        yield from made.matrices
+        scale = attention.core.scale if n_heads == attention.n_heads else made.q.shape[-1] ** -0.5
+        steps = softmax_steps(made.q, made.k, visible, scale, recipe)
+        mixed = steps.used @ made.v
+        factor = _scale(recipe, scale, made.q.shape[-1])
+        for head in range(n_heads):
+            yield from self._attended(head, steps, mixed, visible.numpy(), recipe, factor)
         joined = mixed.transpose(0, 1).flatten(1)
-        yield Matrix(
-            "Z", "Z", "concatenate", plain(joined), rows, dimensions(joined.shape[1]),
-            Concatenate(tuple(f"Z{head}" for head in range(attention.n_heads))), axes=QUERIES,
-        )  # fmt: skip
+        parts = Concatenate(tuple(f"Z{head}" for head in range(n_heads)))
+        columns, wide = dimensions(joined.shape[1]), dimensions(self.model.config.d_model)
+        yield Matrix("Z", "Z", "concatenate", plain(joined), rows, columns, parts, axes=QUERIES)
         weight = attention.output.weight.T
-        yield Matrix("W_O", "W^O", "output", plain(weight), dimensions(len(weight)), wide, Given(), axes=SQUARE)
+        yield Matrix("W_O", "W^O", "output", plain(weight), columns, wide, Given(), axes=SQUARE)
         bias = None
         if attention.output.bias is not None:
             bias = "b_O"
@@ -158,102 +149,128 @@ class _Layer:
             normed = self.residual.norm(total)
             yield from _normalised("Y", "Y", "residual", normed, rows, self.residual.norm, "R")
 
+    def _projected_to(self, n_heads: int) -> "_Projections":
+        """What comes before the scores, with the same projections cut into `n_heads` heads."""
+        attention = self.attention
+        for name, size in (("d_k", attention.query.out_features), ("d_v", attention.value.out_features)):
+            if size % n_heads:
+                raise ConfigError("lesson_heads_do_not_divide", n_heads=n_heads, size=name, width=size)
+        rows, keys = self.queries.labels, self.keys.labels
+        made = [*self._input()]
+        queries, attended = self.x, self.memory
+        query_name = key_name = "X"
+        if self.residual.norm_first:
+            queries = self.residual.norm(self.x)
+            made += _normalised("N", r"\hat X", "input", queries, rows, self.residual.norm, "X")
+            query_name = key_name = "N"
+        if attended is None:
+            attended = queries
+        else:
+            key_name = "H"
+            made.append(
+                Matrix("H", "H", "input", plain(attended), keys, dimensions(attended.shape[2]), Given(), axes=KEYS)
+            )
+        heads = []
+        for name, operand, linear, labels, axes in (
+            ("Q", query_name, attention.query, rows, QUERIES),
+            ("K", key_name, attention.key, keys, KEYS),
+            ("V", key_name, attention.value, keys, KEYS),
+        ):
+            projected = linear(queries if name == "Q" else attended)[0]
+            heads.append(projected.unflatten(-1, (n_heads, -1)).transpose(0, 1))
+            made += _projected(name, operand, linear, heads[-1], labels, axes)
+        return _Projections(tuple(made), *heads)
+
     def _input(self) -> Iterator[Matrix]:
         """What reaches the layer; in the first layer of a stack, how it is made from embeddings and positions."""
-        rows, config = self.queries.labels, self.model.config
-
-        def made(name: str, symbol: str, values: Tensor, operation: Operation) -> Matrix:
-            return Matrix(
-                name, symbol, "input", plain(values), rows, dimensions(config.d_model), operation, axes=QUERIES
-            )
-
+        config = self.model.config
         if self.index or self.kind == "cross":
-            yield made("X", "X", self.x, Given())
+            yield self._of_queries("X", "X", self.x, Given())
             return
         side = "source" if self.stack == "encoder" else "target"
         parts = (getattr(self.model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
         embedding, positions, norm = parts
         ids = torch.tensor([self.queries.ids])
-        yield made("E", "E", embedding(ids), Given())
+        yield self._of_queries("E", "E", embedding(ids), Given())
         scaled, summand = self.model.embed(embedding, ids), "E"
         if config.scale_embedding:
             summand, d_model = "sE", config.d_model
             by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
-            yield made("sE", "E'", scaled, by)
-        yield made("P", "P", positions(torch.zeros_like(scaled)), Given())
+            yield self._of_queries("sE", "E'", scaled, by)
+        yield self._of_queries("P", "P", positions(torch.zeros_like(scaled)), Given())
         if isinstance(norm, nn.Identity):
-            yield made("X", "X", self.x, Sum((summand, "P")))
+            yield self._of_queries("X", "X", self.x, Sum((summand, "P")))
         else:
-            yield made("EP", "X'", positions(scaled), Sum((summand, "P")))
-            yield from _normalised("X", "X", "input", self.x, rows, norm, "EP")
+            yield self._of_queries("EP", "X'", positions(scaled), Sum((summand, "P")))
+            yield from _normalised("X", "X", "input", self.x, self.queries.labels, norm, "EP")
 
-    def _projected(
-        self, name: str, operand: str, linear: nn.Linear, heads: Tensor, rows: tuple[str, ...], axes: Axes
+    def _of_queries(self, name: str, symbol: str, values: Tensor, operation: Operation) -> Matrix:
+        """A matrix of the input: a row for each word that asks."""
+        wide = dimensions(self.model.config.d_model)
+        return Matrix(name, symbol, "input", plain(values), self.queries.labels, wide, operation, axes=QUERIES)
+
+    def _attended(
+        self, head: int, steps: Steps, mixed: Tensor, visible: Bool[np.ndarray, "query key"], recipe: Recipe, by: Scale
     ) -> Iterator[Matrix]:
-        """Each head's slice of a projection, and what it makes."""
-        for head, values in enumerate(heads):
-            size = values.shape[1]
-            part = slice(head * size, (head + 1) * size)
-            weight = linear.weight[part].T
-            yield Matrix(
-                f"W_{name}{head}", f"W^{name}_{head}", "project", plain(weight), dimensions(len(weight)),
-                dimensions(size), Given(), head, axes=SQUARE,
-            )  # fmt: skip
-            bias = None
-            if linear.bias is not None:
-                bias = f"b_{name}{head}"
-                yield _row(bias, f"b^{name}_{head}", "project", linear.bias[part], head)
-            made = Product(operand, f"W_{name}{head}", bias=bias)
-            yield Matrix(
-                f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, dimensions(size), made, head,
-                axes=axes,
-            )  # fmt: skip
-
-    def _attended(self, head: int, steps: Steps, mixed: Tensor) -> Iterator[Matrix]:
         """Scores to mixed values of one head."""
-        rows, keys = self.queries.labels, self.keys.labels
-        recipe, h = self.recipe, head
-        visible = self.visible.numpy()
-
-        def square(name: str, symbol: str, stage: str, values: Tensor, operation: Operation) -> Matrix:
-            first = name == "S" or (name == "D" and recipe.scale_first)
-            hidden = None if first else ~visible
-            return Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden, SCORES)
-
-        yield square("S", f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True))
+        rows, keys, h = self.queries.labels, self.keys.labels, head
         order = ("S", "D", "M") if recipe.scale_first else ("S", "M", "D")
         before = dict(zip(order[1:], order, strict=False))
-        made = {
-            "D": square("D", f"S'_{h}", "scale", steps.scaled, self._scale(f"{before['D']}{h}")),
-            "M": square(
-                "M", f"M_{h}", "mask", steps.masked, Hide((f"{before['M']}{h}",), visible=visible, fill=recipe.fill)
-            ),
-        }
-        yield made[order[1]]
-        yield made[order[2]]
+        used = "B" if recipe.dropout else "A"
         softmax = Softmax(f"{order[2]}{h}", zero_if_blind=recipe.hiding == "library")
-        yield square("A", f"A_{h}", "softmax", steps.weights, softmax)
-        used = "A"
-        if recipe.dropout:
-            used = "B"
-            dropped = Drop((f"A{h}",), kept=steps.kept[h].numpy(), p=recipe.dropout)
-            yield square("B", rf"\tilde A_{h}", "dropout", steps.used, dropped)
+        made: dict[str, tuple[str, str, Tensor, Operation]] = {
+            "S": (f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True)),
+            "D": (f"S'_{h}", "scale", steps.scaled, replace(by, operands=(f"{before['D']}{h}",))),
+            "M": (f"M_{h}", "mask", steps.masked, Hide((f"{before['M']}{h}",), visible, recipe.fill)),
+            "A": (f"A_{h}", "softmax", steps.weights, softmax),
+            "B": (rf"\tilde A_{h}", "dropout", steps.used, Drop((f"A{h}",), steps.kept[h].numpy(), recipe.dropout)),
+        }
+        names = [*order, "A"] if used == "A" else [*order, "A", "B"]
+        for name in names:
+            symbol, stage, values, operation = made[name]
+            hidden = ~visible if names.index(name) >= names.index("M") else None
+            yield Matrix(f"{name}{h}", symbol, stage, plain(values[h]), rows, keys, operation, h, hidden, SCORES)
         product, columns = Product(f"{used}{h}", f"V{h}"), dimensions(mixed.shape[2])
         yield Matrix(f"Z{h}", f"Z_{h}", "mix", plain(mixed[h]), rows, columns, product, h, axes=QUERIES)
 
-    def _scale(self, operand: str) -> Scale:
-        """What scores are divided by, in numbers and in letters."""
-        recipe, d_k = self.recipe, self.attention.query.out_features // self.attention.n_heads
-        parts = []
-        if recipe.temperature != 1.0:
-            parts.append((number(recipe.temperature), "T", f"T = {number(recipe.temperature)}"))
-        if recipe.scaled:
-            parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
-        return Scale(
-            (operand,), recipe.factor(self.attention.core.scale), r" \cdot ".join(part for part, _, _ in parts),
-            divided=True, letters=r" \cdot ".join(part for _, part, _ in parts),
-            where=tuple(part for _, _, part in parts),
-        )  # fmt: skip
+
+@dataclass(frozen=True, eq=False)
+class _Projections:
+    """Every matrix up to queries, keys and values, and these of all heads."""
+
+    matrices: tuple[Matrix, ...]
+    q: Float[Tensor, "head query d_k"]
+    k: Float[Tensor, "head key d_k"]
+    v: Float[Tensor, "head key d_v"]
+
+
+def _projected(
+    name: str, operand: str, linear: nn.Linear, heads: Tensor, rows: tuple[str, ...], axes: Axes
+) -> Iterator[Matrix]:
+    """Each head's slice of a projection, and what it makes."""
+    for head, values in enumerate(heads):
+        size = values.shape[1]
+        part, columns = slice(head * size, (head + 1) * size), dimensions(size)
+        weight, symbol = linear.weight[part].T, f"W^{name}_{head}"
+        inner = dimensions(len(weight))
+        yield Matrix(f"W_{name}{head}", symbol, "project", plain(weight), inner, columns, Given(), head, axes=SQUARE)
+        bias = None
+        if linear.bias is not None:
+            bias = f"b_{name}{head}"
+            yield _row(bias, f"b^{name}_{head}", "project", linear.bias[part], head)
+        made = Product(operand, f"W_{name}{head}", bias=bias)
+        yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, columns, made, head, axes=axes)
+
+
+def _scale(recipe: Recipe, scale: float, d_k: int) -> Scale:
+    """What scores are divided by, in numbers and in letters."""
+    parts = []
+    if recipe.temperature != 1.0:
+        parts.append((number(recipe.temperature), "T", f"T = {number(recipe.temperature)}"))
+    if recipe.scaled:
+        parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
+    written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
+    return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), tuple(where))
 
 
 @contextmanager

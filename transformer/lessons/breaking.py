@@ -23,7 +23,7 @@ from transformer.runs.concurrency import forward_slot
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")
 """The mask as it is; the future seen; padding seen; the triangle shifted by one, so that each position sees the
-next; the triangle transposed, so that each position sees the future alone."""
+next; the triangle transposed, so that each position sees itself and the future, and not the past."""
 
 LONGEST = 40
 """Tokens that a translation with a broken mask may take; it often never ends."""
@@ -62,6 +62,10 @@ class Damage:
 
     loss: float
     translations: tuple[str, ...]
+
+    def writes_like(self, other: "Damage") -> bool:
+        """Whether the translations are those of `other`, letter by letter."""
+        return self.translations == other.translations
 
 
 def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:

@@ -5,7 +5,7 @@ follows from the token ids, not from the model's own mask. The outputs: how much
 not notice, when the future is changed, or when the sentence stands alone instead of beside a longer one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
+from transformer.lessons.masks import Batch
 from transformer.models.protocols import written_pad
 from transformer.runs.parity import attention_maps
 from transformer.sites import Site
@@ -87,57 +88,85 @@ def allowed_cells(
     return allowed | ~queries[:, :, None]
 
 
-def leak_test(checkpoint: Checkpoint) -> LeakReport:
-    """Test a checkpoint on two random sentences of different length.
+def allowed_in(batch: Batch, site: Site, row: int) -> Bool[np.ndarray, "query key"]:
+    """Who may see whom at a site of an encoder-decoder in sentence `row` of a batch, as `allowed_cells`."""
+    read, written = zip(*batch.lengths, strict=True)
+    return allowed_cells(site, _real(batch.source, read), _real(batch.target, written), causal=False)[row]
+
+
+def leaking(
+    weights: Float[np.ndarray, "*axes query key"], allowed: Bool[np.ndarray, "*axes query key"]
+) -> Bool[np.ndarray, "*axes query key"]:
+    """The cells that `allowed` marks False and that have a weight all the same; NaN is one."""
+    return ~allowed & ~(weights <= TOLERANCE)
+
+
+def leak_test(checkpoint: Checkpoint, batch: Batch | None = None) -> LeakReport:
+    """Test a checkpoint on `batch`, or on two random sentences of different length.
 
     Raises:
-        CheckpointError: no mask of the model hides anything, it is not a model of the library, or its vocabulary is too
-            small for two different tokens.
+        CheckpointError: no mask of the model hides anything, it is not a model of the library, its vocabulary is too
+            small for two different tokens, or a batch is given to a model that does not translate.
     """
     model = checkpoint.model
-    if model.abilities.masks:
-        return _encoder_decoder(checkpoint) if model.abilities.translates else _encoder(checkpoint)
+    if model.abilities.masks and model.abilities.translates:
+        return _encoder_decoder(checkpoint, batch)
+    if model.abilities.masks and batch is None:
+        return _encoder(checkpoint)
     if model.abilities.reads_windows:
         raise CheckpointError("lesson_windows_have_no_mask", name=checkpoint.name)
     raise CheckpointError("lesson_own_masks", name=checkpoint.name)
 
 
-def _encoder_decoder(checkpoint: Checkpoint) -> LeakReport:
+def _encoder_decoder(checkpoint: Checkpoint, batch: Batch | None) -> LeakReport:
     config: Any = checkpoint.model.config
     target_pad = written_pad(config)
     special = {config.pad_id, target_pad, config.bos_id, config.eos_id}
-    source = _random(LENGTHS, config.source_vocab, special, config.pad_id)
-    target = _random(TARGET_LENGTHS, config.target_vocab, special, target_pad)
-    target[:, 0] = config.bos_id
+    if batch is None:
+        source = _random(LENGTHS, config.source_vocab, special, config.pad_id)
+        target = _random(TARGET_LENGTHS, config.target_vocab, special, target_pad)
+        target[:, 0] = config.bos_id
+        lengths = list(zip(_lengths(LENGTHS, config.pad_id), _lengths(TARGET_LENGTHS, target_pad), strict=True))
+    else:
+        source, target, lengths = batch.source, batch.target, batch.lengths
+    read, written = zip(*lengths, strict=True)
     found = attention_maps(checkpoint, source, target)
     log_probs = found.pop("log_probs")
-    changed = attention_maps(
-        checkpoint, source, _other_end(checkpoint.name, target, config.target_vocab, special, target_pad)
-    )["log_probs"]
-    future = float(np.abs(changed[0, :-1] - log_probs[0, :-1]).max())
+    other = _other_ends(checkpoint.name, target, written, config.target_vocab, special, target_pad)
+    changed = attention_maps(checkpoint, source, other)["log_probs"]
+    future = _largest(changed[row, : n - 1] - log_probs[row, : n - 1] for row, n in enumerate(written))
     padding = None
-    if config.pad_id >= 0:
-        alone = attention_maps(checkpoint, source[1:, : LENGTHS[1]], target[1:, : TARGET_LENGTHS[1]])["log_probs"]
-        padding = float(np.abs(alone[0] - log_probs[1, : TARGET_LENGTHS[1]]).max())
-    sites = _sites(found, _real(source, LENGTHS, config.pad_id), _real(target, TARGET_LENGTHS, target_pad), False)
-    return LeakReport(sites, future, padding)
+    if padded := [row for row, one in enumerate(lengths) if one != (source.shape[1], target.shape[1])]:
+        padding = _largest(
+            attention_maps(checkpoint, source[row : row + 1, : read[row]], target[row : row + 1, : written[row]])[
+                "log_probs"
+            ][0]
+            - log_probs[row, : written[row]]
+            for row in padded
+        )
+    return LeakReport(_sites(found, _real(source, read), _real(target, written), False), future, padding)
 
 
 def _encoder(checkpoint: Checkpoint) -> LeakReport:
     config: Any = checkpoint.model.config
     ids = _random(LENGTHS, config.vocab, {config.pad_id}, config.pad_id)
+    lengths = _lengths(LENGTHS, config.pad_id)
     found = attention_maps(checkpoint, ids)
     hidden = found.pop("hidden")
     future = padding = None
     if config.causal:
-        changed = attention_maps(
-            checkpoint, _other_end(checkpoint.name, ids, config.vocab, {config.pad_id}, config.pad_id)
-        )["hidden"]
-        future = float(np.abs(changed[0, :-1] - hidden[0, :-1]).max())
+        other = _other_ends(checkpoint.name, ids, lengths, config.vocab, {config.pad_id}, config.pad_id)
+        changed = attention_maps(checkpoint, other)["hidden"]
+        future = _largest(changed[row, : n - 1] - hidden[row, : n - 1] for row, n in enumerate(lengths))
     if config.pad_id >= 0:
         alone = attention_maps(checkpoint, ids[1:, : LENGTHS[1]])["hidden"]
-        padding = float(np.abs(alone[0] - hidden[1, : LENGTHS[1]]).max())
-    return LeakReport(_sites(found, _real(ids, LENGTHS, config.pad_id), None, config.causal), future, padding)
+        padding = _largest([alone[0] - hidden[1, : LENGTHS[1]]])
+    return LeakReport(_sites(found, _real(ids, lengths), None, config.causal), future, padding)
+
+
+def _largest(differences: Iterable[np.ndarray]) -> float:
+    """The largest size of any number in them; NaN where one is NaN."""
+    return float(np.concatenate([np.abs(one).ravel() for one in differences]).max(initial=0.0))
 
 
 def _sites(
@@ -167,22 +196,26 @@ def _random(lengths: tuple[int, ...], vocab: int, special: set[int], pad_id: int
     return ids
 
 
-def _other_end(name: str, ids: Tensor, vocab: int, special: set[int], pad_id: int) -> Tensor:
-    """The same ids with another last token in the first row: a word, or where there is no other, a special token."""
-    last = int(ids[0, -1])
-    others = [*_words(vocab, {*special, last}), *_words(vocab, {pad_id, last})]
-    if not others:
-        raise CheckpointError("lesson_vocabulary_too_small", name=name, vocab=vocab)
-    other = ids.clone()
-    other[0, -1] = others[0]
-    return other
+def _other_ends(name: str, ids: Tensor, lengths: Sequence[int], vocab: int, special: set[int], pad_id: int) -> Tensor:
+    """The same ids with another last token in each row: a word, or where there is no other, a special token."""
+    changed = ids.clone()
+    for row, length in enumerate(lengths):
+        last = int(ids[row, length - 1])
+        others = [*_words(vocab, {*special, last}), *_words(vocab, {pad_id, last})]
+        if not others:
+            raise CheckpointError("lesson_vocabulary_too_small", name=name, vocab=vocab)
+        changed[row, length - 1] = others[0]
+    return changed
 
 
 def _words(vocab: int, without: set[int]) -> list[int]:
     return [i for i in range(vocab) if i not in without]
 
 
-def _real(ids: Tensor, lengths: tuple[int, ...], pad_id: int) -> Bool[np.ndarray, "batch position"]:
-    if pad_id < 0:
-        return np.ones(ids.shape, dtype=bool)
+def _lengths(lengths: tuple[int, ...], pad_id: int) -> list[int]:
+    """Tokens of each row that are no padding; all are as long as the longest where the model knows no padding."""
+    return list(lengths) if pad_id >= 0 else [max(lengths)] * len(lengths)
+
+
+def _real(ids: Tensor, lengths: Sequence[int]) -> Bool[np.ndarray, "batch position"]:
     return np.arange(ids.shape[1])[None, :] < np.array(lengths)[:, None]

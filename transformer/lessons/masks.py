@@ -80,6 +80,13 @@ class Batch:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Tokens of each source and each target that are no padding."""
+        sides = ((self.source, self.pad_id), (self.target, self.target_pad_id))
+        source, target = ((ids != pad_id).sum(1).tolist() for ids, pad_id in sides)
+        return list(zip(source, target, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class MaskView:

@@ -5,11 +5,14 @@ Sources: Vaswani et al. 2017, section 3.5 (sinusoidal); Su et al. 2021, RoFormer
 
 import copy
 from collections.abc import Sequence
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from safetensors.numpy import load_file
 from torch import nn
 
 from transformer.errors import ConfigError, InputError
@@ -64,6 +67,20 @@ def learned_positions(model: nn.Module) -> TablePositions | None:
     return None
 
 
+class TrainedTable(NamedTuple):
+    """A table that training found, and how many training sentences had a token at each of its positions."""
+
+    table: Table
+    sentences: Int[np.ndarray, " position"]
+
+
+@cache
+def trained_table() -> TrainedTable:
+    """The table of a small translator with learned positions; `learned_positions/CARD.md` says how it was made."""
+    found = load_file(Path(__file__).parent / "learned_positions" / "positions.safetensors")
+    return TrainedTable(found["table"].astype(float), found["sentences"])
+
+
 def stored_table(model: nn.Module) -> Table | None:
     """The whole table that a checkpoint learned or brought along; None when its positions are a formula."""
     found = learned_positions(model)
@@ -83,6 +100,41 @@ def first_rows(positions_of: TablePositions, asked: int) -> Table:
 def wavelength(dimension: int, d_model: int, base: float = 10_000.0) -> float:
     """Positions that one turn of a dimension of the paper's table takes: 2 pi at first, almost 2 pi base at last."""
     return float(2 * np.pi * base ** (dimension // 2 * 2 / d_model))
+
+
+def waves(
+    dimensions: Sequence[int], length: int, d_model: int, base: float = 10_000.0
+) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "point dimension"]]:
+    """Places from 0 to the last position, finely spaced, and the paper's formula there: every whole place is a row."""
+    per_position = max(1, min(20, 4_000 // length))
+    place = np.arange((length - 1) * per_position + 1) / per_position
+    turns = place[:, None] * 2 * np.pi / np.array([wavelength(dimension, d_model, base) for dimension in dimensions])
+    return place, np.where(np.array(dimensions) % 2 == 0, np.sin(turns), np.cos(turns))
+
+
+def turning_angles(k: int, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, " pair"]:
+    """By how many degrees `rotation(k)` turns each pair (sine, cosine), from 0 to 360."""
+    return np.degrees(k / base ** (np.arange(0, d_model, 2) / d_model)) % 360
+
+
+class Likeness(NamedTuple):
+    """How the dot product of two positions follows their distance.
+
+    `spread`: how far products at the same distance lie apart, at most. `rises`: at how many of `steps` steps away from
+    position 0 the product grows.
+    """
+
+    spread: float
+    rises: int
+    steps: int
+    nothing: bool
+
+
+def likeness(products: Float[np.ndarray, "position position2"]) -> Likeness:
+    """What can be said of `similarity`'s table: whether distance alone decides, and whether it falls with distance."""
+    spread = max(float(np.ptp(np.diag(products, k))) for k in range(len(products)))
+    rises = int((np.diff(products[0]) > 0).sum())
+    return Likeness(spread, rises, len(products) - 1, not products.any())
 
 
 def similarity(table: Table) -> Float[np.ndarray, "position position2"]:
@@ -159,10 +211,12 @@ def example_weights(how: Later, words: Sequence[int], d_model: int, seed: int, s
     return torch.from_numpy(scores).softmax(-1).numpy()
 
 
-def shuffle_gap(model: Seq2Seq, sentence: Sentence, order: Sequence[int], with_positions: bool) -> float:
-    """Largest difference between the encoder's output for shuffled words and its shuffled output; float64.
+def shuffle_gaps(
+    model: Seq2Seq, sentence: Sentence, order: Sequence[int], with_positions: bool
+) -> Float[np.ndarray, " token"]:
+    """How far each word's output moves when the words are shuffled, as a part of its length; float64.
 
-    Without positions it is 0 to machine precision: self-attention sees a set.
+    Words are in the order of the sentence. Without positions all are 0 to machine precision: self-attention sees a set.
 
     Raises:
         InputError: `order` is no permutation of the sentence.
@@ -176,7 +230,9 @@ def shuffle_gap(model: Seq2Seq, sentence: Sentence, order: Sequence[int], with_p
     with torch.no_grad():
         straight, _ = exact.encode(ids)
         shuffled, _ = exact.encode(ids[:, list(order)])
-    return float((straight[0, list(order)] - shuffled[0]).abs().max())
+    back = torch.empty_like(shuffled[0])
+    back[list(order)] = shuffled[0]
+    return ((straight[0] - back).norm(dim=-1) / straight[0].norm(dim=-1)).numpy()
 
 
 def past_the_end(kind: Literal["sinusoidal", "learned"], length: int, d_model: int, asked: int) -> Table:
@@ -193,11 +249,16 @@ def past_the_end(kind: Literal["sinusoidal", "learned"], length: int, d_model: i
 
 
 def norm_shares(model: Seq2Seq, sentence: Sentence) -> dict[str, Float[np.ndarray, " token"]]:
-    """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths."""
+    """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths.
+
+    `unscaled` is that share without the factor sqrt(d_model) on embeddings; where a model has none, it is `share`.
+    """
     exact = copy.deepcopy(model).double().eval()
     with torch.no_grad():
         embedded = exact.embed(exact.source_embedding, torch.tensor([sentence.ids]))
         place = exact.source_positions(torch.zeros_like(embedded))
         both = exact.source_positions(embedded)
     word, position, total = (x[0].norm(dim=-1).numpy() for x in (embedded, place, both))
-    return {"word": word, "position": position, "sum": total, "share": position**2 / (word**2 + position**2)}
+    own = word / np.sqrt(exact.config.d_model) if exact.config.scale_embedding else word
+    share, unscaled = (position**2 / (size**2 + position**2) for size in (word, own))
+    return {"word": word, "position": position, "sum": total, "share": share, "unscaled": unscaled}

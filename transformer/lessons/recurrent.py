@@ -88,8 +88,8 @@ def _location(
     positions = (*keys, *(f"({i})" for i in range(len(keys), attention.max_length)))
     joined = torch.cat([embedded, state], dim=-1)
     weight, values = attention.where.weight.T, plain(states.states)
-    for name, given in (("e", embedded), ("s", state)):
-        yield Matrix(name, name, "input", plain(given), query, dimensions(given.shape[1]), Given(), axes=QUERIES)
+    for name, symbol, given in (("e", "x", embedded), ("s", "s", state)):
+        yield Matrix(name, symbol, "input", plain(given), query, dimensions(given.shape[1]), Given(), axes=QUERIES)
     yield Matrix("V", "H", "input", values, positions, dimensions(values.shape[1]), Given(), axes=KEYS)
     both = Concatenate(("e", "s"))
     yield Matrix("Q", "q", "project", plain(joined), query, dimensions(joined.shape[1]), both, axes=QUERIES)

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
+from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 from transformer.models.protocols import Abilities
 from transformer.sites import Site
@@ -71,10 +72,11 @@ class RecurrentConfig:
 
 @dataclass
 class RecurrentCache:
-    """What decoding keeps between steps: the decoder's state, and the source that it reads."""
+    """What decoding keeps between steps: the decoder's state, the source that it reads, and how many tokens it read."""
 
     state: Float[Tensor, "batch hidden"]
     source: SourceStates
+    length: int = 0
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order (a beam that survives may come from any parent)."""
@@ -192,7 +194,9 @@ class Recurrent(nn.Module):
         heard = F.linear(embedded, of_token, bias)
         states, contexts = [], []
         for token, said in zip(embedded.unbind(1), heard.unbind(1), strict=True):
-            context, _ = self.attention(token, cache.state, cache.source)
+            with rows_from(cache.length):
+                context, _ = self.attention(token, cache.state, cache.source)
+            cache.length += 1
             read = said + F.linear(context, of_context)
             if first is not None:
                 read = F.linear(combine[1](read), unit.weight_ih, unit.bias_ih)

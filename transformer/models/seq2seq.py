@@ -18,6 +18,7 @@ from transformer.layers.blocks import BlockCache, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
+from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 from transformer.models.protocols import Abilities
 from transformer.models.stacks import StackConfig
@@ -210,8 +211,9 @@ class Seq2Seq(nn.Module):
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
         x = self.target_positions(self.embed(self.target_embedding, new), start=cache.length)
         x = self.target_norm(self.dropout(x))
-        for block, cached in zip(self.decoder, cache.blocks, strict=True):
-            x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
+        with rows_from(cache.length):
+            for block, cached in zip(self.decoder, cache.blocks, strict=True):
+                x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
         cache.length += new.shape[1]
         return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
 

@@ -10,12 +10,16 @@ from transformer.messages import Message
 from transformer.pictures.axes import Axis
 from transformer.pictures.quantity import Quantity
 
+NAMED_IN_TITLE = 3
+"""Interventions that a title names one by one; of more, it says how many."""
+
 
 @dataclass(frozen=True, eq=False)
 class Picture:
     """One map, ready to be drawn, read or saved: exactly these numbers, with what they and their axes mean.
 
-    `head` says which head the map is of, `notes` what a person has to know of it.
+    `head` says which head the map is of, `notes` what a person has to know of it, `changes` what interventions did to
+    the run that it is of.
     """
 
     site: str
@@ -26,6 +30,7 @@ class Picture:
     keys: Axis
     quantity: Quantity = Quantity.WEIGHT
     notes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
     @property
     def unit(self) -> Message:
@@ -34,8 +39,13 @@ class Picture:
 
     @property
     def title(self) -> Message:
-        """Site and head in one line."""
-        return Message("title_of_map", site=self.site, head=self.head)
+        """Site and head in one line; of a changed run, what was changed as well."""
+        if not self.changes:
+            return Message("title_of_map", site=self.site, head=self.head)
+        shown = self.changes[:NAMED_IN_TITLE]
+        more = len(self.changes) - len(shown)
+        changes = (*shown, Message("changes_more", count=more)) if more else shown
+        return Message("title_of_changed_map", site=self.site, head=self.head, changes=changes)
 
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""

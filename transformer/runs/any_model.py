@@ -18,7 +18,7 @@ from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.changed import run_of
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
 from transformer.tokens.base import labels_as_typed
 
@@ -76,7 +76,7 @@ def run_any(
         return AnyRun(checkpoint.name, text, translation.record, translation)
     model: Any = checkpoint.model
     ids, pieces = _read(checkpoint, text)
-    with forward_slot(), recording() as seen:
+    with run_of(checkpoint), recording() as seen:
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
     maps = {

@@ -18,6 +18,7 @@ from transformer.layers.kmers import Window
 from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
+from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
@@ -111,7 +112,7 @@ def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> l
     """
     model, task = classifier(checkpoint)
     spans = tuple(model.windows(len(sequences[0])))
-    with forward_slot(), recording() as seen:
+    with run_of(checkpoint), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
     pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
     found = []

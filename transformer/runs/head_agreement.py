@@ -10,24 +10,21 @@ do special tokens.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from transformer.attention.measures import sites_of
+from transformer.attribution.deletion import How
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
-from transformer.models.common import log_probs
-from transformer.pictures.axes import Axis
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.attribution import deletion
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 
@@ -39,9 +36,6 @@ DECIDED = 1.0
 
 EARNED = 0.5
 """A head has a role if it holds in at least this share of the rows."""
-
-ROWS_AT_ONCE = 16
-"""Sources without one of their words that pass through the model together."""
 
 KIND = "decoder.cross"
 RULE = "deletion"
@@ -130,17 +124,16 @@ def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
 def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
     """By how much each written word's log-probability falls when a source word is removed, in nats.
 
-    Words are those of the record's merged axes; columns of special tokens are NaN.
+    Words are those of the record's merged axes; columns of special tokens are NaN. See `attribution.deletion`.
     """
-    cross = translation.record[sites_of(translation.record, KIND)[0]]
-    keys, queries = cross.keys, cross.queries
-    losses = np.full((len(translation.target_ids), int(keys.membership.shape[0])), np.nan)
-    words = _text_words(keys, len(translation.source_ids))
-    without = [_without(checkpoint, translation.source_ids, positions) for positions in words.values()]
-    if without:
-        whole = _written_log_probs(checkpoint, [list(translation.source_ids)], translation.target_ids)
-        losses[:, list(words)] = (whole - _written_log_probs(checkpoint, without, translation.target_ids)).T
-    return queries.membership @ losses
+    reader = checkpoint.translator()[1]
+    how: How = "unknown" if reader.unknown_id >= 0 else "removed"
+    found = deletion(checkpoint, translation, how, words=True, prefix=False)
+    keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
+    losses = np.full((len(found.steps), len(keys)), np.nan)  # location attention has a key past the source
+    text = [word for word, special in enumerate(found.source.special) if not special]
+    losses[:, text] = found.values[:, text]
+    return losses
 
 
 @dataclass(frozen=True)
@@ -168,49 +161,6 @@ def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
             hits = int((looked == deciding)[decided].sum())
             counts[site, layer, head] = hits, int((looked[1:] == deciding[:-1])[after].sum())
     return _Counts(int(decided.sum()), int(after.sum()), counts)
-
-
-def _text_words(axis: Axis, n_tokens: int) -> dict[int, list[int]]:
-    """The positions of each word of a source's text, by its place among all words."""
-    found: dict[int, list[int]] = {}
-    for position, (word, special) in enumerate(zip(axis.words[:n_tokens], axis.special, strict=False)):
-        if not special:
-            found.setdefault(word, []).append(position)
-    return found
-
-
-def _without(checkpoint: Checkpoint, source: Sequence[int], positions: Sequence[int]) -> list[int]:
-    """A source whose tokens at some positions mean nothing."""
-    unknown = -1 if checkpoint.tokenizer is None else checkpoint.tokenizer.unknown_id
-    if unknown < 0:
-        return [token for position, token in enumerate(source) if position not in positions]
-    return [unknown if position in positions else token for position, token in enumerate(source)]
-
-
-def _written_log_probs(
-    checkpoint: Checkpoint, sources: Sequence[list[int]], target: Sequence[int]
-) -> Float[np.ndarray, "source target"]:
-    """The log-probability of each written token after each of several sources, the target given (teacher forcing)."""
-    model, _, _ = checkpoint.translator()
-    read = torch.tensor([[model.config.bos_id, *target[:-1]]])
-    written = torch.tensor(target)[:, None]
-    found = np.zeros((len(sources), len(target)))
-    for rows in _of_one_length(sources):
-        with forward_slot():
-            logits: Tensor = model(torch.tensor([sources[row] for row in rows]), read.expand(len(rows), -1))
-            chosen = log_probs(logits).gather(2, written.expand(len(rows), -1, 1))
-        found[rows] = chosen[:, :, 0].double().numpy()
-    return found
-
-
-def _of_one_length(sources: Sequence[list[int]]) -> Iterator[list[int]]:
-    """Rows of sources that pass through a model together without padding, a few at a time."""
-    lengths: dict[int, list[int]] = {}
-    for row, source in enumerate(sources):
-        lengths.setdefault(len(source), []).append(row)
-    for rows in lengths.values():
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            yield rows[start : start + ROWS_AT_ONCE]
 
 
 def write_agreement(path: Path, found: HeadAgreement) -> None:

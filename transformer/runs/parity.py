@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.changed import run_of
 
 TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Token ids, (batch, position) or those of one sentence, in any of the usual containers."""
@@ -31,7 +31,7 @@ def attention_maps(
     Raises:
         InputError: a decoder got no `targets`, or an id is not in the vocabulary.
     """
-    with forward_slot(), recording() as seen:
+    with run_of(checkpoint), recording() as seen:
         model = copy.deepcopy(checkpoint.model).to(dtype)  # within the slot: many at once would be many copies
         output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
     batch = range(len(_ids(inputs)))

@@ -26,6 +26,7 @@ from transformer.messages import Message
 from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
+from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
@@ -132,7 +133,7 @@ def translate(
     if forced is not None:
         target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
-    with forward_slot():
+    with run_of(checkpoint):
         decoded = decode(model, source, options or DecodingOptions())[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
@@ -151,6 +152,13 @@ def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Trans
         raise InputError("hypothesis_is_empty", node=node)
     other = _watched(checkpoint, translation.input, list(translation.source_ids), list(ids))
     return replace(other, tree=translation.tree, node=node)
+
+
+def reread(checkpoint: Checkpoint, translation: Translation) -> Translation:
+    """The same source and target passed through the model once more: what interventions make of the same target."""
+    pieces = [step.text for step in translation.steps]
+    ids = list(translation.target_ids)
+    return _watched(checkpoint, translation.input, list(translation.source_ids), ids, pieces)
 
 
 def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
@@ -175,7 +183,7 @@ def _watched(
     """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
     model, reader, writer = checkpoint.translator()
     read_ids = [model.config.bos_id, *target_ids[:-1]]
-    with forward_slot(), recording() as seen:
+    with run_of(checkpoint), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(logits).exp()
     source_name, target_name = checkpoint.languages
@@ -204,7 +212,8 @@ def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap
     """The map of a site; weights past the end of the source, which location attention has, become one last key."""
     kept = seen.source(site)
     if isinstance(kept, Weights) and kept.n_keys > len(keys):
-        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), kept.folded(len(keys)))
+        folded = kept.folded(len(keys))
+        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), folded, interventions=seen.interventions)
     return seen.map(site, queries, keys)
 
 

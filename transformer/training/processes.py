@@ -1,8 +1,6 @@
 """Several processes, one training: torchrun starts them, PyTorch's DistributedDataParallel joins their gradients."""
 
-import ctypes
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +10,6 @@ import torch
 from torch import distributed
 
 Row = TypeVar("Row")
-
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-"""Parameters of mallopt(3), as malloc.h numbers them."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +71,3 @@ def fast_products(fast: bool = True) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def recycle_memory() -> None:
-    """Let the C library keep freed memory for the next update instead of handing it back to the system.
-
-    The tensors of an update are large and live briefly; without this, glibc maps and unmaps each, and the first touch
-    of every page is a fault: 68,000 an update of the small translation model, and 10 to 25 % of its time. Other C
-    libraries are left as they are.
-    """
-    if platform.libc_ver()[0] == "glibc":
-        mallopt = ctypes.CDLL(None).mallopt
-        for parameter, value in ((M_MMAP_THRESHOLD, 2**30), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**28)):
-            mallopt(parameter, value)

@@ -27,10 +27,10 @@ def head_part(head: Head) -> str:
     return f"layer-{head.layer}-{'mean' if head.head == 'mean' else f'head-{head.head}'}"
 
 
-def about_maps(shown: Pair, aligned: Aligned, own: bool) -> About:
-    """What a saved picture of both maps says: the models and heads, the sentence, whose words the rows are."""
+def about_maps(shown: Pair, own: bool) -> About:
+    """What a saved picture of both maps says above them: the models, the sentence, whose words the rows are."""
     title = plain("align.about_title", first=shown.first.label, second=shown.second.label)
-    return About(title, [_sentence(shown), plain("align.look_own") if own else _target(shown), *_heads(shown, aligned)])
+    return About(title, [_sentence(shown), plain("align.look_own") if own else _target(shown)])
 
 
 def about_training(shown: Pair, name: str, head: Head, target: str) -> About:

@@ -58,7 +58,7 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
         same_rows=words != "own",
         marked=marked(pictures),
         file_name=stem(shown, "alignments"),
-        about=about_maps(shown, aligned, own=words == "own"),
+        about=about_maps(shown, own=words == "own"),
         on_mark=lambda word: mark(word, pictures),
     )
 

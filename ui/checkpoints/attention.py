@@ -17,7 +17,8 @@ from transformer.runs.any_model import AnyRun
 from transformer.runs.classify import calibrated
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.shared import address, controls, record_views
+from ui.shared import address, controls, downloads, record_views
+from ui.shared.files import Origin
 from ui.store import runs
 from ui.texts import plain, t
 
@@ -41,13 +42,14 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
     first = strongest_head(shown.record, kind)
     choice = controls.selection(shown.record, (first.layer, first.head))
+    origin = Origin(shown.checkpoint, shown.input)
     overview, detail = st.columns([1, 2], gap="medium")
     with overview:
-        record_views.all_heads_panel(shown.record, choice)
+        record_views.all_heads_panel(shown.record, choice, origin=origin)
     panels: dict[str, Callable[[], None]] = {
-        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice),
-        "head_view": lambda: record_views.head_view_panel(shown.record, choice),
-        "downloads": lambda: record_views.downloads_panel(shown, choice),
+        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+        "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+        "downloads": lambda: downloads.downloads_panel(shown, choice),
     }
     with detail:
         opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))

@@ -18,6 +18,7 @@ from transformer.figures.lessons import curves
 from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
+from ui.shared import address
 from ui.shared.address import choice, line
 from ui.shared.theme import is_dark
 from ui.store import store
@@ -28,6 +29,9 @@ ROWS = 60
 """Neighbours and changes that are shown at most; the files hold all."""
 
 NEIGHBOURS = 10
+
+TENSOR = "tensor"
+"""The query parameter of the tensor whose histogram is shown."""
 
 ASKED_FOR = "looked-through"
 """The file whose numbers the user asked for, until they are looked through."""
@@ -52,17 +56,23 @@ def tensors_panel(name: str) -> None:
     if found.tied:
         st.info(t("checkpoints.tied", groups="; ".join(" = ".join(group) for group in found.tied)))
     table = _table(found)
-    picked = st.dataframe(
+    named = {tensor.name: tensor for tensor in found.tensors}
+    address.belong_to(name, TENSOR)
+
+    def keep() -> None:
+        rows = st.session_state["tensors"]["selection"]["rows"]
+        address.set_parameter(TENSOR, found.tensors[rows[0]].name if rows else None)
+
+    st.dataframe(
         table,
         hide_index=True,
         key="tensors",
         height=360,
-        on_select="rerun",
+        on_select=keep,
         selection_mode="single-row",
         column_config={column: st.column_config.NumberColumn(format="compact") for column in _numbers()},
     )
-    rows = picked["selection"]["rows"]
-    shown = found.tensors[rows[0]] if rows and rows[0] < len(found.tensors) else _first(found)
+    shown = named.get(address.parameter(TENSOR) or "", _first(found))
     st.plotly_chart(
         histogram(
             shown.counts, shown.edges, f"{shown.name} · {shape_text(shown.shape)} · {shown.dtype}",

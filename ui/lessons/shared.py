@@ -1,5 +1,6 @@
 """What the lesson pages share: boards that are made once, the picked cell in the address, "try this", downloads."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -7,7 +8,8 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from transformer.lessons.attention import attention_board
+from transformer.figures.archive import archive
+from transformer.lessons.attention import AttentionLayer
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
@@ -15,27 +17,28 @@ from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from ui.components.matrices.component import Cell
-from ui.shared.address import parameter, put, set_parameter, whole_numbers
+from ui.components.matrices.readable import readable
+from ui.shared.address import put
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
-from ui.texts import plain, t
+from ui.texts import in_this_language, plain, t
 
 CELL = "cell"
-"""The query parameter of the picked cell: matrix, row and column, from 1."""
-
-NOTHING = "none"
-"""What the parameter holds once no cell is picked."""
+"""The query parameter of the picked cell: matrix, row and column, from 0."""
 
 
-@cached(max_entries=64)
 def toy_board(
     d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
 ) -> Board:
     """One attention layer of a toy."""
+    return _toy_layer(d_model, n_heads, n_tokens, seed, norm_first, site).board(recipe)
+
+
+@cached(max_entries=32)
+def _toy_layer(d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str) -> AttentionLayer:
     model = toy_transformer(d_model, n_heads, seed, norm_first)
-    return attention_board(model, *toy_sentences(n_tokens), site, recipe)
+    return AttentionLayer(model, *toy_sentences(n_tokens), site)
 
 
 @cached(max_entries=64)
@@ -46,9 +49,9 @@ def toy_recurrent_board(
     return recurrent_board(toy_recurrent(hidden, attention, seed), *toy_sentences(n_tokens), step)
 
 
-def shipped_board(name: str, text: str, target: str, site: str, recipe: Recipe) -> Board:
-    """One attention layer of a checkpoint on a typed sentence pair."""
-    return _shipped_board(name, store.revision(name), text, target, site, recipe)
+def shipped_board(name: str, text: str, target: str | None, site: str, recipe: Recipe) -> Board:
+    """One attention layer of a checkpoint on a typed sentence pair; the encoder needs no target."""
+    return _shipped_layer(name, store.revision(name), text, target, site).board(recipe)
 
 
 def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Board:
@@ -56,18 +59,18 @@ def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Boa
     return _shipped_recurrent_board(name, store.revision(name), text, target, step)
 
 
-@cached(max_entries=32)
-def _shipped_board(
+@cached(max_entries=16)
+def _shipped_layer(
     name: str,
     revision: Revision,  # noqa: ARG001  (part of the cache key)
     text: str,
-    target: str,
+    target: str | None,
     site: str,
-    recipe: Recipe,
-) -> Board:
+) -> AttentionLayer:
     checkpoint = store.checkpoint(name)
-    source, read = source_sentence(checkpoint, text), target_sentence(checkpoint, target)
-    return attention_board(checkpoint.model_as(Seq2Seq), source, read, site, recipe)
+    source = source_sentence(checkpoint, text)
+    read = None if target is None else target_sentence(checkpoint, target)
+    return AttentionLayer(checkpoint.model_as(Seq2Seq), source, read, site)
 
 
 @cached(max_entries=32)
@@ -94,25 +97,6 @@ def n_steps(name: str, target: str) -> int:
     return len(target_sentence(store.checkpoint(name), target).ids)
 
 
-def picked_cell(board: Board, example: Cell) -> Cell | None:
-    """The cell in the address, if this board has it; `example` as long as the address names none."""
-    found = parameter(CELL)
-    if found is None:
-        return example
-    name, _, numbers = found.partition(":")
-    position = whole_numbers(numbers, ",")
-    if name not in board.matrices or position is None or len(position) != 2:
-        return None
-    row, column = (number - 1 for number in position)
-    n_rows, n_columns = board[name].values.shape
-    return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
-
-
-def pick_cell(cell: Cell | None) -> None:
-    """Put a cell, or that there is none, into the address."""
-    set_parameter(CELL, NOTHING if cell is None else f"{cell.matrix}:{cell.row + 1},{cell.column + 1}")
-
-
 def in_formula(key: str, **symbols: str) -> str:
     """A text of the catalogue as a part of a formula; its fields are symbols, written as in formulas."""
     upright = {name: rf"}}{symbol}\text{{" for name, symbol in symbols.items()}
@@ -137,16 +121,48 @@ def _set(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     put(**{key: value for key, value in settings.items() if value != defaults.get(key)})
 
 
-def matrix_downloads(board: Board, names: Sequence[str], tables: Mapping[str, pd.DataFrame] | None = None) -> None:
-    """Each matrix as CSV, with its labels, all digits; `tables` too. Each is written when it is asked for."""
-    files = {name: partial(matrix_csv, board[name]) for name in names}
+def matrix_downloads(
+    board: Board,
+    names: Sequence[str],
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    *,
+    titles: Mapping[str, str] | None = None,
+    about: Sequence[str] = (),
+    name: str = "matrices",
+) -> None:
+    """All matrices in one ZIP, with a table of what each is, and each alone, as CSV with labels and all digits.
+
+    Files are called as matrices are on the page. `tables` come along; `titles` say what a matrix is in words, `about`
+    of what all of them are. `name` is the archive's. Each is written when it is asked for.
+    """
+    files = {_file_of(board[one]): partial(matrix_csv, board[one]) for one in names}
+    what = {_file_of(board[one]): _described(board, one, (titles or {}).get(one, "")) for one in names}
     files |= {name: partial(table.to_csv, index=False, na_rep="NaN") for name, table in (tables or {}).items()}
+
+    def zipped() -> bytes:
+        return archive({}, {file: (what.get(file, ""), text()) for file, text in files.items()}, about)
+
     with st.popover(t("lessons.downloads"), icon=":material/download:"):
-        for name, text in files.items():
+        if len(files) > 1:
             st.download_button(
-                t("lessons.download_csv", name=name), text, f"{name}.csv", "text/csv",
-                key=f"csv.{name}", on_click="ignore", type="tertiary",
+                t("lessons.download_zip"), in_this_language(zipped), f"{name}.zip", "application/zip",
+                key="zip.matrices", on_click="ignore", icon=":material/folder_zip:",
             )  # fmt: skip
+        for file, text in files.items():
+            st.download_button(
+                t("lessons.download_csv", name=file), text, f"{file}.csv", "text/csv",
+                key=f"csv.{file}", on_click="ignore", type="tertiary",
+            )  # fmt: skip
+
+
+def _file_of(matrix: Matrix) -> str:
+    """What a matrix is called on the page, as a file's name; without a meaning of its axes, its own name."""
+    return re.sub(r'[<>:"/\\|?*]', "", readable(matrix.symbol)) if any(matrix.axes) else matrix.name
+
+
+def _described(board: Board, name: str, title: str) -> str:
+    """A matrix in words: what it is, and how it is made."""
+    return ": ".join(part for part in (title, "; ".join(map(readable, board.formulas(name)))) if part)
 
 
 def matrix_csv(matrix: Matrix) -> str:

@@ -128,6 +128,7 @@ def choice(
         chosen = st.segmented_control(
             label, options, default=None if told else value, required=True, key=key, help=help, disabled=disabled,
             format_func=lambda option: as_text(shown[option]), label_visibility="collapsed" if bare else "visible",
+            wrap=True,
         )  # fmt: skip
     else:
         chosen = st.selectbox(

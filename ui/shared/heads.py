@@ -1,9 +1,11 @@
 """What is known of a checkpoint's heads: which of them a page starts with, and what each of them does."""
 
 from transformer import Translation
+from transformer.atlas.roles import roles
 from transformer.attention.measures import strongest_head
 from transformer.messages import Message
 from transformer.runs.head_agreement import HeadAgreement, head_agreement, known_agreement
+from transformer.sites import Site
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -23,11 +25,15 @@ def first_head(name: str, shown: Translation) -> tuple[int, int]:
     return strongest.layer, strongest.head
 
 
-def role_of(name: str, site: str, head: int) -> Message | None:
-    """What a head does, where that was measured over several sentences; None where it earned no role."""
+def role_of(name: str, site: str, head: int) -> str | None:
+    """What a head does, where that was measured over many sentences; None where nobody knows.
+
+    Of cross-attention, whether it names the deciding word or follows the one before; else what the atlas says.
+    """
     found = agreement(name)
     score = None if found is None else found.of(site, head)
-    return None if score is None else score.role
+    role = None if score is None else score.role
+    return role or _atlas(store.revision(name)).get((Site(site), head))
 
 
 def agreement(name: str) -> HeadAgreement | None:
@@ -42,3 +48,11 @@ def _agreement(revision: Revision) -> HeadAgreement | None:
     if not checkpoint.examples:
         return None
     return known_agreement(checkpoint) or head_agreement(checkpoint, checkpoint.examples)
+
+
+@cached(max_entries=32)
+def _atlas(revision: Revision) -> dict[tuple[Site, int], Message]:
+    """What the atlas beside the weights says of each head; of a snapshot it says nothing."""
+    checkpoint = store.load(revision)
+    known = checkpoint.folder is not None and checkpoint.folder.name == checkpoint.name
+    return roles(checkpoint.folder) if known and checkpoint.folder else {}

@@ -10,20 +10,22 @@ import streamlit as st
 
 from transformer import Record, Translation
 from transformer.attention.measures import sites_of
-from transformer.figures.export import csv, html, plot_config
+from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.messages import say
 from transformer.pictures.picture import Picture
-from transformer.runs.any_model import AnyRun
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.head_view.component import Lines, head_view
 from ui.shared import address, selected_pair
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, sentence
+from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
-from ui.texts import in_this_language, plain, t
+from ui.texts import plain, t
+
+NOWHERE = Origin()
 
 RoleOf = Callable[[str, int], str | None]
 """What the head of a site does; None where nobody knows."""
@@ -48,7 +50,9 @@ def record_notes(record: Record) -> None:
         st.info(sentence(note), icon=":material/info:")
 
 
-def all_heads_panel(record: Record, choice: Selection, role_of: RoleOf | None = None) -> None:
+def all_heads_panel(
+    record: Record, choice: Selection, role_of: RoleOf | None = None, *, origin: Origin = NOWHERE
+) -> None:
     """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
     layers = [record[site] for site in sites_of(record, choice.kind)]
     pictures = [
@@ -71,10 +75,12 @@ def all_heads_panel(record: Record, choice: Selection, role_of: RoleOf | None = 
         else None,
         on_pick=_open_head,
         key="all-heads",
+        file_name=origin.stem("all-heads", choice.kind),
+        about=origin.about(plain("files.all_heads", kind=_kind(choice)), pictures[0][0]),
     )
 
 
-def heatmap_panel(record: Record, choice: Selection) -> None:
+def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
     """One head, large."""
     relative, scores, camera = st.columns(3, vertical_alignment="center")
     with scores:
@@ -98,7 +104,9 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
         alt=alt_text(picture),
         on_select=partial(_select_from_heatmap, choice.kind, picture),
         selection_mode="points",
-        config=plot_config(_stem(choice, picture), "svg" if image == "svg" else "png"),
+        config=plot_config(
+            origin.stem(*head_stem(picture), *(["scores"] if show_scores else [])), "svg" if image == "svg" else "png"
+        ),
     )
     said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
     axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
@@ -106,7 +114,7 @@ def heatmap_panel(record: Record, choice: Selection) -> None:
     _pair_panel(record, choice, picture, pair)
 
 
-def head_view_panel(record: Record, choice: Selection) -> None:
+def head_view_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
     threshold = hundredths(t("translate.threshold"), 0.0, 0.5, 0.05, key="threshold")
     attention = record[choice.site]
@@ -133,36 +141,10 @@ def head_view_panel(record: Record, choice: Selection) -> None:
         on_pair=lambda picked: selected_pair.select_pair(choice.kind, first, *picked),
         on_heads=None if mean else lambda heads: switch_heads(chosen, heads),
         key="head-view",
+        file_name=origin.stem(str(choice.site), "lines"),
+        about=origin.about(plain("files.lines", kind=_kind(choice), layer=choice.layer, site=choice.site), first),
     )
     _pair_panel(record, choice, first, pair)
-
-
-def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
-    """The numbers and pictures, to take away."""
-    picture = _picture(shown.record, choice)
-    stem = _stem(choice, picture)
-    st.download_button(
-        t("translate.download_csv"),
-        in_this_language(lambda: csv(picture)),
-        f"{stem}.csv",
-        "text/csv",
-        on_click="ignore",
-    )
-    st.download_button(
-        t("translate.download_npz"),
-        shown.record.npz,
-        f"{shown.checkpoint.replace('/', '-')}-record.npz",
-        "application/octet-stream",
-        on_click="ignore",
-    )
-    st.download_button(
-        t("translate.download_html"),
-        in_this_language(lambda: html(heatmap(picture))),
-        f"{stem}.html",
-        "text/html",
-        on_click="ignore",
-    )
-    st.caption(t("translate.downloads_note"))
 
 
 def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
@@ -191,6 +173,10 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
     st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
 
 
+def _kind(choice: Selection) -> str:
+    return plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
+
+
 def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
     return record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
 
@@ -202,8 +188,3 @@ def _open_head(picked: Picked) -> None:
 def _select_from_heatmap(kind: str, picture: Picture) -> None:
     for point in st.session_state["heatmap"].selection.points[:1]:
         selected_pair.select_pair(kind, picture, *point["customdata"][:2])
-
-
-def _stem(choice: Selection, picture: Picture) -> str:
-    """The file name of a picture, without its ending."""
-    return f"{choice.site}-{picture.head}".replace(" ", "-")

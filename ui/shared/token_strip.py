@@ -19,6 +19,7 @@ _STYLE = """
   border: 1px solid color-mix(in srgb, currentColor 18%, transparent); cursor: help; text-align: center; }
 .strip .token b { display: block; font-weight: 600; white-space: pre; max-width: 16rem; overflow: hidden;
   text-overflow: ellipsis; unicode-bidi: isolate; }
+.strip .token.current { border-color: currentColor; box-shadow: inset 0 0 0 1px currentColor; }
 .strip .space { opacity: .35; font-weight: 400; font-style: normal; }
 .strip .token small { opacity: .75; font-variant-numeric: tabular-nums; }
 .strip .bar { display: block; height: 3px; border-radius: 2px; background: #0f766e; margin-top: 1px; }
@@ -33,20 +34,23 @@ _STYLE = """
 """
 
 
-def token_strip(steps: Sequence[Step]) -> None:
-    """Draw the tokens of `steps`; their texts enter the page escaped."""
-    st.html(_STYLE + f'<div class="strip" data-testid="written-tokens">{"".join(map(_token, steps))}</div>')
+def token_strip(steps: Sequence[Step], current: int | None = None) -> None:
+    """Draw the tokens of `steps`, the `current` one outlined; their texts enter the page escaped."""
+    tokens = "".join(_token(step, is_current=place == current) for place, step in enumerate(steps))
+    st.html(_STYLE + f'<div class="strip" data-testid="written-tokens">{tokens}</div>')
 
 
-def _token(step: Step) -> str:
+def _token(step: Step, is_current: bool) -> str:
     rows = "".join(
         _candidate(i, candidate.text, candidate.probability, chosen=i == step.rank)
         for i, candidate in enumerate(step.likeliest[:RUNNERS_UP])
     )
     if step.rank >= RUNNERS_UP:
         rows += _candidate(step.rank, step.text, step.probability, chosen=True)
+    now, said = (" current", ' aria-current="step"') if is_current else ("", "")
     return (
-        f'<span class="token" tabindex="0"><b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>'
+        f'<span class="token{now}" tabindex="0"{said}>'
+        f"<b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>"
         f'<i class="bar" style="width:{100 * step.probability:.0f}%"></i>'
         f'<span class="others" role="tooltip">{escape(t("translate.likeliest"))}{rows}</span></span>'
     )

@@ -24,7 +24,7 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     number = whole(t("translate.step"), 1, count, 1, key=STEP)
     st.markdown(t("translate.step_writes", step=number, last=count))
     step = number - 1
-    token_strip([shown.steps[step]])
+    token_strip(shown.steps, current=step)
     st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
     for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
         available = sites_of(shown.record, kind)

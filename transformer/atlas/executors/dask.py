@@ -47,7 +47,7 @@ class Dask:
                 raise AtlasError("atlas_no_workers", address=self.address)
             waiting = iter(chunks)
             running: dict[Any, Chunk] = {}
-            finished = as_completed()
+            finished = as_completed(loop=client.loop)
 
             def hand_out(count: int) -> None:
                 for chunk in islice(waiting, count):

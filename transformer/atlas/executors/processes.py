@@ -14,6 +14,7 @@ from transformer.atlas.corpus import Chunk
 from transformer.atlas.executors.executor import ATTEMPTS, work
 from transformer.atlas.summarise import Plan
 from transformer.errors import AtlasError
+from transformer.runs.memory import recycle_memory
 
 AHEAD = 2
 """Chunks that are handed out for each process: one to work at, one to begin with at once."""
@@ -38,10 +39,12 @@ class Processes:
             running: dict[Future[bytes], tuple[Chunk, int]] = {}
             try:
                 while True:
-                    room = AHEAD * self.count - len(running)
-                    given = [*again[:room], *((chunk, 1) for chunk in islice(waiting, room - len(again[:room])))]
-                    del again[:room]
-                    running |= {pool.submit(work, plan, run, chunk): (chunk, tries) for chunk, tries in given}
+                    again += [
+                        (chunk, 1) for chunk in islice(waiting, max(0, AHEAD * self.count - len(running) - len(again)))
+                    ]
+                    while again and len(running) < AHEAD * self.count:
+                        running[pool.submit(work, plan, run, again[0][0])] = again[0]
+                        del again[0]  # only now: a pool that is broken takes nothing
                     if not running:
                         return
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -57,6 +60,7 @@ class Processes:
 
 
 def _begin() -> None:
-    """One thread a process; Ctrl-C is for the process that hands out the work."""
+    """One thread a process, and memory that it keeps; Ctrl-C is for the process that hands out the work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    recycle_memory()

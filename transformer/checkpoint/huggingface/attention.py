@@ -4,15 +4,18 @@ It is registered with the library's attention interface, together with the funct
 that one the library hands over no mask at all, and padding would be looked at in silence.
 """
 
+from functools import partial
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from transformer.attention.capture import is_recording, record_site
+from transformer.attention.changed import changed_attention, kept_inputs
 from transformer.attention.masks_and_biases import bias_of, mask_of
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import CheckpointError
+from transformer.interventions.active import active
 from transformer.sites import Site
 
 NAME: Final = "heedmap"
@@ -37,12 +40,16 @@ def register(library: Any) -> None:
         unknown = [name for name in CHANGES_WEIGHTS if options.get(name) is not None]
         if unknown:
             raise CheckpointError("fused_knows_no", arguments=tuple(unknown))
-        output = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        if not is_recording() and active() is None:
+            return output, None
+        site = Site(getattr(module, SITE, type(module).__name__))
+        kept = partial(_kept, module, query, key, attention_mask, options)
+        by_head = output.transpose(1, 2)  # the library's has heads after queries
+        changed = changed_attention(site, kept, value, by_head)
         if is_recording():
-            record_site(
-                Site(getattr(module, SITE, type(module).__name__)), _kept(module, query, key, attention_mask, options)
-            )
-        return output
+            record_site(site, kept_inputs(site, kept()), changed)
+        return (output if changed is by_head else changed.transpose(1, 2).contiguous()), None
 
     library.AttentionInterface.register(NAME, attend)
     library.AttentionMaskInterface.register(NAME, sdpa_mask)

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from transformer.attention.capture import is_recording, record_site
 from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
-from transformer.errors import InputError
+from transformer.errors import CheckpointError, InputError
+from transformer.interventions.active import active
 from transformer.layers.masks import Mask, causal, padding
+from transformer.layers.rows import rows_from
 from transformer.models.common import check_ids, log_probs
 from transformer.models.protocols import Abilities
 from transformer.sites import Site
@@ -120,6 +122,8 @@ class HuggingFaceModel(OtherModel):
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
+        if self.eager and active() is not None:
+            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
         if shown_target is not None:
             inputs["decoder_attention_mask"] = shown_target.long()
         if not (self.eager and is_recording()):
@@ -170,7 +174,7 @@ class HuggingFaceModel(OtherModel):
     def _keep(self, stack: str, kind: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
         for i, weights in enumerate(layers or ()):
             if weights is not None:
-                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)))
+                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)), weights[..., :0])
 
 
 class HuggingFaceReader(HuggingFaceModel):
@@ -214,13 +218,14 @@ class HuggingFaceTranslator(HuggingFaceModel):
     def step(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
         self._check("targets", new, self.config.target_vocab, cache.length)
-        logits = self.net(
-            encoder_outputs=(cache.memory,),
-            attention_mask=cache.real.long(),
-            decoder_input_ids=new,
-            past_key_values=cache.past,
-            use_cache=True,
-        ).logits[:, -1:]
+        with rows_from(cache.length):
+            logits = self.net(
+                encoder_outputs=(cache.memory,),
+                attention_mask=cache.real.long(),
+                decoder_input_ids=new,
+                past_key_values=cache.past,
+                use_cache=True,
+            ).logits[:, -1:]
         first = cache.length == 0
         cache.length += new.shape[1]
         return (self._forced(logits) if first else logits)[:, 0]

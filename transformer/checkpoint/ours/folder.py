@@ -20,7 +20,8 @@ from transformer.attention.capture import watch
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model, OtherModel
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
-from transformer.errors import CheckpointError, ConfigError
+from transformer.errors import CheckpointError, ConfigError, InputError
+from transformer.interventions import means
 from transformer.messages import Message
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.text import TextTokenizer
@@ -72,6 +73,7 @@ def load_folder(path: Path) -> Checkpoint:
         examples=tuple(examples),
         folder=path,
         task=task,
+        means=_means(path / means.FILE) if (path / means.FILE).is_file() else None,
         example_names={text: names for text, names in examples.items() if names},
     )
 
@@ -134,8 +136,17 @@ def _examples(file: Path) -> dict[str, dict[str, str]]:
     }
 
 
+def _means(file: Path) -> means.Means:
+    """The mean head outputs that the folder brings."""
+    name = f"{file.parent.name}/{file.name}"
+    try:
+        return means.Means.of_json(file.read_text(encoding="utf-8"), name)
+    except (OSError, UnicodeError, InputError) as error:
+        raise refused("no_json", name, AGAIN, error=said(error)) from error
+
+
 def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
-    """The same model with other weights: one snapshot of its training, from `history/`.
+    """The same model with other weights: one snapshot of its training, from `history/`. The means are not its own.
 
     Raises:
         CheckpointError: the file cannot be read, or holds another model.

@@ -14,6 +14,9 @@ from transformer.lessons.expressions.operations import DIGITS, Cells, Equation, 
 MOST_DIGITS = 12
 """Decimals beyond which nobody computes by hand."""
 
+NOISE = 1e-13
+"""What float64 leaves of a sum that is 0."""
+
 Axes = tuple[str, str]
 """What rows and columns are: `query`, `key`, `dimension`, or `` for neither."""
 
@@ -103,8 +106,7 @@ class Board(Mapping[str, Matrix]):
         value = float(matrix.values[row, column])
         left = rf"{matrix.symbol}[{row},{column}]"
         worked = matrix.operation.equation(row, column, self.known)
-        largest = max((abs(term) for _, term in worked.terms if np.isfinite(term)), default=0.0)
-        result = 0.0 if abs(value) < 1e-14 * largest else value
+        result = 0.0 if abs(value) < NOISE else value
         equals = "=" if result == value and is_exact(result) else r"\approx"
         if not worked.terms:
             return replace(worked, latex=f"{left} {equals} {number(result)}", total=value)

@@ -105,6 +105,7 @@ function draw(view) {
   while (boxes.length > panels.length) boxes.pop()?.root.remove();
   view.layout = layoutOf(header, moment, view.theme, sheet.clientWidth || root.clientWidth, view.ruler);
   sheet.style.setProperty("--columns", String(view.layout.abreast));
+  sheet.classList.toggle("stacked", panels.length > view.layout.abreast);
   view.player.root.hidden = header.moments.length < 2;
   view.player.update(header.moments, moment, header.words);
   const focus = focusOf(view);

@@ -6,7 +6,7 @@ import { pen, shortened } from "../shared/page.js";
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
 const CELL = { narrow: 12, wide: 44, tall: 22, low: 12 };
-const ABREAST = 480; // from this width on, panels stand side by side
+const ABREAST = 480; // from this width on, panels stand side by side, if every source word has its room there
 const GAP = 24;
 const BAR = 14; // room below the cells for the marked source words' bars
 const PALE = 0.65; // how strong other labels are while a word is in focus
@@ -39,7 +39,6 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
  */
 export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
   const count = moments[moment].panels.length;
-  const abreast = count > 1 && width >= ABREAST ? count : 1;
   ruler.font = `600 ${FONT}px ${theme.font}`;
   const widest = (/** @type {string[]} */ labels) =>
     labels.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
@@ -47,7 +46,10 @@ export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
   const rows = panels.flatMap((panel) => panel.rows);
   const tallest = Math.max(...panels.map((panel) => panel.rows.length), 1);
   const left = Math.min(Math.ceil(widest(rows)) + 10, LABEL.row, Math.round(width / 3));
-  const room = (width - (abreast - 1) * GAP) / abreast - left - 4;
+  const roomOf = (/** @type {number} */ number) => (width - (number - 1) * GAP) / number - left - 4;
+  const fits = width >= ABREAST && roomOf(count) >= columns.length * CELL.narrow;
+  const abreast = fits ? count : 1;
+  const room = roomOf(abreast);
   const cell = Math.min(Math.max(Math.floor(room / columns.length), CELL.narrow), CELL.wide);
   const upright = widest(columns) + 6 > cell;
   const top = upright ? Math.min(Math.ceil(widest(columns)) + 10, LABEL.column) : 22;

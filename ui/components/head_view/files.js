@@ -61,8 +61,10 @@ function pictureOf(view) {
     items.push(text(header.heads[head], x + 18, y, CHIP - 24));
   });
   const titles = chips + Math.ceil(active.length / across) * LINE + 14;
-  items.push(text(header.query_title, 0, titles, inner / 2 - 8, { bold: true }));
-  items.push(text(header.key_title, inner, titles, inner / 2 - 8, { bold: true, align: "right" }));
+  measure.font = `600 13px ${theme.font}`;
+  const keyRoom = Math.min(measure.measureText(header.key_title).width + 4, inner / 2 - 8);
+  items.push(text(header.query_title, 0, titles, inner - keyRoom - 16, { bold: true }));
+  items.push(text(header.key_title, inner, titles, keyRoom, { bold: true, align: "right" }));
   const top = titles + 16;
   for (const item of sheetItems(view, active)) items.push(shifted(item, PAD, top));
   let y = top + Math.max(header.shape[1], header.shape[2]) * ROW + 20;

@@ -8,6 +8,9 @@ import { pen, shortened } from "../shared/page.js";
 /** @typedef {ReturnType<typeof geometry>} Geometry */
 /** @typedef {ReturnType<typeof paints>} Paints */
 
+/** How much is left of what does not belong to the picked cell; its numbers keep a contrast of 4.5. */
+export const FADED = { fill: 0.3, ink: 0.8 };
+
 /** @typedef {"picked" | "sources" | "targets" | "furtherSources" | "furtherTargets"} Relation */
 
 /**
@@ -30,12 +33,15 @@ import { pen, shortened } from "../shared/page.js";
  * @property {Uint8Array | undefined} hidden a bit a cell that the mask hides
  * @property {Uint8Array | undefined} outlined a bit a cell that is outlined, whatever is picked
  * @property {Geometry} shape
- * @property {((index: number) => Relation | undefined) | null} relation null where nothing is picked
+ * @property {((index: number) => Relation | undefined) | null} relation null where no cell is marked
+ * @property {boolean} fades whether what does not belong to the marked cell fades
  * @property {[number, number] | null} focused
  */
 
 const FONT = 12;
-const WIDEST_WITH_NUMBERS = 20; // columns; wider matrices are colours alone
+const WIDEST_WITH_NUMBERS = 20; // columns; wider matrices are colours alone, or leave out their middle
+const WIDEST_ELIDED = 24; // columns and rows that a matrix may have before its middle is left out
+const BEGINNING = 6; // columns or rows that are left at the beginning, and half of them at the end
 const LABEL = 84; // pixels for a row's label, at most
 const LINE = 16;
 
@@ -50,23 +56,65 @@ export function paints(theme) {
 }
 
 /**
+ * Which of `count` rows or columns are shown: all of them, or the first, the last and those about `kept`; -1 is a gap.
+ * @param {number} count
+ * @param {number} most
+ * @param {number[]} kept
+ */
+export function elision(count, most, kept) {
+  if (count <= most) return Array.from({ length: count }, (_, i) => i);
+  const near = (/** @type {number} */ i) => kept.some((one) => Math.abs(one - i) <= 1);
+  /** @type {number[]} */
+  const shown = [];
+  for (let i = 0; i < count; i++) {
+    if (i < BEGINNING || i >= count - BEGINNING / 2 || near(i)) shown.push(i);
+    else if (shown.at(-1) !== -1) shown.push(-1);
+  }
+  return shown;
+}
+
+/**
  * Where the cells of a matrix lie on its canvas, in CSS pixels.
  * @param {HTMLCanvasElement} canvas
  * @param {Matrix} matrix
  * @param {Theme} theme
+ * @param {number} zoom how much larger than usual numbers and cells are
+ * @param {[number, number][] | null} kept cells that stay to be seen where the middle is left out; null: nothing is
  */
-export function geometry(canvas, matrix, theme) {
+export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const context = pen(canvas);
-  context.font = `${FONT}px ${theme.font}`;
-  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
-  const numbers = columns <= WIDEST_WITH_NUMBERS && rows <= 2 * WIDEST_WITH_NUMBERS;
+  const font = Math.round(FONT * zoom);
+  context.font = `${font}px ${theme.font}`;
+  const at = (/** @type {0 | 1} */ axis) => (kept ?? []).map((cell) => cell[axis]);
+  const all = (/** @type {string[]} */ labels) => labels.map((_, i) => i);
+  const rowsAt = kept ? elision(matrix.rows.length, WIDEST_ELIDED, at(0)) : all(matrix.rows);
+  const columnsAt = kept ? elision(matrix.columns.length, WIDEST_ELIDED, at(1)) : all(matrix.columns);
+  const [rows, columns] = [rowsAt.length, columnsAt.length];
+  const numbers = kept !== null || (columns <= WIDEST_WITH_NUMBERS && rows <= 2 * WIDEST_WITH_NUMBERS);
+  const label = LABEL * zoom;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
-  const width = numbers ? Math.min(Math.max(46, widestColumn + 6), 76) : 6;
-  const height = numbers ? 26 : rows > 40 ? 5 : 16;
-  const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, LABEL)) + 6 : 4;
-  const top = numbers ? LINE + 2 : 2;
-  return { numbers, width, height, left, top, wide: left + columns * width + 3, tall: top + rows * height + 3 };
+  const width = numbers ? Math.round(Math.min(Math.max(46 * zoom, widestColumn + 6), 76 * zoom)) : 6;
+  const height = numbers ? Math.round(26 * zoom) : rows > 40 ? 5 : 16;
+  const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, label)) + 6 : 4;
+  const line = Math.round(LINE * zoom);
+  const top = numbers ? line + 2 : 2;
+  const sizes = { wide: left + columns * width + 3, tall: top + rows * height + 3 };
+  return { numbers, width, height, left, top, ...sizes, font, label, line, rowsAt, columnsAt };
+}
+
+/**
+ * How much larger matrices may be drawn so that they still stand beside each other and end in the window.
+ * @param {{ wide: number, tall: number }[]} shapes as large as usual
+ * @param {number} width of the place for them
+ * @param {number} height of the window
+ */
+export function zoomFor(shapes, width, height) {
+  const [gap, most] = [26, 1.8];
+  const together = shapes.reduce((sum, { wide }) => sum + wide, 0) + gap * (shapes.length - 1);
+  const [widest, tallest] = [Math.max(1, ...shapes.map(({ wide }) => wide)), Math.max(1, ...shapes.map(({ tall }) => tall))];
+  const beside = together <= width ? width / together : Math.min(width / widest, width / 700);
+  return Math.max(1, Math.min(most, beside * 0.99, (0.62 * height) / tallest));
 }
 
 /**
@@ -90,47 +138,82 @@ export function written(value, digits, undefinedWord) {
  * @param {Theme} theme
  * @param {Paints} colours
  */
-export function drawMatrix(context, { matrix, values, hidden, outlined, shape, relation, focused }, theme, colours) {
-  const [rows, columns] = [matrix.rows.length, matrix.columns.length];
-  context.font = `${FONT}px ${theme.font}`;
+export function drawMatrix(context, { matrix, values, hidden, outlined, shape, relation, fades, focused }, theme, colours) {
+  const columns = matrix.columns.length;
+  context.font = `${shape.font}px ${theme.font}`;
   labels(context, matrix, shape, theme);
   const colour = colouring(matrix, values, theme);
   const digits = values.every((value) => Number.isInteger(value) || !Number.isFinite(value)) && !matrix.weights ? 0 : 2;
   /** @type {[number, number, Relation][]} */
   const marks = [];
-  for (let index = 0; index < rows * columns; index++) {
-    const x = shape.left + (index % columns) * shape.width;
-    const y = shape.top + Math.floor(index / columns) * shape.height;
+  /** @type {[number, number][]} */
+  const rings = [];
+  each(shape, (row, column, x, y) => {
+    if (row < 0 || column < 0) return dots(context, x, y, shape, theme);
+    const index = row * columns + column;
     const how = relation?.(index);
-    const faded = relation && !how;
-    context.globalAlpha = faded ? 0.3 : how?.startsWith("further") ? 0.75 : 1;
+    const faded = fades && relation && !how;
+    context.globalAlpha = faded ? FADED.fill : fades && how?.startsWith("further") ? 0.75 : 1;
     const isHidden = bit(hidden, index);
     const [fill, ink] = isHidden && !Number.isNaN(values[index]) ? [`rgb(${theme.masked})`, theme.text] : colour(values[index]);
     context.fillStyle = fill;
     context.fillRect(x, y, shape.width, shape.height);
     if (isHidden) hatch(context, x, y, shape, theme);
     if (shape.numbers) {
-      context.globalAlpha = faded ? 0.5 : 1;
+      context.globalAlpha = faded ? FADED.ink : 1;
       context.fillStyle = faded ? theme.text : ink;
       context.textAlign = "center";
       context.textBaseline = "middle";
       context.fillText(written(values[index], digits, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
     }
     if (how) marks.push([x, y, how]);
-  }
+    if (bit(outlined, index)) rings.push([x, y]);
+  });
   context.globalAlpha = 1;
-  grid(context, rows, columns, shape, theme);
-  for (let index = 0; index < rows * columns; index++) {
-    if (!bit(outlined, index)) continue;
-    const [x, y] = [shape.left + (index % columns) * shape.width, shape.top + Math.floor(index / columns) * shape.height];
-    outline(context, x, y, shape, colours.outlined, 3);
-  }
+  grid(context, shape, theme);
+  for (const [x, y] of rings) outline(context, x, y, shape, colours.outlined, 3);
   for (const [x, y, how] of marks) mark(context, x, y, how, shape, colours);
   if (focused) {
     context.setLineDash([3, 2]);
-    outline(context, shape.left + focused[1] * shape.width, shape.top + focused[0] * shape.height, shape, theme.primary, 2);
+    outline(context, ...corner(shape, ...focused), shape, theme.primary, 2);
     context.setLineDash([]);
   }
+}
+
+/**
+ * Where a cell lies.
+ * @param {Geometry} shape
+ * @param {number} row
+ * @param {number} column
+ * @returns {[number, number]}
+ */
+function corner(shape, row, column) {
+  return [shape.left + shape.columnsAt.indexOf(column) * shape.width, shape.top + shape.rowsAt.indexOf(row) * shape.height];
+}
+
+/**
+ * Every place of the canvas: its row and column, -1 for what is left out, and its upper left corner.
+ * @param {Geometry} shape
+ * @param {(row: number, column: number, x: number, y: number) => void} visit
+ */
+function each({ rowsAt, columnsAt, left, top, width, height }, visit) {
+  rowsAt.forEach((row, i) => columnsAt.forEach((column, j) => visit(row, column, left + j * width, top + i * height)));
+}
+
+/**
+ * Dots in the place of what is left out.
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {Geometry} shape
+ * @param {Theme} theme
+ */
+function dots(context, x, y, shape, theme) {
+  context.globalAlpha = 1;
+  context.fillStyle = theme.text;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText("⋯", x + shape.width / 2, y + shape.height / 2);
 }
 
 /**
@@ -143,16 +226,34 @@ function labels(context, matrix, shape, theme) {
   context.fillStyle = theme.text;
   context.textBaseline = "middle";
   context.textAlign = "right";
+  const text = (/** @type {string[]} */ names, /** @type {number} */ i, /** @type {number} */ width) =>
+    (i < 0 ? "⋯" : shortened(context, names[i], width));
   if (shape.numbers || matrix.rows.length <= 40) {
-    matrix.rows.forEach((row, i) =>
-      context.fillText(shortened(context, row, LABEL), shape.left - 4, shape.top + (i + 0.5) * shape.height),
+    shape.rowsAt.forEach((row, i) =>
+      context.fillText(text(matrix.rows, row, shape.label), shape.left - 4, shape.top + (i + 0.5) * shape.height),
     );
   }
   if (!shape.numbers) return;
   context.textAlign = "center";
-  matrix.columns.forEach((column, i) =>
-    context.fillText(shortened(context, column, shape.width - 2), shape.left + (i + 0.5) * shape.width, LINE / 2),
+  shape.columnsAt.forEach((column, i) =>
+    context.fillText(text(matrix.columns, column, shape.width - 2), shape.left + (i + 0.5) * shape.width, shape.line / 2),
   );
+}
+
+/**
+ * Where a matrix's colours end: its largest number on either side; numbers that stand for minus infinity do not count.
+ * @param {Float32Array} values
+ */
+export function largestOf(values) {
+  const finite = values.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e5);
+  return finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+}
+
+/** The two ends of the scale about 0, and its middle. */
+export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
+  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
+  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
+  return { low, middle, high };
 }
 
 /**
@@ -163,13 +264,11 @@ function labels(context, matrix, shape, theme) {
  * @returns {(value: number) => [string, string]}
  */
 function colouring(matrix, values, theme) {
-  const finite = values.filter((value) => Number.isFinite(value) && Math.abs(value) < 1e5);
-  const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+  const largest = largestOf(values) || 1;
   const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
   const ink = (/** @type {number[]} */ channels) =>
     (channels[0] * 0.299 + channels[1] * 0.587 + channels[2] * 0.114 > 140 ? "#111" : "#fff");
-  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
-  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
+  const { low, middle, high } = ends(theme);
   return (value) => {
     if (Number.isNaN(value)) return [NAN, "#fff"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
@@ -206,12 +305,11 @@ function hatch(context, x, y, shape, theme) {
 
 /**
  * @param {CanvasRenderingContext2D} context
- * @param {number} rows
- * @param {number} columns
  * @param {Geometry} shape
  * @param {Theme} theme
  */
-function grid(context, rows, columns, shape, theme) {
+function grid(context, shape, theme) {
+  const [rows, columns] = [shape.rowsAt.length, shape.columnsAt.length];
   context.strokeStyle = theme.border;
   context.lineWidth = 1;
   context.strokeRect(shape.left - 0.5, shape.top - 0.5, columns * shape.width + 1, rows * shape.height + 1);

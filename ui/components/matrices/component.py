@@ -1,7 +1,6 @@
 """Matrices side by side: pick a cell, and all that it came from and all that it goes to lights up in every one."""
 
 import base64
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,8 @@ from jaxtyping import UInt8
 from transformer.lessons.expressions.board import Board, Highlight
 from transformer.lessons.expressions.operations import Cells
 from transformer.messages import words
+from ui.components.matrices.readable import readable
+from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("matrices")
@@ -50,6 +51,9 @@ def matrices(
     outlined: Mapping[str, Cells] | None = None,
     outline: str = "",
     file_name: str = "matrices",
+    about: About | None = None,
+    example: bool = False,
+    elided: bool = False,
     on_pick: Callable[[Cell | None], None] | None = None,
 ) -> None:
     """Draw the matrices called `names`; cells can be picked where `on_pick` is given.
@@ -57,7 +61,10 @@ def matrices(
     `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
     up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
     (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
-    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called before the run that a pick starts, with None when the mark was taken away.
+    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called
+    before the run that a pick starts, with None when the mark was taken away. With `example`, `selected` is one that
+    nobody picked: it and what belongs to it is outlined, and nothing fades. Matrices that are too wide or tall for
+    numbers leave out their middle if `elided`; otherwise they are colours alone. `about` is said in a saved picture.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
@@ -75,11 +82,14 @@ def matrices(
 
     component(
         key=key,
-        header={"matrices": described, "hint": hint, "outline": outline, "file_name": file_name},
+        header={
+            "matrices": described, "hint": hint, "outline": outline, "file_name": file_name, "elided": elided,
+            "about": (about or About()).message(),
+        },
         arrays=_arrays(board, names, notes or {}, outlined or {}),
-        options=options(board, names, selected),
+        options={**options(board, names, selected), "example": example},
         events={"picked": pick if on_pick else None},
-    )
+    )  # fmt: skip
 
 
 def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[str, Any]:
@@ -102,19 +112,6 @@ def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[s
         for relation, found in relations.items()
     }
     return {"selected": [selected.matrix, selected.row, selected.column], "lit": lit}
-
-
-def readable(symbol: str) -> str:
-    """A LaTeX symbol in plain characters; `_` and `^` stay, and mark what the browser sets lower or higher.
-
-    `W^Q_0` stays as it is, a fraction becomes `S_0 / √2`, or `S_0 / (0.5 · √2)`.
-    """
-    text = re.sub(r"\\frac\{(.*?)\}\{(.*\\cdot.*)\}", r"\1 / (\2)", symbol)
-    text = re.sub(r"\\frac\{(.*?)\}\{(.*)\}", r"\1 / \2", text)
-    text = re.sub(r"\\sqrt\{(\d+)\}", r"√\1", text)
-    text = re.sub(r"\\hat (\w)", "\\1\u0302", text)
-    text = re.sub(r"\\tilde (\w)", "\\1\u0303", text)
-    return text.replace(r"\,", " ").replace(r"\cdot", "·")
 
 
 def _description(board: Board, name: str, is_weights: bool, title: str, notes: Notes | None) -> dict[str, Any]:

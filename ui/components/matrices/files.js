@@ -1,12 +1,14 @@
 // The matrices as one picture file, drawn again at its own sharpness: names, cells and the legend.
 
 import { savePng, sheetOf, shortened } from "../shared/page.js";
+import { titleOf, writeLines } from "../shared/saved.js";
 import { drawMatrix } from "./canvas.js";
 import { meanings } from "./legend.js";
-import { writeSymbol } from "./symbols.js";
+import { sizeOf, writeSymbol } from "./symbols.js";
 
 const PAD = 16;
 const LEGEND = 26; // height of the legend's line
+const NARROWEST = 420; // what a picture has room for beside its matrices: a title
 const SYMBOL = '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif';
 
 /**
@@ -19,21 +21,24 @@ export function saveMatrices(view) {
   const found = [...boxes.values()].map((box) => ({ box, corner: box.root.getBoundingClientRect() }));
   const right = found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width));
   const tall = found.map(({ box, corner }) => bottom(box, corner) - page.top);
-  const outlines = meanings(view.header, view.selected !== null);
-  const top = outlines.length ? PAD + LEGEND : PAD;
-  const [width, height] = [Math.max(...right, 0) + 2 * PAD, Math.max(...tall, 0) + top + PAD];
+  const outlines = meanings(view.header, view.selected !== null, view.example);
+  const width = Math.max(...right, NARROWEST) + 2 * PAD;
+  const said = titleOf(sheetOf(1, 1)[1], view.header.about, width - 2 * PAD, theme.font);
+  const start = PAD + said.height;
+  const top = outlines.length ? start + LEGEND : start;
+  const height = Math.max(...tall, 0) + top + PAD;
   const [canvas, context] = sheetOf(width, height);
   context.fillStyle = theme.background;
   context.fillRect(0, 0, width, height);
-  drawLegend(context, view, outlines);
+  writeLines(context, said.lines, PAD, PAD, theme);
+  drawLegend(context, view, outlines, start);
   for (const { box, corner } of found) {
     const caption = box.caption.getBoundingClientRect();
     const [x, y] = [PAD + corner.left - page.left, top + corner.top - page.top];
     context.fillStyle = theme.text;
     const end = writeSymbol(context, box.matrix.symbol, x, y + 12, 17, SYMBOL);
     context.font = `13px ${theme.font}`;
-    const size = `${box.matrix.rows.length} × ${box.matrix.columns.length}`;
-    const text = [size, box.matrix.title].filter(Boolean).join("  ");
+    const text = [sizeOf(box), box.matrix.title].filter(Boolean).join("  ");
     context.fillText(shortened(context, text, Math.max(caption.width, box.shape.wide) - (end - x) - 8), end + 8, y + 12);
     context.save();
     context.translate(x, y + caption.height + 4);
@@ -57,8 +62,9 @@ function bottom(box, corner) {
  * @param {CanvasRenderingContext2D} context
  * @param {import("./matrices.js").View} view
  * @param {ReturnType<typeof meanings>} outlines
+ * @param {number} y
  */
-function drawLegend(context, { paints, theme }, outlines) {
+function drawLegend(context, { paints, theme }, outlines, y) {
   let x = PAD;
   context.font = `13px ${theme.font}`;
   context.textBaseline = "middle";
@@ -66,9 +72,9 @@ function drawLegend(context, { paints, theme }, outlines) {
     context.strokeStyle = paints[name];
     context.lineWidth = name === "picked" || name === "outlined" ? 3 : name === "further" ? 1 : 2;
     context.setLineDash(name === "further" ? [2, 2] : []);
-    context.strokeRect(x + 1, PAD + 1, 11, 11);
+    context.strokeRect(x + 1, y + 1, 11, 11);
     context.fillStyle = theme.text;
-    context.fillText(text, x + 19, PAD + 7);
+    context.fillText(text, x + 19, y + 7);
     x += 19 + context.measureText(text).width + 16;
   }
   context.setLineDash([]);

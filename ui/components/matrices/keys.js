@@ -1,16 +1,16 @@
 // Where pointer and keyboard stand in a matrix.
 
 /**
- * The cell at a point of the canvas, as row and column; null beside the cells.
- * @param {Pick<import("./canvas.js").Drawn, "matrix" | "shape">} drawn
+ * The cell at a point of the canvas, as row and column; null beside the cells, and where some are left out.
+ * @param {Pick<import("./canvas.js").Drawn, "shape">} drawn
  * @param {number} x
  * @param {number} y
  * @returns {[number, number] | null}
  */
-export function cellAt({ matrix, shape }, x, y) {
-  const [row, column] = [Math.floor((y - shape.top) / shape.height), Math.floor((x - shape.left) / shape.width)];
-  const inside = row >= 0 && column >= 0 && row < matrix.rows.length && column < matrix.columns.length;
-  return inside ? [row, column] : null;
+export function cellAt({ shape }, x, y) {
+  const row = shape.rowsAt[Math.floor((y - shape.top) / shape.height)] ?? -1;
+  const column = shape.columnsAt[Math.floor((x - shape.left) / shape.width)] ?? -1;
+  return row >= 0 && column >= 0 ? [row, column] : null;
 }
 
 /**

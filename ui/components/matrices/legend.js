@@ -5,12 +5,13 @@
 /**
  * What each kind of outline that is to be seen means, in words.
  * @param {import("./matrices.js").Header} header
- * @param {boolean} picked whether a cell is picked
+ * @param {boolean} picked whether a cell is marked
+ * @param {boolean} example whether it is an example, which nobody picked
  * @returns {Outline[]}
  */
-export function meanings(header, picked) {
+export function meanings(header, picked, example) {
   const relations = /** @type {const} */ (["picked", "sources", "targets", "further"]);
   /** @type {Outline[]} */
-  const found = picked ? relations.map((name) => [name, header.words[name]]) : [];
+  const found = picked ? relations.map((name) => [name, header.words[example && name === "picked" ? "example" : name]]) : [];
   return header.outline ? [...found, ["outlined", header.outline]] : found;
 }

@@ -2,15 +2,15 @@
 
 import { activate } from "../shared/active.js";
 import { bit } from "../shared/blob.js";
-import { themeOf } from "../shared/colours.js";
+import { scale, themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { fill } from "../shared/words.js";
-import { drawMatrix, geometry, paints, written } from "./canvas.js";
+import { drawMatrix, ends, geometry, paints, written, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
 import { cellAt, moved } from "./keys.js";
 import { meanings } from "./legend.js";
-import { spoken, symbolNodes } from "./symbols.js";
+import { sizeOf, spoken, symbolNodes } from "./symbols.js";
 
 /** @typedef {import("./canvas.js").Matrix} Matrix */
 /** @typedef {import("./canvas.js").Relation} Relation */
@@ -25,7 +25,9 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
  * @property {string} hint
  * @property {string} outline
  * @property {string} file_name
- * @property {Record<"save_png" | "picked" | "sources" | "targets" | "further" | "undefined", string>} words
+ * @property {boolean} elided whether large matrices leave out their middle
+ * @property {import("../shared/saved.js").About} about what a saved picture says of itself
+ * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" | "weights", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
@@ -38,6 +40,8 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
  *   paints: import("./canvas.js").Paints,
  *   boxes: Map<string, Box>,
  *   selected: [string, number, number] | null,
+ *   example: boolean,
+ *   zoom: number,
  *   lit: Partial<Record<Relation, Record<string, Uint8Array>>>,
  *   save: HTMLElement,
  *   hint: HTMLElement,
@@ -45,7 +49,7 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
  *   sheet: HTMLElement,
  *   reading: HTMLElement,
  * }} View
- * `lit` has, for each relation and matrix, a bit a cell.
+ * `lit` has, for each relation and matrix, a bit a cell; an `example` is marked though nobody picked it.
  */
 
 export default component("matrices", (frame) => {
@@ -55,14 +59,15 @@ export default component("matrices", (frame) => {
   const bar = element("div", "legend");
   bar.append(save, hint, legend);
   const [sheet, reading] = [element("div", "sheet"), element("div", "reading")];
-  frame.root.append(bar, reading, sheet);
+  frame.root.append(reading, sheet, bar);
   /** @type {Partial<View>} */
-  const start = { boxes: new Map(), selected: null, lit: {}, save, hint, legend, sheet, reading };
+  const start = { boxes: new Map(), selected: null, example: false, zoom: 1, lit: {}, save, hint, legend, sheet, reading };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: (received) => Object.assign(view, received),
     adopt: (options) => {
       view.selected = options.selected;
+      view.example = options.example;
       view.lit = unpacked(options.lit);
     },
     draw: () => draw(view),
@@ -95,6 +100,7 @@ function draw(view) {
     box.root.remove();
     boxes.delete(name);
   }
+  view.zoom = zoomOf(view);
   header.matrices.forEach((matrix, order) => {
     const box = boxes.get(matrix.name) ?? build(view, matrix);
     boxes.set(matrix.name, box);
@@ -102,6 +108,16 @@ function draw(view) {
     show(view, box, matrix);
   });
   explain(view);
+}
+
+/**
+ * How large the matrices are drawn in this window.
+ * @param {View} view
+ */
+function zoomOf(view) {
+  const canvas = element("canvas");
+  const shapes = view.header.matrices.map((matrix) => geometry(canvas, matrix, view.theme, 1, view.header.elided ? [] : null));
+  return zoomFor(shapes, view.root.clientWidth, window.innerHeight);
 }
 
 /**
@@ -121,6 +137,7 @@ function build(view, matrix) {
     outlined: /** @type {Uint8Array | undefined} */ (undefined),
     shape: geometry(canvas, matrix, view.theme),
     relation: /** @type {import("./canvas.js").Drawn["relation"]} */ (null),
+    fades: false,
     focused: /** @type {[number, number] | null} */ (null),
     current: /** @type {[number, number]} */ ([0, 0]),
   };
@@ -145,7 +162,7 @@ function build(view, matrix) {
   canvas.onkeydown = (event) => {
     const target = moved(event.key, box.current, box.matrix.rows.length, box.matrix.columns.length);
     if (event.key === "Enter" || event.key === " ") pick(view, box, box.current);
-    else if (event.key === "Escape" && view.selected) view.send("picked", { none: true });
+    else if (event.key === "Escape" && view.selected && !view.example) view.send("picked", { none: true });
     else if (!target) return;
     event.preventDefault();
     if (!target) return;
@@ -168,15 +185,18 @@ function show(view, box, matrix) {
   const [hidden, outlined] = [arrays[`${matrix.name}.hidden`], arrays[`${matrix.name}.outlined`]];
   Object.assign(box, { matrix, values: arrays[matrix.name], hidden, outlined });
   box.current = [Math.min(box.current[0], rows - 1), Math.min(box.current[1], columns - 1)];
-  box.shape = geometry(box.canvas, matrix, theme);
+  const kept = /** @type {[number, number][]} */ ([box.current]);
+  if (selected?.[0] === matrix.name) kept.push([selected[1], selected[2]]);
+  box.shape = geometry(box.canvas, matrix, theme, view.zoom, view.header.elided ? kept : null);
   const name = element("b", "symbol");
   name.append(...symbolNodes(matrix.symbol));
-  box.caption.replaceChildren(name, element("span", "size", `${rows} × ${columns}`));
+  box.caption.replaceChildren(name, element("span", "size", sizeOf(box)));
   if (matrix.title) box.caption.append(element("span", "title", matrix.title));
   const picked = selected?.[0] === matrix.name ? selected[1] * columns + selected[2] : -1;
   box.relation = selected && ((index) => {
     return index === picked ? "picked" : RELATIONS.find((relation) => bit(lit[relation]?.[matrix.name], index));
   });
+  box.fades = !view.example;
   box.focused = focusedBeside(view.root) === box.canvas ? box.current : null;
   const context = resized(box.canvas, box.shape.wide, box.shape.tall, screenRatio());
   Object.assign(box.canvas.style, { width: `${box.shape.wide}px`, height: `${box.shape.tall}px` });
@@ -187,7 +207,7 @@ function show(view, box, matrix) {
   }
   const ring = box.values.reduce((count, _, index) => count + Number(bit(outlined, index)), 0);
   box.canvas.dataset.outlined = String(ring);
-  box.canvas.dataset.picked = picked < 0 ? "" : `${Math.floor(picked / columns)}-${picked % columns}`;
+  box.canvas.dataset.picked = picked < 0 || view.example ? "" : `${Math.floor(picked / columns)}-${picked % columns}`;
   const { left, top, width, height } = box.shape;
   Object.assign(box.canvas.dataset, { left, top, cellWidth: width, cellHeight: height });
   expose(view, box);
@@ -208,18 +228,20 @@ function expose(view, box) {
   canvas.setAttribute("aria-colcount", String(columns));
   const relation = box.relation?.(row * columns + column);
   const { words } = view.header;
-  const lit = relation && (relation === "furtherSources" || relation === "furtherTargets" ? words.further : words[relation]);
+  const named = relation === "picked" && view.example ? "example" : relation;
+  const lit = named && (named === "furtherSources" || named === "furtherTargets" ? words.further : words[named]);
   const text = [valueText(view, box, row, column), lit, note(view, matrix, row, column)].filter(Boolean).join(" · ");
-  const attributes = { "aria-colindex": column + 1, "aria-selected": String(relation === "picked") };
+  const attributes = { "aria-colindex": column + 1, "aria-selected": String(relation === "picked" && !view.example) };
   activate(canvas, "gridcell", text, { ...attributes }, ["row", { "aria-rowindex": row + 1 }]);
 }
 
 /** @param {View} view */
-function explain({ header, hint, legend, paints: colours, save, selected }) {
+function explain({ header, hint, legend, paints: colours, save, selected, example, theme }) {
   say(save, header.words.save_png);
   say(hint, header.hint);
   legend.replaceChildren(
-    ...meanings(header, selected !== null).map(([name, text]) => {
+    ...scales(header, theme),
+    ...meanings(header, selected !== null, example).map(([name, text]) => {
       const made = element("span", "swatch");
       const patch = element("i", name);
       patch.style.borderColor = colours[name];
@@ -230,6 +252,28 @@ function explain({ header, hint, legend, paints: colours, save, selected }) {
 }
 
 /**
+ * What colours mean: those of numbers about 0, and those of weights, where there are any.
+ * @param {Header} header
+ * @param {View["theme"]} theme
+ */
+function scales(header, theme) {
+  const { low, middle, high } = ends(theme);
+  const css = (/** @type {number[][]} */ stops) => `linear-gradient(to right, ${stops.map((stop) => `rgb(${stop.join(",")})`).join(", ")})`;
+  /** @type {[boolean, string, string][]} */
+  const kinds = [
+    [header.matrices.some(({ weights }) => !weights), header.words.scale, css([low, middle, high])],
+    [header.matrices.some(({ weights }) => weights), header.words.weights, css([0, 0.25, 0.5, 0.75, 1].map(scale))],
+  ];
+  return kinds.filter(([there]) => there).map(([, text, background]) => {
+    const made = element("span", "swatch");
+    const patch = element("i", "scale");
+    patch.style.background = background;
+    made.append(patch, element("span", "", text));
+    return made;
+  });
+}
+
+/**
  * @param {View} view
  * @param {Box} box
  * @param {[number, number]} cell
@@ -237,7 +281,7 @@ function explain({ header, hint, legend, paints: colours, save, selected }) {
 function pick(view, box, [row, column]) {
   const { name } = box.matrix;
   box.current = [row, column];
-  const same = view.selected?.[0] === name && view.selected[1] === row && view.selected[2] === column;
+  const same = !view.example && view.selected?.[0] === name && view.selected[1] === row && view.selected[2] === column;
   view.send("picked", same ? { none: true } : { matrix: name, row, column });
   view.draw();
 }

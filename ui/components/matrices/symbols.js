@@ -1,6 +1,7 @@
 // Symbols such as W^Q_0: what follows ^ is set higher, what follows _ lower.
 
 import { element } from "../shared/page.js";
+import { largestOf, written } from "./canvas.js";
 
 /** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters on the line, above it (1) or below it (-1). */
 
@@ -55,4 +56,13 @@ export function writeSymbol(context, symbol, x, y, size, family) {
     x += context.measureText(text).width;
   }
   return x;
+}
+
+/**
+ * Rows and columns, and where the colours end, but for weights.
+ * @param {Pick<import("./canvas.js").Drawn, "matrix" | "values">} drawn
+ */
+export function sizeOf({ matrix, values }) {
+  const size = `${matrix.rows.length} × ${matrix.columns.length}`;
+  return matrix.weights ? size : `${size} · ±${written(largestOf(values), 2, "")}`;
 }

@@ -201,7 +201,7 @@ export function shortened(ruler, text, width) {
 export function wrapped(ruler, text, width) {
   /** @type {string[]} */
   const lines = [];
-  for (const piece of text.match(/ *(?:[\u2e80-\u9fff\uff00-\uffef](?:[，。：；、！？）”]*)|[^ \u2e80-\u9fff\uff00-\uffef]+)/g) ?? []) {
+  for (const piece of text.match(/ *(?:[\u2e80-\u9fff\uff00-\uffef](?:[，。：；、！？）”]*)|[^ \u2e80-\u9fff\uff00-\uffef]+[，。：；、！？）”]*)/g) ?? []) {
     const longer = `${lines.at(-1) ?? ""}${piece}`;
     if (lines.length && ruler.measureText(longer).width <= width) lines[lines.length - 1] = longer;
     else lines.push(shortened(ruler, piece.trimStart(), width));

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
-from transformer.lessons.toy import MAX_TOKENS
+from transformer.lessons.toy import MAX_TOKENS, toy_sentences
 from transformer.sites import Site
 from ui.lessons import shared
 from ui.shared import controls
-from ui.shared.address import choice, line, switch, tenths, whole
-from ui.texts import t
+from ui.shared.address import belong_to, choice, line, parameter, put, switch, tenths, whole
+from ui.texts import plain, t
 
 STANDARD = Recipe()
 SITES = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
@@ -26,23 +28,27 @@ DEFAULTS: dict[str, Any] = {
     "attention": "encoder", "made": "toy", "d_model": "4", "n_heads": "2", "n_tokens": 4, "seed": 1,
     "norm_first": False, "at_step": 1, "scaled": True, "temperature": 1.0, "split": OWN, "hiding": "library",
     "mask_first": False, "blind": NOBODY, "dropout": 0.0, "draw": 0, "screen": "steps",
-    "stage": "scores", "at_head": "0",
+    "stage": "input", "at_head": "0",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
 
+CHANGES = ("scaled", "temperature", "mask_first", "split", "hiding", "blind", "dropout", "draw")
+"""The controls that change the computation."""
+
 TRY: dict[str, dict[str, Any]] = {
-    "try_softmax": {"stage": "softmax", "cell": "A0:2,3"},
+    "try_softmax": {"stage": "softmax", "cell": "A0.1.2"},
     "try_scale": {"d_model": "16", "n_heads": "1", "scaled": False, "screen": "rows"},
     "try_hot": {"d_model": "8", "temperature": 4.0, "screen": "rows"},
     "try_cold": {"d_model": "8", "temperature": 0.2, "screen": "rows"},
     "try_heads": {"d_model": "8", "n_heads": "4", "split": "1", "screen": "rows"},
     "try_blind": {"attention": "decoder", "blind": "2", "hiding": "large", "screen": "rows"},
-    "try_undefined": {"attention": "decoder", "blind": "2", "hiding": "infinity", "stage": "softmax", "cell": "A0:2,1"},
+    "try_undefined": {"attention": "decoder", "blind": "2", "hiding": "infinity", "stage": "softmax", "cell": "A0.1.0"},
     "try_dropout": {"dropout": 0.3, "draw": 1, "screen": "rows"},
-    "try_causal": {"attention": "single", "stage": "mask", "cell": "M0:2,3"},
-    "try_cross": {"attention": "cross", "stage": "scores", "cell": "S0:1,3"},
+    "try_causal": {"attention": "single", "stage": "mask", "cell": "M0.1.2"},
+    "try_cross": {"attention": "cross", "stage": "scores", "cell": "S0.0.2"},
     "try_own_values": {"attention": "encoder", "made": "shipped", "screen": "rows", "temperature": 2.0},
-    "try_additive": {"attention": "additive", "stage": "scores", "cell": "S:1,2"},
+    "try_why": {"screen": "why"},
+    "try_additive": {"attention": "additive", "stage": "scores", "cell": "S.0.1"},
     "try_recurrent": {"attention": "additive", "made": "shipped", "stage": "softmax"},
 }
 """Settings worth seeing, by their text."""
@@ -50,11 +56,17 @@ TRY: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """What is worked out: which attention, of which model, on which words."""
+    """What is worked out: which attention, of which model, on which words; `layer` counts from 0.
+
+    `twin` makes the board of the same toy with its norm on the other side.
+    """
 
     kind: str
     make: Callable[[Recipe], Board]
     can_change: bool
+    layer: int = 0
+    sentences: tuple[str, ...] = ()
+    twin: Callable[[], Board] | None = None
 
     def board(self, recipe: Recipe) -> Board:
         """The matrices, computed by `recipe`."""
@@ -64,8 +76,8 @@ class Example:
 def kind() -> str:
     """Which attention is worked out."""
     return choice(
-        t("attention_steps.kind"), KINDS, key="attention", bare=True,
-        text=lambda kind: t(f"attention_steps.kind_{kind}"),
+        t("attention_steps.kind"), KINDS, key="attention", form="list", width=168, bare=True,
+        text=lambda kind: plain(f"attention_steps.kind_{kind}"),
     )  # fmt: skip
 
 
@@ -74,8 +86,9 @@ def example(kind: str) -> Example | None:
     made = "toy"
     if kind != "single":
         made = choice(
-            t("lessons.model"), ("toy", "shipped"), key="made", bare=True, text=lambda made: t(f"lessons.{made}")
-        )
+            t("lessons.model"), ("toy", "shipped"), key="made", form="list", width=112, bare=True,
+            text=lambda made: plain(f"attention_steps.made_{made}"),
+        )  # fmt: skip
     if made == "toy":
         return _toy(kind)
     return _shipped_recurrent(kind) if kind in RECURRENT else _shipped(kind)
@@ -91,14 +104,20 @@ def _toy(kind: str) -> Example:
         n_tokens = whole(t("attention_steps.n_tokens"), 1, MAX_TOKENS, 4, key="n_tokens")
         seed = whole(t("attention_steps.seed"), 0, 9_999, 1, key="seed")
         norm_first = kind not in RECURRENT and switch(t("attention_steps.norm_first"), False, key="norm_first")
+        step = whole(t("attention_steps.step"), 1, n_tokens, 1, key="at_step") if kind in RECURRENT else 1
+    words = tuple(" ".join(sentence.labels) for sentence in toy_sentences(n_tokens))
     if kind in RECURRENT:
-        step = whole(t("attention_steps.step"), 1, n_tokens, 1, key="at_step", width=180)
         attention = cast(Literal["additive", "location"], kind)
-        return Example(kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, attention, step - 1), False)
+        return Example(
+            kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, attention, step - 1), False,
+            sentences=words,
+        )  # fmt: skip
     site = _site(kind, 0)
     return Example(
-        kind, lambda recipe: shared.toy_board(width, n_heads, n_tokens, seed, norm_first, site, recipe), True
-    )
+        kind, lambda recipe: shared.toy_board(width, n_heads, n_tokens, seed, norm_first, site, recipe), True,
+        sentences=words,
+        twin=lambda: shared.toy_board(width, n_heads, n_tokens, seed, not norm_first, site, STANDARD),
+    )  # fmt: skip
 
 
 def _site(kind: str, layer: int) -> Site:
@@ -110,12 +129,16 @@ def _shipped(kind: str) -> Example | None:
     name = controls.checkpoint_choice("seq2seq")
     if name is None:
         return None
-    source, target = _sentences()
     stack, _ = SITES[kind]
-    layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
-    layer = choice(t("lessons.layer"), layers, key="at_layer", text=str)
-    site = _site(kind, int(layer))
-    return Example(kind, lambda recipe: shared.shipped_board(name, source, target, site, recipe), True)
+    with _settings():
+        source, target = _sentences(with_target=kind != "encoder")
+        layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
+        layer = int(choice(t("lessons.layer"), layers, key="at_layer", text=str))
+    site = _site(kind, layer)
+    return Example(
+        kind, lambda recipe: shared.shipped_board(name, source, target, site, recipe), True, layer,
+        (source,) if target is None else (source, target),
+    )  # fmt: skip
 
 
 def _shipped_recurrent(kind: str) -> Example | None:
@@ -123,17 +146,27 @@ def _shipped_recurrent(kind: str) -> Example | None:
     if not names:
         st.info(t(f"attention_steps.no_{kind}"), icon=":material/info:")
         return None
-    name = choice(t("lessons.checkpoint"), names, key="rnn", form="list", width=260, text=str)
-    source, target = _sentences()
-    step = whole(t("attention_steps.step"), 1, shared.n_steps(name, target), 1, key="at_step", width=180)
-    return Example(kind, lambda _: shared.shipped_recurrent_board(name, source, target, step - 1), False)
+    with _settings():
+        name = choice(t("lessons.checkpoint"), names, key="rnn", form="list", width="stretch", text=str)
+        source, target = _sentences(with_target=True)
+        step = whole(t("attention_steps.step"), 1, shared.n_steps(name, target or ""), 1, key="at_step")
+    return Example(
+        kind, lambda _: shared.shipped_recurrent_board(name, source, target or "", step - 1), False,
+        sentences=(source, target or ""),
+    )  # fmt: skip
 
 
-def _sentences() -> tuple[str, str]:
-    return (
-        line(t("lessons.source"), "A man rides a bicycle.", key="source", width=260),
-        line(t("lessons.target"), "Ein Mann fährt Fahrrad.", key="target", width=260),
-    )
+def _settings() -> DeltaGenerator:
+    """Where the sentence and the layer of a trained model are chosen."""
+    return st.popover(t("attention_steps.sentence"), icon=":material/edit:")
+
+
+def _sentences(with_target: bool) -> tuple[str, str | None]:
+    """The source, and the target where it is read; about other sentences no cell is picked."""
+    source = line(t("lessons.source"), "A man rides a bicycle.", key="source")
+    target = line(t("lessons.target"), "Ein Mann fährt Fahrrad.", key="target") if with_target else None
+    belong_to(source, shared.CELL)
+    return source, target
 
 
 def recipe(chosen: Example) -> Recipe:
@@ -149,7 +182,7 @@ def recipe(chosen: Example) -> Recipe:
         n_heads = _split(width)
         hiding = choice(
             t("attention_steps.hiding"), list(FILLS), key="hiding", form="list",
-            text=lambda hiding: t(f"attention_steps.hiding_{hiding}"),
+            text=lambda hiding: plain(f"attention_steps.hiding_{hiding}"),
         )  # fmt: skip
         blind = _blind(board["S0"].rows)
         dropout = tenths(t("attention_steps.dropout"), 0.0, 0.9, 0.0, key="dropout")
@@ -157,10 +190,42 @@ def recipe(chosen: Example) -> Recipe:
     return Recipe(scaled, temperature, n_heads, cast(Hiding, hiding), not mask_first, blind, dropout, draw)
 
 
+def changed(chosen: Example, recipe: Recipe) -> None:
+    """What is changed now, with what it does, and one button that takes all of it back; nothing where nothing is."""
+    found = {
+        "scaled": not recipe.scaled,
+        "temperature": recipe.temperature != 1.0,
+        "split": recipe.n_heads > 0,
+        "order": not recipe.scale_first,
+        "hiding": recipe.hiding != "library",
+        "blind": recipe.blind is not None,
+        "dropout": recipe.dropout > 0,
+    }
+    fields = {
+        "temperature": {"value": recipe.temperature},
+        "split": {"count": recipe.n_heads},
+        "hiding": {"value": plain(f"attention_steps.hiding_{recipe.hiding}")},
+        "blind": {} if recipe.blind is None else {"query": chosen.board(STANDARD)["S0"].rows[recipe.blind]},
+        "dropout": {"p": recipe.dropout},
+    }
+    names = [name for name, is_changed in found.items() if is_changed]
+    if not names:
+        return
+    told = [plain(f"attention_steps.changed_{name}", **fields.get(name, {})) for name in names]
+    notes = " ".join(t(f"attention_steps.{name}_note") for name in names)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(t("attention_steps.changed", changes=" · ".join(told)), width="content", help=notes)
+        st.button(t("attention_steps.reset"), key="reset", on_click=_reset, icon=":material/undo:", type="tertiary")
+
+
+def _reset() -> None:
+    put(**dict.fromkeys(CHANGES))
+
+
 def _split(width: int) -> int:
     """Into how many heads `width` dimensions are split; 0 for as many as the layer has."""
     options = [OWN, *(str(n) for n in (1, 2, 4, 8) if width % n == 0)]
-    own = t("attention_steps.split_own")
+    own = plain("attention_steps.split_own")
     return int(
         choice(t("attention_steps.split"), options, key="split", form="list", text=lambda n: own if n == OWN else n)
     )
@@ -169,7 +234,7 @@ def _split(width: int) -> int:
 def _blind(queries: Sequence[str]) -> int | None:
     """The query from which every key is hidden; None for none."""
     options = [NOBODY, *(str(i + 1) for i in range(len(queries)))]
-    nobody = t("attention_steps.blind_none")
+    nobody = plain("attention_steps.blind_none")
     found = choice(
         t("attention_steps.blind"), options, key="blind", form="list",
         text=lambda number: nobody if number == NOBODY else queries[int(number) - 1],
@@ -177,25 +242,56 @@ def _blind(queries: Sequence[str]) -> int | None:
     return None if found == NOBODY else int(found) - 1
 
 
-def notes(chosen: Example, changed: Recipe) -> None:
-    """What the choices mean, in words."""
-    st.caption(t(f"attention_steps.kind_{chosen.kind}_note"))
-    told = {
-        "scaled": not changed.scaled,
-        "temperature": changed.temperature != 1.0,
-        "split": changed.n_heads > 0,
-        "hiding": changed.blind is not None or changed.hiding != "library",
-        "order": not changed.scale_first,
-        "dropout": changed.dropout > 0,
-    }
-    for name, tell in told.items():
-        if tell:
-            st.caption(t(f"attention_steps.{name}_note"))
-
-
-def screen() -> str:
-    """Which of the page's screens is open."""
+def screen(can_change: bool) -> str:
+    """Which of the page's screens is open; rows before and after a change only where something can be changed."""
+    screens = ["steps", "board", *(["rows"] if can_change else []), "why"]
     return choice(
-        t("attention_steps.screen"), ("steps", "board", "rows"), key="screen", bare=True,
-        text=lambda screen: t(f"attention_steps.screen_{screen}"),
+        t("attention_steps.screen"), screens, key="screen", form="list", width=150, bare=True,
+        text=lambda screen: plain(f"attention_steps.screen_{screen}"),
+    )  # fmt: skip
+
+
+def head(board: Board) -> int:
+    """Which head is looked at; no control where there is one."""
+    heads = [str(head) for head in range(shared.n_heads(board))]
+    if len(heads) == 1:
+        return 0
+    return int(
+        choice(
+            t("lessons.head"),
+            heads,
+            key="at_head",
+            form="list",
+            width=100,
+            bare=True,
+            text=lambda head: plain("attention_steps.head", head=head),
+        )
+    )
+
+
+def stages_of(board: Board) -> list[str]:
+    """The steps of this board, in the order of its computation."""
+    return list(dict.fromkeys(matrix.stage for matrix in board.values()))
+
+
+def stage(board: Board) -> str:
+    """Which step is looked at: one of a row of all, or the one before or after."""
+    stages = stages_of(board)
+    here = parameter("stage")
+    at = stages.index(here) if here in stages else 0
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", wrap=False):
+        _turn("previous", stages[at - 1] if at else None)
+        chosen = choice(
+            t("attention_steps.stage"), stages, key="stage", bare=True,
+            text=lambda stage: plain(f"attention_steps.stage_{stage}"),
+        )  # fmt: skip
+        _turn("next", stages[at + 1] if at + 1 < len(stages) else None)
+    return chosen
+
+
+def _turn(name: str, stage: str | None) -> None:
+    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on."""
+    st.button(
+        "", key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=t(f"attention_steps.{name}"),
+        icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
     )  # fmt: skip

@@ -3,50 +3,59 @@
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from transformer.lessons.conventions import CONVENTIONS, VISIBLE, conversion, converted, first_of
-from transformer.lessons.expressions.board import Board, numbered
+from transformer.lessons.conventions import CONVENTIONS, HIDDEN, VISIBLE, conversion, converted, holds, part_of
+from transformer.lessons.expressions.board import Board
 from transformer.lessons.masks import MaskView, mask_view
 from ui.lessons.masks import controls
 from ui.lessons.masks.drawing import draw, matrix
 from ui.lessons.masks.example import Example
 from ui.shared.address import choice
-from ui.texts import said, t
+from ui.texts import plain, said, t
 
-FACTS = ("api", "visible", "hidden", "dtype", "shape")
+FACTS = ("api", "visible", "hidden", "dtype", "axes")
 """What is told of a convention."""
 
 
-def conventions_panel(shown: Example) -> None:
+def conventions_panel(shown: Example, bar: DeltaGenerator) -> None:
     """The same mask as each library wants it."""
-    st.caption(t("masks.look_conventions"))
-    kind = controls.kind()
+    with bar:
+        kind, sentence = controls.kind(), controls.row(shown.batch)
     views = [mask_view(shown.batch, kind, i) for i in range(len(shown.batch))]
-    _facts()
-    _side_by_side(views, controls.row(shown.batch))
-    if kind in {"causal", "both"}:
-        st.caption(t("masks.key_padding_note"))
+    visible = np.stack([view.visible for view in views])
+    _side_by_side(visible, views[sentence], sentence, shown.n_heads)
+    st.markdown(t("masks.look_conventions"))
+    _facts(visible)
+    if not holds(visible, "key_padding"):
+        st.markdown(t("masks.key_padding_note"))
     _converter()
 
 
-def _facts() -> None:
-    """What each convention calls visible and hidden, its type and its shape."""
-    table = [[said(getattr(convention, fact)) for fact in FACTS] for convention in CONVENTIONS.values()]
-    names = [t(f"masks.convention_{fact}") for fact in FACTS]
-    st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content")
+def _side_by_side(visible: np.ndarray, view: MaskView, sentence: int, n_heads: int) -> None:
+    """The mask of one sentence of the batch, in every convention; those with two axes as a whole."""
+    board, titles = [], {}
+    for name, convention in CONVENTIONS.items():
+        made = converted(visible, name, n_heads)
+        values, index = part_of(made, sentence, name, n_heads)
+        rows, columns = (tuple(f"[{i}]" for i in range(n)) for n in values.shape)
+        board.append(matrix(name, f"M{index}", values, rows, columns, values == HIDDEN[convention.hidden]))
+        titles[name] = f"{said(convention.api)} · {convention.dtype} {made.shape}"
+    explained = [one.name for one in board if one.values.shape == view.visible.shape and one.name != "attn_2d"]
+    draw(Board.of(board), view, titles, explained=explained)
 
 
-def _side_by_side(views: list[MaskView], sentence: int) -> None:
-    """The mask of one sentence of the batch, in every convention."""
-    view, visible = views[sentence], np.stack([view.visible for view in views])
-    made = {name: converted(visible, name) for name in CONVENTIONS}
-    rows, columns = numbered(len(view.queries)), numbered(len(view.keys))
-    shown = {name: first_of(made[name], sentence, name, len(view.queries)) for name in CONVENTIONS}
-    board = Board.of(
-        matrix(name, "M", values, rows, columns, values == 1 if name == "key_padding" else ~view.visible)
-        for name, values in shown.items()
-    )
-    draw(board, view, {name: f"{said(CONVENTIONS[name].api)} · {made[name].dtype} {made[name].shape}" for name in made})
+def _facts(visible: np.ndarray) -> None:
+    """What each convention calls visible and hidden, its type and its shape, and whether it can hold this mask."""
+    table = [
+        [
+            *(said(getattr(convention, fact)) for fact in FACTS),
+            plain("masks.yes" if holds(visible, name) else "masks.no"),
+        ]
+        for name, convention in CONVENTIONS.items()
+    ]
+    names = [plain(f"masks.convention_{fact}") for fact in (*FACTS, "holds")]
+    st.dataframe(pd.DataFrame(table, columns=names), hide_index=True, width="content", key="conventions")
 
 
 def _converter() -> None:
@@ -55,11 +64,11 @@ def _converter() -> None:
     with st.container(horizontal=True, gap="small"):
         given = choice(
             t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
-            text=lambda name: t("masks.table") if name == VISIBLE else said(CONVENTIONS[name].api),
+            text=lambda name: plain("masks.table") if name == VISIBLE else said(CONVENTIONS[name].api),
         )  # fmt: skip
         wanted = choice(
             t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
             text=lambda name: said(CONVENTIONS[name].api),
         )  # fmt: skip
-    st.caption(t("masks.convention_code"))
     st.code(conversion(given, wanted), language="python")
+    st.markdown(t("masks.convention_code"))

@@ -54,6 +54,18 @@ class Example:
         """Heads of the model's attention."""
         return seq2seq(self.model).config.n_heads
 
+    def layers(self, stack: str) -> int:
+        """Layers of the model's encoder or decoder."""
+        return len(getattr(seq2seq(self.model), stack))
+
+    def labels(self, side: str, row: int) -> tuple[str, ...]:
+        """The tokens of sentence `row`: of its source on the side `encoder`, else of its target."""
+        return (self.batch.source_labels if side == "encoder" else self.batch.target_labels)[row]
+
+    def leaks(self, how: Break) -> LeakReport:
+        """The leak test of the model with this mask, on this batch."""
+        return _leaks(self.model, self.lines, how)
+
     def run(self, how: Break) -> Recording:
         """The attention of the whole batch with this mask; it runs once, whatever is looked at."""
         return _run(self.model, self.lines, how)
@@ -84,17 +96,17 @@ class Example:
 
 def seq2seq(model: Model) -> Seq2Seq:
     """The encoder-decoder itself."""
-    return _checkpoint(model).model_as(Seq2Seq)
+    return checkpoint_of(model).model_as(Seq2Seq)
 
 
 @cached(max_entries=64)
-def tested(model: Model, how: Break) -> LeakReport:
-    """The leak test of a model whose mask is broken like this."""
-    checkpoint = _checkpoint(model)
-    return leak_test(checkpoint if how == "right" else broken(checkpoint, how))
+def tested(model: Model) -> LeakReport:
+    """The leak test of a model as it is, on random sentences."""
+    return leak_test(checkpoint_of(model))
 
 
-def _checkpoint(model: Model) -> Checkpoint:
+def checkpoint_of(model: Model) -> Checkpoint:
+    """The checkpoint that a model is, the toy too."""
     return _toy(model.vocab) if isinstance(model, ToyModel) else store.checkpoint(model.name)
 
 
@@ -114,13 +126,21 @@ def _trained_batch(name: str, lines: Lines) -> Batch:
     return Batch.for_model(read, written, checkpoint.model_as(Seq2Seq))
 
 
+def _masked(model: Model, how: Break) -> Checkpoint:
+    checkpoint = checkpoint_of(model)
+    return checkpoint if how == "right" else broken(checkpoint, how)
+
+
 @cached(max_entries=16)
 def _run(model: Model, lines: Lines, how: Break) -> Recording:
-    checkpoint = _checkpoint(model)
-    masked = checkpoint if how == "right" else broken(checkpoint, how)
-    return batch_run(masked.model_as(Seq2Seq), _batch(model, lines))
+    return batch_run(_masked(model, how).model_as(Seq2Seq), _batch(model, lines))
+
+
+@cached(max_entries=64)
+def _leaks(model: Model, lines: Lines, how: Break) -> LeakReport:
+    return leak_test(_masked(model, how), _batch(model, lines))
 
 
 @cached(max_entries=64)
 def _damage(model: Model, lines: Lines, how: Break) -> Damage:
-    return damage(_checkpoint(model), _batch(model, lines), how)
+    return damage(checkpoint_of(model), _batch(model, lines), how)

@@ -12,17 +12,14 @@ from transformer.models.seq2seq import Seq2Seq
 from ui.shared import controls
 from ui.shared.address import choice, line, whole
 from ui.store import store
-from ui.texts import t
+from ui.texts import plain, t
 
 SCREENS = ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
 BASES = ("10", "100", "1000", "10000", "100000")
 
-UNTRAINED = "untrained"
-"""Stands for a checkpoint's name where a new learned table is shown."""
-
 DEFAULTS: dict[str, Any] = {
     "screen": "table", "d_table": 64, "n_rows": 100, "base": "10000", "variant": "paper", "other": "doubled",
-    "dim": 2, "steps": 3, "p": 0, "whose": UNTRAINED, "how": "paper", "slope": 0.5, "made": "toy", "draw": 1,
+    "dim": 2, "steps": 3, "p": 0, "whose": "trained", "how": "paper", "slope": 0.5, "made": "toy", "draw": 1,
     "ready": 16, "asked": 24, "of": "shipped",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
@@ -35,6 +32,7 @@ TRY: dict[str, dict[str, Any]] = {
     "try_start": {"screen": "rotation", "steps": 7, "d_table": 8, "p": 50},
     "try_distance": {"screen": "distance"},
     "try_part": {"screen": "distance", "variant": "doubled"},
+    "try_learned": {"screen": "distance", "variant": "learned"},
     "try_set": {"screen": "order"},
     "try_rotary": {"screen": "later", "how": "rotary"},
     "try_slope": {"screen": "later", "how": "alibi", "slope": 2.0},
@@ -47,7 +45,7 @@ TRY: dict[str, dict[str, Any]] = {
 def screen() -> str:
     """Which of the page's screens is open."""
     return choice(
-        t("positions.screen"), SCREENS, key="screen", bare=True, text=lambda screen: t(f"positions.screen_{screen}")
+        t("positions.screen"), SCREENS, key="screen", bare=True, text=lambda screen: plain(f"positions.screen_{screen}")
     )
 
 
@@ -61,20 +59,19 @@ def sizes() -> tuple[int, int, float]:
 
 
 def variant(key: str, options: Sequence[str], default: str) -> Variant:
-    """Which way to tell positions is shown, and what it is."""
+    """Which way to tell positions is shown."""
     chosen = choice(
-        t("positions.variant"), options, key=key, default=default, bare=True,
-        text=lambda variant: t(f"positions.variant_{variant}"),
+        t("positions.variant"), options, key=key, default=default, form="list", width=210,
+        text=lambda variant: plain(f"positions.variant_{variant}"),
     )  # fmt: skip
-    st.caption(t(f"positions.note_{chosen}"))
     return cast(Variant, chosen)
 
 
 def model(key: str, default: str) -> tuple[Seq2Seq, Sentence] | None:
     """The model and sentence of an experiment; None, with an explanation, when there is no trained one."""
     made = choice(
-        t("lessons.model"), ("toy", "shipped"), key=key, default=default, bare=True,
-        text=lambda made: t(f"lessons.{made}"),
+        t("lessons.model"), ("toy", "shipped"), key=key, default=default, form="list", width=200,
+        text=lambda made: plain(f"lessons.{made}"),
     )  # fmt: skip
     if made == "toy":
         return toy_transformer(8, 2, seed=1), toy_sentences(6)[0]
@@ -82,5 +79,5 @@ def model(key: str, default: str) -> tuple[Seq2Seq, Sentence] | None:
     if name is None:
         return None
     checkpoint = store.checkpoint(name)
-    text = line(t("lessons.source"), "A man rides a bicycle.", key="source")
+    text = line(t("lessons.source"), "A man rides a bicycle.", key="source", width=320)
     return checkpoint.model_as(Seq2Seq), source_sentence(checkpoint, text)

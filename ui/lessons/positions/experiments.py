@@ -5,8 +5,8 @@ from typing import cast
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from transformer.errors import InputError
 from transformer.figures.lessons import grouped_bars
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
@@ -16,26 +16,38 @@ from transformer.lessons.positions import (
     example_weights,
     norm_shares,
     past_the_end,
-    shuffle_gap,
+    shuffle_gaps,
     stored_table,
+    trained_table,
 )
 from transformer.lessons.sentences import Sentence
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import model, variant
 from ui.lessons.positions.drawing import dark, plot, table_downloads, table_plot
-from ui.shared import controls
 from ui.shared.address import tenths, whole
 from ui.texts import plain, t
+
+SAME = 1e-9
+"""Movements up to this are rounding."""
 
 WORDS = ("the", "cat", "saw", "the", "mouse")
 """What ways to tell positions are compared on: one word stands twice."""
 
 
-def later_panel() -> None:
+def later_panel(bar: DeltaGenerator) -> None:
     """Attention on the same words with each way to tell positions."""
-    st.caption(t("positions.look_later"))
-    how = cast(Later, variant("how", LATER, "paper"))
+    with bar:
+        how = cast(Later, variant("how", LATER, "paper"))
+        slope = tenths(t("positions.slope"), 0.0, 2.0, 0.5, key="slope", width=260) if how == "alibi" else 0.5
+    sentence = Sentence.of(_numbers(WORDS), WORDS)
+    board = Board.of(
+        Matrix(name, "A", "softmax", example_weights(name, sentence.ids, 6, 1, slope), sentence.labels,
+               sentence.labels, Given())
+        for name in dict.fromkeys(("none", how))
+    )  # fmt: skip
+    titles = {name: plain(f"positions.variant_{name}") for name in board}
+    matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
     st.latex(
         {
             "rotary": r"S_{ij} = (R_i q_i) \cdot (R_j k_j) \big/ \sqrt{d} = q_i^\top R_{j-i}\, k_j \big/ \sqrt{d}",
@@ -43,73 +55,85 @@ def later_panel() -> None:
             "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
         }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
     )
-    slope = tenths(t("positions.slope"), 0.0, 2.0, 0.5, key="slope") if how == "alibi" else 0.5
-    sentence = Sentence.of(_numbers(WORDS), WORDS)
-    board = Board.of(
-        Matrix(name, "A", "softmax", example_weights(name, sentence.ids, 6, 1, slope), sentence.labels,
-               sentence.labels, Given())
-        for name in dict.fromkeys(("none", how))
-    )  # fmt: skip
-    titles = {name: t(f"positions.variant_{name}") for name in board}
-    matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
+    st.markdown(t("positions.look_later"))
+    st.markdown(t(f"positions.note_{how}"))
     shared.matrix_downloads(board, list(board))
 
 
-def order_panel() -> None:
-    """Shuffled words through an encoder, with and without positions."""
-    st.caption(t("positions.look_order"))
-    found = model("made", "toy")
+def order_panel(bar: DeltaGenerator) -> None:
+    """Shuffled words through an encoder, with and without positions: how far the output of each word moves."""
+    with bar:
+        found = model("made", "toy")
+        draw = whole(t("positions.draw"), 0, 99, 1, key="draw", width=260)
     if found is None:
         return
     chosen, sentence = found
-    draw = whole(t("positions.draw"), 0, 99, 1, key="draw")
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
-    st.text(plain("positions.shuffled", words=" ".join(sentence.labels[i] for i in order)))
-    st.latex(r"\max\left|\,\mathrm{encoder}(\pi x) - \pi\,\mathrm{encoder}(x)\,\right|")
-    gaps = {name: shuffle_gap(chosen, sentence, order, name == "with") for name in ("without", "with")}
-    for column, (name, gap) in zip(st.columns(2), gaps.items(), strict=True):
-        column.metric(t(f"positions.{name}"), f"{gap:.2e}")
-    words = [sentence.labels[i] for i in order]
-    columns = {t("positions.token"): words, t("positions.was"): [i + 1 for i in order]}
-    table = pd.DataFrame({**columns, **{t(f"positions.{name}"): gap for name, gap in gaps.items()}})
-    shared.matrix_downloads(Board.of([]), [], {"shuffle": table})
+    gaps = {name: shuffle_gaps(chosen, sentence, order, name == "with") for name in ("without", "with")}
+    words = " ".join(sentence.labels[i] for i in order)
+    st.text(plain("positions.shuffled", before=" ".join(sentence.labels), after=words))
+    bars = {plain(f"positions.{name}"): gap for name, gap in gaps.items()}
+    plot(grouped_bars(bars, sentence.labels, plain("positions.moved"), dark=dark()))
+    st.latex(r"\frac{\lVert\, y_i - y'_i \,\rVert}{\lVert\, y_i \,\rVert}")
+    st.markdown(t("positions.look_order"))
+    largest = {name: float(gap.max()) for name, gap in gaps.items()}
+    if largest["without"] < SAME:
+        st.markdown(t("positions.set", moved=largest["with"]))
+    now = {place: i for i, place in enumerate(order)}
+    columns = {
+        plain("positions.token"): sentence.labels,
+        plain("positions.before"): list(range(len(order))),
+        plain("positions.after"): [now[i] for i in range(len(order))],
+    }
+    shared.matrix_downloads(Board.of([]), [], {"shuffle": pd.DataFrame({**columns, **bars})})
 
 
-def end_panel() -> None:
+def end_panel(bar: DeltaGenerator) -> None:
     """A fixed and a learned table past their end."""
-    st.caption(t("positions.look_end"))
-    ready = whole(t("positions.rows_ready"), 1, 64, 16, key="ready")
-    asked = whole(t("positions.rows_asked"), 1, 128, 24, key="asked")
-    fixed = past_the_end("sinusoidal", ready, 32, asked)
-    st.markdown(f"**{t('positions.fixed_table')}**")
-    table_plot(fixed, "fixed")
-    if asked > ready:
-        st.success(t("positions.goes_on", position=asked - 1), icon=":material/check:")
-    st.markdown(f"**{t('positions.learned_table')}**")
-    try:
-        past_the_end("learned", ready, 32, asked)
-    except InputError as error:
-        st.error(controls.sentence(error.message), icon=":material/block:")
-    else:
-        st.success(t("positions.reaches"), icon=":material/check:")
-    table_downloads(fixed=fixed)
+    known = trained_table().table
+    with bar:
+        ready = whole(t("positions.rows_ready"), 1, len(known), 16, key="ready", width=260)
+        asked = whole(t("positions.rows_asked"), 1, 2 * len(known), 24, key="asked", width=260)
+    fixed = past_the_end("sinusoidal", ready, known.shape[1], asked)
+    left, right = st.columns(2)
+    with left:
+        st.markdown(f"**{t('positions.fixed_table')}**")
+        table_plot(fixed, "fixed")
+        if asked > ready:
+            st.success(t("positions.goes_on", position=asked - 1), icon=":material/check:")
+    with right:
+        st.markdown(f"**{t('positions.learned_table')}**")
+        table_plot(known[: min(ready, asked)], "learned")
+        if asked > ready:
+            st.error(t("positions.ends", last=ready - 1, position=asked - 1), icon=":material/block:")
+        else:
+            st.success(t("positions.reaches"), icon=":material/check:")
+    st.markdown(t("positions.look_end"))
+    table_downloads({"fixed": fixed, "learned": known[: min(ready, asked)]})
 
 
-def share_panel() -> None:
+def share_panel(bar: DeltaGenerator) -> None:
     """How much of each vector's length is position."""
-    st.caption(t("positions.look_share"))
-    found = model("of", "shipped")
+    with bar:
+        found = model("of", "shipped")
     if found is None:
         return
     chosen, sentence = found
-    st.latex(r"\frac{\lVert P \rVert^2}{\lVert \sqrt{d}\,E \rVert^2 + \lVert P \rVert^2}")
     shares = norm_shares(chosen, sentence)
-    bars = {t(f"positions.{name}_norm"): shares[name] for name in ("word", "position", "sum")}
-    plot(grouped_bars(bars, sentence.labels, t("positions.norm"), dark=dark()))
-    st.caption(t("positions.mean_share", share=float(shares["share"].mean())))
+    bars = {plain(f"positions.{name}_norm"): shares[name] for name in ("word", "position", "sum")}
+    plot(grouped_bars(bars, sentence.labels, plain("positions.norm"), dark=dark()))
+    scaled = chosen.config.scale_embedding
+    word = r"\sqrt{d}\,E" if scaled else "E"
+    st.latex(rf"\frac{{\lVert P \rVert^2}}{{\lVert {word} \rVert^2 + \lVert P \rVert^2}}")
+    st.markdown(t("positions.mean_share", share=float(shares["share"].mean())))
+    if scaled:
+        st.markdown(t("positions.without_root", share=float(shares["unscaled"].mean())))
+    st.markdown(t("positions.look_share"))
     if (table := stored_table(chosen)) is not None:
-        table_plot(table)
-    columns = pd.DataFrame({t("positions.token"): sentence.labels, **bars, t("positions.share"): shares["share"]})
+        table_plot(table, "stored")
+    columns = pd.DataFrame(
+        {plain("positions.token"): sentence.labels, **bars, plain("positions.share"): shares["share"]}
+    )
     numbers = {name: st.column_config.NumberColumn(format="%.3f") for name in columns.columns[1:]}
     st.dataframe(columns, hide_index=True, width="content", column_config=numbers)
     shared.matrix_downloads(Board.of([]), [], {"norms": columns})

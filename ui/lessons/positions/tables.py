@@ -2,86 +2,129 @@
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer.figures.lessons import curves
-from transformer.lessons.expressions.board import Board, Matrix, numbered
+from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Product
 from transformer.lessons.positions import (
     VARIANTS,
+    likeness,
     position_table,
     rotation,
     rotation_errors,
     similarity,
+    turning_angles,
     wavelength,
+    waves,
 )
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import variant
-from ui.lessons.positions.drawing import dark, formula, plot, table_downloads, table_plot
+from ui.lessons.positions.drawing import counted, dark, formula, plot, product_formula, table_downloads, table_plot
+from ui.lessons.positions.learned import shown_table
 from ui.shared.address import whole
-from ui.texts import t
+from ui.texts import plain, t
+
+SAME = 1e-9
+"""Differences up to this are rounding."""
+
+STILL = 0.01
+"""A dimension that changes by less over the whole table hardly moves."""
+
+ANGLES = 4
+"""Pairs whose angles are said, besides the last one."""
 
 
-def table_panel(d_model: int, length: int, base: float) -> None:
+def table_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
     """The whole table as colours."""
-    st.caption(t("positions.look_table"))
-    chosen = variant("variant", VARIANTS, "paper")
+    with bar:
+        chosen = variant("variant", VARIANTS, "paper")
+    shown = shown_table(chosen, length, d_model, base)
+    table_plot(shown.table)
     formula(chosen)
-    table = position_table(chosen, length, d_model, base)
-    table_plot(table)
-    table_downloads(table=table)
+    st.markdown(t("positions.look_table"))
+    st.markdown(shown.note)
+    n_still, (rows, width) = int((np.ptp(shown.table, axis=0) < STILL).sum()), shown.table.shape
+    st.markdown(t("positions.still", still=n_still, width=width, rows=rows))
+    table_downloads({"table": shown.table})
 
 
-def waves_panel(d_model: int, length: int, base: float) -> None:
-    """Single dimensions as curves, with their wavelength."""
-    st.caption(t("positions.look_waves"))
-    st.latex(r"\lambda_i = 2\pi \cdot \mathrm{base}^{\,2i/d}")
+def waves_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
+    """Single dimensions as curves, with their wavelength; positions are the dots on them."""
+    with bar:
+        picked = whole(t("positions.pick"), 0, d_model - 1, min(2, d_model - 1), key="dim", width=260)
     table = position_table("paper", length, d_model, base)
-    picked = whole(t("positions.pick"), 0, d_model - 1, min(2, d_model - 1), key="dim")
-    shown = sorted({picked, *(int(d_model * part) // 2 * 2 for part in (0, 0.25, 0.5, 0.75))})
+    dimensions = sorted({picked, *(int(d_model * part) // 2 * 2 for part in (0, 0.25, 0.5, 0.75))})
+    place, between = waves(dimensions, length, d_model, base)
     lines = {
-        t("positions.wave", dimension=dimension, length=wavelength(dimension, d_model, base)): table[:, dimension]
-        for dimension in shown
+        plain("positions.wave", dimension=dimension, length=wavelength(dimension, d_model, base)): between[:, i]
+        for i, dimension in enumerate(dimensions)
     }
-    plot(curves(lines, t("positions.position"), t("positions.value"), dark=dark()))
-    table_downloads(waves=table[:, shown])
+    names = plain("positions.position"), plain("positions.value")
+    step = (len(place) - 1) // (length - 1)
+    plot(curves(lines, *names, x=place.tolist(), dots=range(0, len(place), step), dark=dark()))
+    st.latex(r"\lambda_i = 2\pi \cdot \mathrm{base}^{\,2i/d}")
+    st.markdown(t("positions.look_waves"))
+    columns = tuple(plain("positions.dimension_number", number=dimension) for dimension in dimensions)
+    table_downloads({"waves": table[:, dimensions]}, columns)
 
 
-def distance_panel(d_model: int, length: int, base: float) -> None:
-    """Dot products against distance, from several positions."""
-    st.caption(t("positions.look_distance"))
-    chosen = variant("variant", VARIANTS, "paper")
-    st.latex(r"t_p \cdot t_{p+k} = \textstyle\sum_i \cos(k\,\omega_i), \qquad \omega_i = \mathrm{base}^{-2i/d}")
-    products = similarity(position_table(chosen, length, d_model, base))
-    starts = sorted({0, length // 4, length // 2})
-    lines = {t("positions.from", position=start): products[start, start:] for start in starts}
-    plot(curves(lines, t("positions.distance"), t("positions.product"), dark=dark()))
-    table_downloads(products=products)
+def distance_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
+    """Dot products against distance, from several positions; what is said of them is computed from the table."""
+    with bar:
+        chosen = variant("variant", VARIANTS, "paper")
+    shown = shown_table(chosen, length, d_model, base)
+    products = similarity(shown.table)
+    starts = sorted({0, len(products) // 4, len(products) // 2})
+    lines = {plain("positions.from", position=start): products[start, start:] for start in starts}
+    plot(curves(lines, plain("positions.distance"), plain("positions.product"), dark=dark()))
+    product_formula(chosen, d_model)
+    found = likeness(products)
+    if found.nothing:
+        st.markdown(t("positions.like_nothing"))
+    else:
+        alone = found.spread < SAME
+        st.markdown(t("positions.like_alone") if alone else t("positions.like_parted", spread=found.spread))
+        falls = "positions.like_ripples" if found.rises else "positions.like_falls"
+        st.markdown(t(falls, rises=found.rises, steps=found.steps))
+    st.markdown(f"{t('positions.look_distance')} {shown.note}")
+    table_downloads({"products": products})
 
 
-def rotation_panel(d_model: int, length: int, base: float) -> None:
+def rotation_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
     """The matrix that takes position p to p + k."""
-    st.caption(t("positions.look_rotation"))
-    st.latex(
-        r"\begin{pmatrix} \sin((p+k)\omega) \\ \cos((p+k)\omega) \end{pmatrix} = "
-        r"\begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega \end{pmatrix}"
-        r"\begin{pmatrix} \sin p\omega \\ \cos p\omega \end{pmatrix}"
-    )
-    k = whole(t("positions.steps"), 0, length - 1, min(3, length - 1), key="steps")
-    start = whole(t("positions.start"), 0, length - 1 - k, 0, key="p")
+    with bar:
+        k = whole(t("positions.steps"), 0, length - 1, min(3, length - 1), key="steps", width=260)
+        start = whole(t("positions.start"), 0, length - 1 - k, 0, key="p", width=260)
     table = position_table("paper", length, d_model, base)
     errors = rotation_errors(table, k, base)
-    st.markdown(t("positions.rotation_error", count=len(errors), error=float(errors.max())))
     board, titles = _rotation_board(table, rotation(k, d_model, base), start, k)
-    matrices(board, list(board), None, key="rotation", titles=titles)
-    st.caption(t("positions.rotation_here", p=start, q=start + k, error=float(errors[start])))
+    matrices(board, list(board), None, key="rotation", titles=titles, file_name=f"rotation-{k}")
+    st.latex(
+        r"\begin{pmatrix} \sin((p+k)\,\omega_i) \\ \cos((p+k)\,\omega_i) \end{pmatrix} = "
+        r"\begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix}"
+        r"\begin{pmatrix} \sin p\,\omega_i \\ \cos p\,\omega_i \end{pmatrix}"
+    )
+    st.markdown(t("positions.look_rotation"))
+    st.markdown(_angles(turning_angles(k, d_model, base), k))
+    here = t("positions.rotation_here", p=start, q=start + k, error=float(errors[start]))
+    count = t("positions.rotation_error", count=len(errors), error=float(errors.max()))
+    st.markdown(f"{here} {count if len(errors) > 1 else ''}")
     shared.matrix_downloads(board, list(board))
+
+
+def _angles(angles: np.ndarray, k: int) -> str:
+    """The angle of each pair, of the first few and the last where there are many."""
+    pairs = range(len(angles)) if len(angles) <= ANGLES + 1 else [*range(ANGLES), len(angles) - 1]
+    listed = plain("positions.comma").join(plain("positions.angle", pair=i, angle=float(angles[i])) for i in pairs)
+    return t("positions.angles", k=k, angles=listed)
 
 
 def _rotation_board(table: np.ndarray, turn: np.ndarray, start: int, k: int) -> tuple[Board, dict[str, str]]:
     """The row of a position, the matrix that turns it, what comes out and what should; and what each is called."""
-    wide = numbered(len(turn))
+    wide = counted(len(turn))
     made: dict[str, tuple[np.ndarray, tuple[str, ...], Operation]] = {
         "t_p": (table[start][None], (str(start),), Given()),
         "R": (turn, wide, Given()),
@@ -94,7 +137,7 @@ def _rotation_board(table: np.ndarray, turn: np.ndarray, start: int, k: int) -> 
         for name, (values, rows, operation) in made.items()
     )
     titles = {
-        "t_p": t("positions.row_of", p=start), "R": t("positions.rotation_matrix", k=k),
-        "turned": t("positions.row_turned"), "t_q": t("positions.row_of", p=start + k),
+        "t_p": plain("positions.row_of", p=start), "R": plain("positions.rotation_matrix", k=k),
+        "turned": plain("positions.row_turned"), "t_q": plain("positions.row_of", p=start + k),
     }  # fmt: skip
     return board, titles

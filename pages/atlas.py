@@ -1,0 +1,25 @@
+"""Head atlas: what every head of a checkpoint does over a whole corpus, as cards, a table, a map, and head by head."""
+
+from collections.abc import Callable
+
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.atlas import cards, choices, head, plane, table
+from ui.shared import address, controls
+from ui.texts import t
+
+shell.heading(t("atlas.title"), t("atlas.intro"))
+found = choices.checkpoint()
+if found is None:
+    address.stop()
+name, atlas = found
+panels: dict[str, Callable[[], None]] = {
+    "cards": lambda: cards.cards_panel(name, atlas, choices.group(atlas)),
+    "table": lambda: table.table_panel(name, atlas),
+    "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
+    "head": lambda: head.head_panel(name, atlas),
+}
+try:
+    panels[choices.screen()]()
+except HeedmapError as error:
+    controls.explain(error)

@@ -1,0 +1,150 @@
+"""Back, Forward, the menu and copied addresses, page by page: the address is the state, and one action one entry."""
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.visiting import Visit
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+
+Action = Callable[[Page], None]
+
+
+@pytest.fixture
+def opened(serve, visit) -> Callable[..., Visit]:
+    """`opened(address)` opens the app there."""
+    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+
+
+def press(name: str) -> Action:
+    return lambda page: page.get_by_role("radio", name=name, exact=True).first.click()
+
+
+def tab(name: str) -> Action:
+    return lambda page: page.get_by_role("tab", name=name).click()
+
+
+def menu(name: str) -> Action:
+    return lambda page: page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True).click()
+
+
+SEEN = """() => {
+  const said = (selector, text) => [...document.querySelectorAll(`[data-testid=stMain] ${selector}`)].map(text);
+  if (!said("h1", (one) => one).length || said("[data-testid=stSkeleton]", (one) => one).length) return null;
+  return [
+    said("[data-testid=stMainBlockContainer]", (one) => one.innerText),
+    said("[aria-checked=true], [aria-selected=true], [data-selected=true]", (one) => one.innerText),
+    said("input:checked", (one) => one.closest("label")?.innerText),
+    said(".gtitle", (one) => one.textContent),
+    said("input, textarea", (one) => one.value),
+  ];
+}"""
+
+
+def seen(page: Page) -> object:
+    """What the page says and shows, once it stays the same: its texts, its controls, the titles of its figures."""
+    before, now = None, page.evaluate(SEEN)
+    while now is None or now != before:
+        page.wait_for_timeout(150)
+        before, now = now, page.evaluate(SEEN)
+    return now
+
+
+def there_and_back(here: Visit, actions: list[Action]) -> None:
+    """Do each action, which is one entry of the history; then Back through all of them, and Forward again."""
+    page, states = here.page, [(here.page.url, seen(here.page))]
+    entries = page.evaluate("history.length")
+    for number, action in enumerate(actions, 1):
+        with here.run():
+            action(page)
+        states.append((page.url, seen(page)))
+        assert page.evaluate("history.length") == entries + number, page.url
+        assert states[-1] != states[-2]
+    for move, passed in ((page.go_back, states[-2::-1]), (page.go_forward, states[1:])):
+        for url, shown in passed:
+            with here.run():
+                move()
+            expect(page).to_have_url(url)
+            assert seen(page) == shown
+
+
+def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(opened) -> None:
+    here = opened("?longest=20")
+    page = here.page
+    heads = page.locator(".all-heads .cell")
+    there_and_back(
+        here,
+        [
+            lambda page: heads.nth(1 * 4 + 2).click(),
+            lambda page: heads.nth(3 * 4 + 3).click(),
+            press("Encoder self"),
+            press("Head view"),
+            lambda page: page.locator(".st-key-example-2 button").first.click(),
+            menu("Masks"),
+            menu("Translate"),
+        ],
+    )
+    assert re.search("layer=3&head=3&kind=encoder.self&view=head_view&text=", page.url)
+
+
+def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
+    here = opened("attention_steps")
+    board = here.page.locator("canvas[data-matrix=S0]")
+    here.drawn(here.page.locator(".matrices"))
+    there_and_back(
+        here,
+        [
+            lambda page: board.click(position={"x": 90, "y": 60}),
+            press("Softmax"),
+            press("Decoder self (causal)"),
+            menu("Positions"),
+            press("Rotation"),
+        ],
+    )
+
+
+def test_a_slider_that_is_pressed_faster_than_the_page_answers_loses_no_press(opened) -> None:
+    here = opened("positions?screen=rotation&steps=20")
+    slider = here.page.get_by_role("slider").first
+    slider.focus()
+    with here.run():
+        for _ in range(6):
+            slider.press("ArrowRight")
+            here.page.wait_for_timeout(60)
+    expect(slider).to_have_value("26")
+    expect(here.page).to_have_url(re.compile("steps=26"))
+
+
+CHEAP = ("positions?screen=rotation&d_table=8", "masks")
+"""Pages of toys, in a cheap state: no model is loaded."""
+
+WALKS, MOVES = 5, 2
+"""Walks a page, each from where the last one ended, and moves a walk."""
+
+
+@pytest.mark.parametrize("page", CHEAP)
+def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> None:
+    chance = random.Random(1)
+    here = opened(page)
+    end = seen(here.page)
+    for _ in range(WALKS):
+        for _ in range(MOVES):
+            main = here.page.get_by_test_id("stMain")
+            pressed, slider = main.get_by_role("radio", checked=False), main.get_by_role("slider")
+            one = chance.randrange(pressed.count() + slider.count())
+            with here.run():
+                if one < pressed.count():
+                    pressed.nth(one).click()
+                else:
+                    slider.nth(one - pressed.count()).press("ArrowRight")
+            end = seen(here.page)
+        fresh = opened(here.page.url.split("/", 3)[3])
+        assert (fresh.page.url, seen(fresh.page)) == (here.page.url, end)
+        fresh.page.context.close()

@@ -1,0 +1,61 @@
+"""`atlas` on the command line: a folder of tables, and one sentence for what cannot be."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.toy import sentences, write_checkpoint
+from transformer.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("atlas")
+    write_checkpoint(place / "toy")
+    both = sentences(11, seed=3)
+    for name, side in (("a.en", 0), ("a.de", 1)):
+        (place / name).write_text("".join(pair[side] + "\n" for pair in both), encoding="utf-8")
+    return place
+
+
+def test_an_atlas_of_a_text_with_its_references(folder: Path, capsys) -> None:
+    texts = ["--source", folder / "a.en", "--target", folder / "a.de"]
+    assert main([str(part) for part in ("atlas", folder / "toy", *texts, "--out", folder / "out", "--quiet")]) == 0
+    out, err = capsys.readouterr()
+    assert "10 sentences" in out
+    assert "note: left out: 1; the first is line 8: the line has 33 tokens" in err
+    assert "surprise the checkpoint" in err  # its weights are random
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "heads.parquet", "pairs.parquet", "examples.parquet", "run.json", "parts",
+    }  # fmt: skip
+    about = json.loads((folder / "out" / "run.json").read_text())
+    assert about["checkpoint"] == "toy"
+    assert str(folder) not in (folder / "out" / "run.json").read_text()
+
+
+def test_lines_that_are_left_out_are_told(folder: Path, capsys, tmp_path: Path) -> None:
+    (tmp_path / "b.en").write_bytes(b"the dog runs.\n\xff\n\nthe cat sleeps.\n")
+    assert (
+        main([str(p) for p in ("atlas", folder / "toy", "--source", tmp_path / "b.en", "--out", tmp_path / "out")]) == 0
+    )
+    assert "note: left out: 2; the first is line 2: the line is not UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("toy", "--source", "none.en"), "cannot be read"),
+        (("toy", "--sequences", "a.en"), "reads text: give it by --source"),
+        (("nothing", "--source", "a.en"), "nothing"),
+        (("toy@000050", "--source", "a.en"), "000050"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(folder: Path, tmp_path: Path, capsys, arguments, says: str) -> None:
+    name, option, file = arguments
+    parts = ("atlas", folder / name, option, folder / file, "--out", tmp_path / "out")
+    assert main([str(part) for part in parts]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert says in err
+    assert err.count("\n") == 1

@@ -1,0 +1,123 @@
+"""The page Head atlas: what it shows is what the tables hold, in both languages, and each part has an address."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened
+from tests.pages.test_chinese import english
+
+CHECKPOINTS = ROOT / "checkpoints"
+TRANSLATOR = "multi30k-en-de"
+
+
+def heads(name: str = TRANSLATOR) -> pd.DataFrame:
+    return pd.read_parquet(CHECKPOINTS / name / "atlas" / "heads.parquet")
+
+
+def html(page: AppTest) -> str:
+    return "".join(part.proto.body for part in page.get("html"))
+
+
+def test_there_is_a_card_for_each_head_with_its_profile_and_a_link_to_its_page() -> None:
+    page = fine(opened("atlas", kind="decoder.self"))
+    known = heads().query("group == 'decoder.self'")
+    text = html(page)
+    links = re.findall(r'href="\?model=([\w-]+)&screen=head&site=([\w.]+)&head=(\d)', text)
+    assert [(site, int(head)) for _, site, head in links] == list(zip(known["site"], known["head"], strict=True))
+    cards = text.split("<a ")[1:]
+    for card, (_, row) in zip(cards, known.iterrows(), strict=True):
+        shown = [float(value) for value in re.findall(r'title="[+-]\d: ([\d.]+)"', card)]
+        seen = row["offsets"][8:25]
+        assert card.count('class="unseen"') == 8  # the future
+        assert shown == pytest.approx(list(seen[~np.isnan(seen)]), abs=6e-4)
+    assert "29,000" in page.caption[1].value
+
+
+def test_the_table_holds_the_measures_and_filters_stand_in_the_address() -> None:
+    page = fine(opened("atlas", screen="table", role="half_same"))
+    known = heads()
+    chosen = known[["half_same" in roles for roles in known["roles"]]]
+    assert 0 < len(chosen) < len(known)
+    shown = page.dataframe[0].value
+    assert shown["site"].tolist() == chosen["site"].tolist()
+    assert shown["same"].tolist() == chosen["same"].tolist()
+    page.selectbox(key="role").set_value("all")
+    page.run()
+    assert len(fine(page).dataframe[0].value) == len(known)
+    assert "role" not in address_of(page)
+
+
+def test_the_map_and_the_tree_are_made_of_the_distances_and_the_cut_is_the_readers() -> None:
+    page = fine(opened("atlas", screen="map", kind="encoder.self", cut="0.45"))
+    points, tree = figure(page, 0)["data"][0], figure(page, 1)
+    assert len(numbers(points["x"])) == 16
+    assert len(tree["data"]) == 16  # 15 joins, and the leaves
+    pairs = pd.read_parquet(CHECKPOINTS / TRANSLATOR / "atlas" / "pairs.parquet").query("group == 'encoder.self'")
+    lowest = min(max(numbers(join["x"])) for join in tree["data"][:-1])
+    assert lowest == pytest.approx(pairs["distance"].min())
+    groups = len(set(zip(points["marker"]["color"], points["marker"]["symbol"], strict=True)))
+    assert f"{groups} groups" in page.caption[-1].value
+
+
+def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
+    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="3", example="best-1"))
+    examples = pd.read_parquet(CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet")
+    (one,) = examples.query("site == 'encoder.2.self' and head == 3 and kind == 'best' and rank == 1").to_dict(
+        "records"
+    )
+    link = next(part.proto for part in page.get("page_link") if "Translate," in part.proto.label)
+    for part in ("layer=2", "head=3", "kind=encoder.self", "text="):
+        assert part in link.query_string
+    row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
+    profile, heatmap, history = figure(page, 0), figure(page, 1), figure(page, 2)
+    assert numbers(profile["data"][0]["y"]) == pytest.approx(row["offsets"])
+    drawn = numbers(heatmap["data"][0]["z"])
+    previous = np.mean([drawn[i, i - 1] for i in range(1, len(drawn))])
+    assert previous == pytest.approx(one["score"], abs=2e-3)  # what is drawn has the score that it was chosen by
+    assert len(history["data"][0]["x"]) == 9
+    relative = next(button for button in page.button if str(button.key).startswith("relative-"))
+    relative.click().run()
+    _, site, head = str(relative.key).split("-")
+    assert address_of(page)["site"] == site
+    assert address_of(page).get("head", "0") == head
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"model": "splice-junctions", "screen": "head", "site": "encoder.0.self", "head": "1"},
+        {"model": "multi30k-en-de-rnn-location", "screen": "head"},
+        {"model": "multi30k-en-de-rnn", "screen": "map"},
+        {"model": "core-promoters"},
+        {"model": "none", "screen": "nothing", "site": "x", "head": "99", "kind": "?", "cut": "9"},
+    ],
+)
+def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: dict[str, str]) -> None:
+    fine(opened("atlas", **address))
+
+
+@pytest.mark.parametrize("screen", ["cards", "table", "map", "head"])
+def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
+    page = fine(opened("atlas", lang="zh", screen=screen))
+    captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()
+    texts = set(pd.read_parquet(captions)["source"])
+    found = [said for said in english(page) if not any(said in text for text in texts)]
+    assert found == []
+
+
+def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    assert "python -m transformer atlas" in opened("atlas").error[0].value
+
+
+def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page() -> None:
+    page = fine(opened("translate", beam="1", kind="encoder.self", layer="2", head="3"))
+    row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
+    link = next(part.proto for part in page.get("page_link") if "29,000" in part.proto.label)
+    assert f"{100 * row['previous']:.0f} %" in link.label
+    assert "site=encoder.2.self&head=3" in link.query_string

@@ -1,0 +1,209 @@
+"""The visit: what wins when, what is written once a run, and that what was not moved follows the address."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).parents[3]
+
+
+def script() -> None:
+    import streamlit as st
+
+    from ui.shared import address
+
+    def both() -> None:
+        address.put(head=2, word="cat|sat")
+
+    with address.run("lang") as show:
+        lang = address.choice("lang", ["en", "zh"], key="lang", text=str)
+        show(st.session_state.get("goto", "first"))
+        sentence = address.line("sentence", "two dogs", key="sentence")
+        address.belong_to(sentence, "word")
+        size = len(sentence.split())
+        head = address.whole("head", 0, 9, size, key="head")
+        step = address.whole("step", 1, max(size, 1), 3, key="step")
+        note = address.lines("note", "", key="note", longest=5)
+        if size < 9:
+            address.suggest("model", "brought")
+        model = address.choice("model", ["shipped", "brought"], key="model", text=str)
+        st.button("both", on_click=both, key="both")
+        found = {"lang": lang, "sentence": sentence, "head": head, "step": step, "note": note, "model": model}
+        st.json(found | {"word": address.parameter("word")})
+        if not sentence:
+            address.stop()
+        st.text("end")
+
+
+@pytest.fixture
+def back(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the next runs are asked for by Back; put True into it."""
+    asked: list[bool] = []
+    monkeypatch.setattr("ui.shared.visit.came_by_history", lambda: bool(asked))
+    return asked
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_function(script)
+    page.query_params.update(address)
+    return fine(page.run())
+
+
+def fine(page: AppTest) -> AppTest:
+    assert not page.exception
+    return page
+
+
+def shown(page: AppTest) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(page.json[0].value)
+    return found
+
+
+def address(page: AppTest) -> dict[str, str]:
+    found = dict(page.query_params)
+    return {name: value if isinstance(value, str) else value[0] for name, value in found.items()}
+
+
+def gone(page: AppTest, **address: str) -> AppTest:
+    """The same session with another address in the browser."""
+    page.query_params.clear()
+    page.query_params.update(address)
+    return fine(page.run())
+
+
+def test_after_back_the_address_wins_over_every_control(back: list[bool]) -> None:
+    page = opened(sentence="a red dog")
+    page.slider(key="head").set_value(7)
+    page.text_area(key="note").set_value("abc")
+    fine(page.run())
+    assert address(page) == {"sentence": "a red dog", "head": "7", "note": "abc"}
+    back.append(True)
+    page = gone(page, sentence="a red dog")
+    assert (shown(page)["head"], shown(page)["note"]) == (3, "")
+    assert page.slider(key="head").value == 3
+    page = gone(page)
+    assert (shown(page)["sentence"], shown(page)["head"]) == ("two dogs", 2)
+    page = gone(page, sentence="a red dog", head="7")  # Forward
+    assert (shown(page)["head"], page.slider(key="head").value) == (7, 7)
+    back.clear()
+    page.slider(key="head").set_value(8)
+    assert address(fine(page.run())) == {"sentence": "a red dog", "head": "8"}
+
+
+def test_a_browser_that_is_slower_than_its_user_undoes_nothing() -> None:
+    """The second move comes with the address from before the first."""
+    page = opened()
+    page.slider(key="head").set_value(7)
+    fine(page.run())
+    page.query_params.clear()
+    page.text_area(key="note").set_value("abc")
+    fine(page.run())
+    assert address(page) == {"head": "7", "note": "abc"}
+    assert shown(page)["head"] == 7
+
+
+def test_an_address_that_the_page_never_wrote_is_a_link_and_wins() -> None:
+    page = opened()
+    page.slider(key="head").set_value(7)
+    page = gone(fine(page.run()), head="5")
+    assert (shown(page)["head"], address(page)) == (5, {"head": "5"})
+
+
+def test_what_was_not_moved_follows_the_default_of_the_input_and_what_was_moved_stays() -> None:
+    page = opened()
+    page.text_input(key="sentence").set_value("a man in a red shirt")
+    assert shown(fine(page.run()))["head"] == 6
+    assert address(page) == {"sentence": "a man in a red shirt"}
+    page.slider(key="head").set_value(2)  # what the first sentence began with
+    assert address(fine(page.run()))["head"] == "2"
+    assert shown(opened(**address(page))) == shown(page)
+
+
+def test_what_belongs_to_a_sentence_goes_with_it_and_an_address_brings_it() -> None:
+    page = opened(word="cat|sat")
+    assert shown(page)["word"] == "cat|sat"
+    page.text_input(key="sentence").set_value("a dog")
+    assert shown(fine(page.run()))["word"] is None
+    assert address(page) == {"sentence": "a dog"}
+
+
+def test_a_click_writes_several_keys_in_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    import streamlit as st
+
+    page = opened(head="6")
+    written: list[dict[str, str]] = []
+    real = type(st.query_params).from_dict
+
+    def noted(self: Any, values: dict[str, str]) -> None:
+        written.append(dict(values))
+        real(self, values)
+
+    monkeypatch.setattr(type(st.query_params), "from_dict", noted)
+    page.button(key="both").click()
+    fine(page.run())
+    assert (shown(page)["head"], shown(page)["word"]) == (2, "cat|sat")
+    assert page.slider(key="head").value == 2
+    assert written == [{"word": "cat|sat"}]
+    page.slider(key="head").set_value(2)
+    fine(page.run())
+    assert len(written) == 1, "what is the address already is not written"
+
+
+def test_a_default_outside_the_range_is_the_nearest_number_inside() -> None:
+    assert shown(opened(sentence="one two"))["step"] == 2
+    assert shown(opened(sentence="one two three four"))["step"] == 3
+    assert shown(opened(sentence="one"))["step"] == 1
+    assert shown(opened(sentence="one two", step="3"))["step"] == 2
+
+
+def test_a_text_too_long_for_an_address_is_shown_and_kept_out() -> None:
+    page = opened(note="abc")
+    page.text_area(key="note").set_value("abcdef")
+    assert (shown(fine(page.run()))["note"], address(page)) == ("abcdef", {})
+    page.slider(key="head").set_value(4)
+    assert (shown(fine(page.run()))["note"], address(page)) == ("abcdef", {"head": "4"})
+
+
+def test_a_page_that_ends_early_writes_its_address() -> None:
+    page = opened(head="6")
+    page.text_input(key="sentence").set_value("")
+    fine(page.run())
+    assert not page.text
+    assert address(page) == {"head": "6", "sentence": ""}
+
+
+def test_a_suggestion_counts_on_a_page_that_was_not_seen_and_stands_in_the_address() -> None:
+    page = opened()
+    assert (shown(page)["model"], address(page)) == ("shipped", {})
+    page.session_state["goto"] = "second"
+    assert (shown(gone(page))["model"], address(page)) == ("brought", {"model": "brought"})
+    page.button_group(key="model").set_value("shipped")
+    assert address(fine(page.run())) == {}
+    page.session_state["goto"] = "first"
+    assert shown(gone(page))["model"] == "shipped"
+    page.session_state["goto"] = "second"
+    assert shown(gone(page))["model"] == "shipped", "the page has been seen"
+
+
+def test_from_page_to_page_the_language_goes_along_and_nothing_else() -> None:
+    page = opened(lang="zh", head="6")
+    page.session_state["goto"] = "second"
+    page = gone(page)
+    assert (shown(page)["lang"], shown(page)["head"]) == ("zh", 2)
+
+
+@pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
+def test_nothing_goes_around_the_address(word: str) -> None:
+    own = {"address.py", "visit.py"} | ({"__init__.py"} if word == "query_params" else set())
+    found = [
+        path.name
+        for folder in ("pages", "ui")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name not in own
+        for line in path.read_text("utf-8").splitlines()
+        if word in line.replace("query_params=", "")
+    ]
+    assert found == []

@@ -1,0 +1,26 @@
+"""A run under the caller's interventions: they are checked against the checkpoint, which lends its mean outputs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import CheckpointError
+from transformer.interventions.active import active, refuse_unknown_sites, with_means
+from transformer.runs.concurrency import forward_slot
+
+
+@contextmanager
+def run_of(checkpoint: Checkpoint) -> Iterator[None]:
+    """One of the forward slots, for a run of this checkpoint that the caller's interventions may change.
+
+    Raises:
+        InputError: the checkpoint has no attention that one of them names.
+        CheckpointError: its attention cannot be changed.
+    """
+    asked = active()
+    if asked is not None:
+        if not checkpoint.sites:
+            raise CheckpointError("nothing_to_change", name=checkpoint.name)
+        refuse_unknown_sites(asked.sites, checkpoint.sites)
+    with with_means(None if checkpoint.means is None else checkpoint.means.vectors), forward_slot():
+        yield

@@ -1,0 +1,85 @@
+"""All heads of a kind as cards in their layer grid: profile, largest shares against chance, what each usually does."""
+
+from html import escape
+from itertools import groupby
+from math import isnan
+
+import streamlit as st
+
+from transformer.atlas.roles import largest_shares, line_of, share_name
+from transformer.atlas.statistics import REACH
+from ui.atlas import choices
+from ui.store.atlases import Atlas, Row
+from ui.texts import KEY, language, plain, said, t
+
+SHOWN = 8
+"""A card's profile leads from so many positions before the query to as many after it."""
+
+N_SHARES = 3
+
+TINY = 1e-9
+"""A profile that is nothing everywhere is drawn against this."""
+
+_STYLE = """
+<style>
+.atlas { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(11.25rem, 1fr)); margin: 0 0 1rem; }
+.atlas-layer { font-weight: 600; margin: .4rem 0 .3rem; }
+.atlas a { display: block; text-decoration: none; color: inherit; border-radius: .5rem; padding: .55rem .7rem .6rem;
+  border: 1px solid color-mix(in srgb, currentColor 22%, transparent); }
+.atlas a:hover, .atlas a:focus-visible { border-color: #0b6e7f; outline: 2px solid #0b6e7f; }
+.atlas b { display: block; font-variant-numeric: tabular-nums; }
+.atlas .does { font-size: .85rem; min-height: 2.6em; }
+.atlas .profile { display: flex; align-items: flex-end; gap: 1px; height: 3rem; margin: .35rem 0 .1rem; }
+.atlas .profile i { flex: 1; min-width: 0; background: #2f8fa0; }
+.atlas .profile i.here { background: #c4672c; }
+.atlas .profile i.unseen { height: 2px; background: color-mix(in srgb, currentColor 25%, transparent); }
+.atlas .ends { display: flex; justify-content: space-between; font-size: .72rem; opacity: .75; }
+.atlas table { width: 100%; font-size: .78rem; border-collapse: collapse; margin: .35rem 0 0; }
+.atlas td { padding: 0; border: 0; vertical-align: top; }
+.atlas td + td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; padding-left: .5rem; }
+</style>
+"""
+
+
+def cards_panel(name: str, atlas: Atlas, group: str) -> None:
+    """A card a head, a row of cards a layer; a click opens the head's own page."""
+    rows = atlas.groups[group]
+    parts = [_STYLE]
+    for layer, heads in groupby(rows, key=lambda row: row["layer"]):
+        title = plain("atlas.alone") if layer is None else plain("atlas.layer", layer=layer)
+        cards = "".join(_card(name, row) for row in heads)
+        parts.append(f'<div class="atlas-layer">{escape(title)}</div><div class="atlas">{cards}</div>')
+    st.html("".join(parts))
+    st.caption(t("atlas.cards_note", shown=SHOWN))
+
+
+def _card(name: str, row: Row) -> str:
+    query = f"?model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
+    shares = "".join(
+        f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"
+        for share, value, ratio in largest_shares(row, N_SHARES)
+    )
+    return (
+        f'<a href="{query}" target="_self"><b>{escape(choices.head_name(row))}</b>'
+        f'<div class="does">{escape(said(line_of(row)))}</div>{_profile(row)}<table>{shares}</table></a>'
+    )
+
+
+def _profile(row: Row) -> str:
+    """The profile of offsets as bars; each is as high as its share of the highest, and says its number.
+
+    Where no row sees a key there is a grey dash and no bar.
+    """
+    if row["offsets"] is None:
+        return ""
+    shown = row["offsets"][REACH - SHOWN : REACH + SHOWN + 1]
+    highest = max((value for value in shown if not isnan(value)), default=0.0)
+    bars = "".join(
+        '<i class="unseen"></i>'
+        if isnan(value)
+        else f'<i class="{"here" if i == SHOWN else ""}" style="height:{100 * value / max(highest, TINY):.0f}%"'
+        f' title="{i - SHOWN:+d}: {value:.3f}"></i>'
+        for i, value in enumerate(shown)
+    )
+    ends = f"<span>&minus;{SHOWN}</span><span>{highest:.2f}</span><span>+{SHOWN}</span>"
+    return f'<div class="profile">{bars}</div><div class="ends">{ends}</div>'

@@ -1,0 +1,190 @@
+"""One head's own page: its profile, its shares against chance, its examples, its relatives, its history."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import DecodingOptions
+from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
+from transformer.atlas.statistics import OFFSETS
+from transformer.figures.export import PLOT_CONFIG
+from transformer.figures.heads import histories, offset_profile
+from transformer.figures.heatmap import heatmap
+from ui.atlas import choices, plane
+from ui.shared.address import choice
+from ui.shared.theme import is_dark
+from ui.store import atlases, runs, store
+from ui.store.atlases import Atlas, Row
+from ui.texts import KEY, language, plain, said, t
+
+FOLLOWED = ("confidence", "normalised_entropy", "previous", "same", "next", "special", "advance")
+"""Measures whose history is drawn, where a head has them."""
+
+N_RELATIVES = 5
+
+
+def head_panel(name: str, atlas: Atlas) -> None:
+    """Everything that is known of one head."""
+    row = choices.head(atlas)
+    st.subheader(t("atlas.head_title", site=row["site"], head=row["head"]), anchor=False)
+    st.text(said(line_of(row)))
+    roles = [plain(f"atlas.role_{role}") for role in row["roles"]]
+    st.caption(t("atlas.roles", roles="; ".join(roles)) if roles else t("atlas.no_role"))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _profile(row)
+    with right:
+        _shares(row)
+    _examples(name, atlas, row)
+    below, beside = st.columns([2, 3], gap="medium")
+    with below:
+        _relatives(atlas, row)
+    with beside:
+        _history(name, row)
+
+
+def _profile(row: Row) -> None:
+    if row["offsets"] is None:
+        st.info(t("atlas.no_profile"))
+        return
+    share, spread, chance = (_numbers(row[key]) for key in ("offsets", "offsets_spread", "offsets_chance"))
+    figure = offset_profile(
+        OFFSETS, share, spread, chance,
+        names=(plain("atlas.share"), plain("atlas.chance")), axis=plain("atlas.offset"),
+        quantity=plain("atlas.mean_weight"), dark=is_dark(),
+    )  # fmt: skip
+    st.plotly_chart(figure, key="atlas-profile", config=PLOT_CONFIG)
+    st.caption(t("atlas.profile_note" if row["letters"] is None else "atlas.profile_note_letters"))
+
+
+def _shares(row: Row) -> None:
+    """Each share beside its chance level and its spread; for sequences, shares by letter."""
+    if row["letters"] is not None:
+        letters = "ACGT" if len(row["letters"]) == 4 else [str(i) for i in range(len(row["letters"]))]
+        known = [(letter, row["letters"][i], row["letters_chance"][i], None) for i, letter in enumerate(letters)]
+    else:
+        known = [
+            (said(share_name(row, one)), row[one], row[f"{one}_chance"], row[f"{one}_spread"])
+            for one in NAMED_SHARES
+            if row[one] is not None and not np.isnan(row[one]) and row[f"{one}_chance"] > 0
+        ]
+    table = pd.DataFrame(
+        {
+            "on": [one[0] for one in known],
+            "share": [one[1] for one in known],
+            "chance": [one[2] for one in known],
+            "ratio": [one[1] / one[2] for one in known],
+            "spread": [one[3] for one in known],
+        }
+    )
+    st.dataframe(
+        table.dropna(axis=1, how="all"),
+        hide_index=True,
+        column_config={
+            "on": st.column_config.TextColumn(plain("atlas.on")),
+            **{
+                key: st.column_config.NumberColumn(plain(f"atlas.{key}"), format="%.2f" if key == "ratio" else "%.3f")
+                for key in ("share", "chance", "ratio", "spread")
+            },
+        },
+    )
+    st.caption(t("atlas.shares_note", keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
+
+
+def _examples(name: str, atlas: Atlas, row: Row) -> None:
+    """The sentences that show the head best and some drawn without looking; one of them with its map."""
+    known = [
+        one for one in atlas.examples if (one["site"], one["head"]) == (row["site"], row["head"]) and one["source"]
+    ]
+    if not known:
+        return
+    st.markdown(f"**{t('atlas.examples')}**")
+    labels = {f"{one['kind']}-{one['rank']}": one for one in known}
+
+    def text(key: str) -> str:
+        one = labels[key]
+        score = "" if one["kind"] == "ordinary" else f"{one['score']:.2f} "
+        return f"{score}{one['source']}"
+
+    best = [key for key in labels if key.startswith("best")]
+    picked = choice(
+        t("atlas.example"), [*best, *(key for key in labels if key not in best)], key="example", form="list",
+        width="stretch", text=lambda key: f"{plain('atlas.' + labels[key]['kind'])}: {text(key)}",
+    )  # fmt: skip
+    one = labels[picked]
+    measure = plain(f"atlas.shown_{row['shown_by']}")
+    st.caption(t("atlas.examples_note", measure=measure, text=_examples_of(atlas)))
+    if atlas.about.get("target") is None and "sequence" in _kind_of_input(name):
+        st.page_link(
+            "pages/sequences.py",
+            label=t("atlas.open_sequences"),
+            query_params={"sequence": one["source"], "model": name, KEY: language()},
+        )
+        return
+    translation = runs.translation(name, one["source"], DecodingOptions(beam=1), one["target"] or None)
+    picture = translation.record[row["site"]].picture(row["head"])
+    st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
+    layer = {} if row["layer"] is None else {"layer": str(row["layer"])}
+    st.page_link(
+        "pages/translate.py",
+        label=t("atlas.open_translate"),
+        query_params={
+            "model": name, "text": one["source"], "force": one["target"], "kind": row["group"], **layer,
+            "head": str(row["head"]), KEY: language(),
+        },
+    )  # fmt: skip
+
+
+def _kind_of_input(name: str) -> str:
+    return "text" if store.architecture(name) in store.TRANSLATORS else "sequence"
+
+
+def _examples_of(atlas: Atlas) -> str:
+    """Which text the examples are from."""
+    return str(atlas.about.get("examples_source", atlas.about["source"]))
+
+
+def _relatives(atlas: Atlas, row: Row) -> None:
+    rows = atlas.groups[row["group"]]
+    if len(rows) < 2:
+        return
+    distances = plane.distances_of(atlas, rows)[rows.index(row)]
+    nearest = [i for i in np.argsort(distances, kind="stable") if rows[i] is not row][:N_RELATIVES]
+    st.markdown(f"**{t('atlas.relatives')}**")
+    for i in nearest:
+        other = rows[int(i)]
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.button(
+                t("atlas.relative", site=other["site"], head=other["head"], distance=f"{distances[i]:.3f}"),
+                key=f"relative-{other['site']}-{other['head']}", on_click=choices.open_head, args=(other,),
+            )  # fmt: skip
+    st.caption(t("atlas.relatives_note"))
+
+
+def _history(name: str, row: Row) -> None:
+    moments = atlases.history(name)
+    if not moments:
+        return
+    rows = [atlas.of(row["site"], row["head"]) for _, atlas in moments]
+    series = {
+        plain(f"atlas.measure_{measure}"): _numbers([one[measure] for one in rows])
+        for measure in FOLLOWED
+        if not np.isnan(_numbers([one[measure] for one in rows])).all()
+    }
+    st.markdown(f"**{t('atlas.history')}**")
+    figure = histories(
+        [_moment(label) for label, _ in moments], series,
+        axis=plain("atlas.update"), quantity=plain("atlas.value"), dark=is_dark(),
+    )  # fmt: skip
+    st.plotly_chart(figure, key="atlas-history", config=PLOT_CONFIG)
+    st.caption(t("atlas.history_note", sentences=moments[0][1].about["counts"]["sentences"]))
+
+
+def _moment(label: str) -> str:
+    return str(int(label)) if label.isdecimal() else plain("atlas.shipped")
+
+
+def _numbers(values: Sequence[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values])

@@ -1,0 +1,65 @@
+"""All heads as a table that sorts, filters, and leaves as a file."""
+
+import pandas as pd
+import streamlit as st
+
+from transformer.atlas.roles import ROLES, line_of
+from ui.atlas import choices
+from ui.shared.address import choice
+from ui.store.atlases import Atlas
+from ui.texts import plain, said, t
+
+ALL = "all"
+"""No filter."""
+
+COLUMNS = (
+    "entropy", "normalised_entropy", "effective_keys", "confidence", "previous", "same", "next", "special",
+    "punctuation", "number", "first_piece", "sibling", "rare", "diagonality", "advance", "peak_offset", "peak_share",
+)  # fmt: skip
+"""The measures that the table shows; the file has all columns."""
+
+
+def table_panel(name: str, atlas: Atlas) -> None:
+    """The table; its columns sort by a click, and two filters stand in the address."""
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        groups = [ALL, *atlas.groups]
+        group = choice(
+            t("atlas.kind"), groups, key="only", form="list", width=220,
+            text=lambda one: plain("atlas.all") if one == ALL else choices.kind_name(one),
+        )  # fmt: skip
+        roles = [ALL, *(role for role in ROLES if any(role in row["roles"] for row in atlas.heads))]
+        role = choice(
+            t("atlas.role"), roles, key="role", form="list", width=260,
+            text=lambda one: plain("atlas.all") if one == ALL else plain(f"atlas.role_{one}"),
+        )  # fmt: skip
+    rows = [row for row in atlas.heads if group in {ALL, row["group"]} and (role == ALL or role in row["roles"])]
+    whole = pd.DataFrame([{key: value for key, value in row.items() if not isinstance(value, list)} for row in rows])
+    known = [column for column in COLUMNS if not whole.empty and whole[column].notna().any()]
+    shown = pd.DataFrame(
+        {
+            "site": [row["site"] for row in rows],
+            "head": [row["head"] for row in rows],
+            "does": [said(line_of(row)) for row in rows],
+            **{column: [row[column] for row in rows] for column in known},
+        }
+    )
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_config={
+            "site": st.column_config.TextColumn(plain("atlas.site")),
+            "head": st.column_config.NumberColumn(plain("atlas.head")),
+            "does": st.column_config.TextColumn(plain("atlas.does"), width="large"),
+            **{
+                column: st.column_config.NumberColumn(
+                    plain(f"atlas.measure_{column}"), format="%d" if column == "peak_offset" else "%.3f",
+                    help=plain(f"atlas.measure_{column}_help"),
+                )
+                for column in known
+            },
+        },
+    )  # fmt: skip
+    st.download_button(
+        t("atlas.download"), whole.to_csv(index=False), f"{name}-heads.csv", "text/csv", on_click="ignore"
+    )
+    st.caption(t("atlas.table_note"))

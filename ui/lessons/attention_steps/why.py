@@ -1,0 +1,149 @@
+"""The panels of the lesson "Attention, step by step" that say why: root, dot product, embedding, norm."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from transformer.figures.export import plot_config
+from transformer.figures.lessons import curves, grouped_bars
+from transformer.lessons.expressions.board import Board, Matrix
+from transformer.lessons.expressions.operations import Given
+from transformer.lessons.scaling import Growth, cosines, growth, position_shares
+from ui.components.matrices.component import matrices
+from ui.lessons import shared
+from ui.lessons.attention_steps import controls
+from ui.lessons.attention_steps.panels import number_text
+from ui.shared.address import choice
+from ui.store.cache import cached
+from ui.texts import plain, t
+
+TOPICS = ("root", "cosine", "embedding", "norms")
+
+
+def why_panel(example: controls.Example, board: Board, head_place: DeltaGenerator) -> None:
+    """One question, with what is computed to answer it."""
+    topics = TOPICS if "Q0" in board else TOPICS[:1]
+    topic = choice(
+        t("attention_steps.why"),
+        topics,
+        key="topic",
+        bare=True,
+        text=lambda topic: plain(f"attention_steps.why_{topic}"),
+    )
+    st.markdown(t(f"attention_steps.look_why_{topic}"))
+    if topic == "root":
+        _root()
+    elif topic == "cosine":
+        with head_place:
+            head = controls.head(board)
+        _cosine(board, head)
+    elif topic == "embedding":
+        _embedding(board)
+    else:
+        _norms(example, board)
+
+
+@cached(max_entries=1)
+def _growth() -> Growth:
+    return growth()
+
+
+def _dark() -> bool:
+    return st.context.theme.type == "dark"
+
+
+def _root() -> None:
+    """Variance of scores, and the softmax's largest gradient, over d_k."""
+    found = _growth()
+    st.latex(r"\mathrm{Var}(q \cdot k) = d_k \qquad \frac{\partial A[i,j]}{\partial S[i,j]} = A[i,j]\,(1 - A[i,j])")
+    names = [plain(f"attention_steps.{name}") for name in ("without_root", "with_root")]
+    sides = st.columns(2, gap="medium")
+    pictures = {
+        "variance": (found.variance, found.measured_variance),
+        "gradient": (found.gradient, found.measured_gradient),
+    }
+    for side, (what, (formula, measured)) in zip(sides, pictures.items(), strict=True):
+        figure = curves(
+            dict(zip(names, formula, strict=True)), "d_k", plain(f"attention_steps.{what}"), x=found.sizes, log_x=True,
+            log_y=what == "variance", dark=_dark(), points=dict(zip(names, measured, strict=True)),
+            points_name=plain("attention_steps.measured"),
+        )  # fmt: skip
+        side.plotly_chart(figure, key=f"why.{what}", config=plot_config(what, "svg"))
+    last = found.sizes.index(64)
+    st.markdown(t("attention_steps.root_found", without=found.gradient[0, last], with_=found.gradient[1, last]))
+
+
+def _cosine(board: Board, head: int) -> None:
+    """Dot products beside cosines, and which key is the strongest by each."""
+    q, k, scores = (board[f"{name}{head}"] for name in "QKS")
+    cosine = cosines(q.values, k.values)
+    lengths = (np.linalg.norm(q.values, axis=1)[:, None], np.linalg.norm(k.values, axis=1)[None])
+    made = (
+        ("S", f"S_{head}", scores.values, scores.rows, scores.columns),
+        ("C", "C", cosine, scores.rows, scores.columns),
+        ("q", "|q|", lengths[0], scores.rows, ("",)),
+        ("k", "|k|", lengths[1], ("",), scores.columns),
+    )
+    compared = Board.of(Matrix(name, symbol, "why", values, a, b, Given()) for name, symbol, values, a, b in made)
+    st.latex(rf"S_{head}[i,j] = q_i \cdot k_j = |q_i|\,|k_j|\,C[i,j] \qquad C[i,j] = \cos(q_i, k_j)")
+    titles = {name: plain(f"attention_steps.title_why_{name}") for name in compared}
+    matrices(compared, list(compared), None, key="cosines", titles=titles, elided=True)
+    known = np.nan_to_num(cosine, nan=-2.0).argmax(axis=1)
+    columns = {
+        t("attention_steps.query"): list(scores.rows),
+        t("attention_steps.strongest_dot"): [scores.columns[j] for j in scores.values.argmax(axis=1)],
+        t("attention_steps.strongest_cosine"): [scores.columns[j] for j in known],
+    }
+    st.dataframe(pd.DataFrame(columns), hide_index=True, width="content", key="strongest")
+    differ = int((known != scores.values.argmax(axis=1)).sum())
+    st.markdown(t("attention_steps.cosine_found", differ=differ, count=len(scores.rows)))
+    shared.matrix_downloads(compared, list(compared), titles=titles)
+
+
+def _embedding(board: Board) -> None:
+    """How much of each word is its position, with and without the root of d_model on the embedding."""
+    if "sE" not in board:
+        st.info(t("attention_steps.embedding_elsewhere"), icon=":material/info:")
+        return
+    words, scaled, positions = (board[name] for name in ("E", "sE", "P"))
+    shares = {
+        plain("attention_steps.with_root_model"): position_shares(scaled.values, positions.values),
+        plain("attention_steps.without_root_model"): position_shares(words.values, positions.values),
+    }
+    figure = grouped_bars(
+        {name: 100 * values for name, values in shares.items()}, list(words.rows), plain("attention_steps.share"),
+        dark=_dark(),
+    )  # fmt: skip
+    st.plotly_chart(figure, key="why.share", config=plot_config("share", "svg"))
+    with_root, without = (float(values.mean()) for values in shares.values())
+    st.markdown(t("attention_steps.embedding_found", with_=with_root, without=without, d=words.values.shape[1]))
+
+
+def _norms(example: controls.Example, board: Board) -> None:
+    """Mean and deviation of each row before and after the norm, and what either order hands on."""
+    columns: dict[str, list[str]] = {t("attention_steps.query"): list(board["X"].rows)}
+    for name in ("X", "N", "R", "Y"):
+        if name in board:
+            values = board[name].values
+            symbol = {"N": "X̂"}.get(name, name)
+            columns[plain("attention_steps.mean_of", symbol=symbol)] = [number_text(row.mean()) for row in values]
+            columns[plain("attention_steps.deviation_of", symbol=symbol)] = [number_text(row.std()) for row in values]
+    for formula in board.formulas("N" if "N" in board else "Y"):
+        st.latex(formula)
+    st.dataframe(pd.DataFrame(columns), hide_index=True, width="content", key="norms")
+    order = "pre" if "N" in board else "post"
+    st.markdown(t(f"attention_steps.norms_{order}"))
+    if example.twin is None:
+        return
+    boards = (board, example.twin())
+    pre, post = boards if order == "pre" else boards[::-1]
+    handed = Board.of(
+        [
+            Matrix("post", "Y", "why", post["Y"].values, post["Y"].rows, post["Y"].columns, Given()),
+            Matrix("pre", "R", "why", pre["R"].values, pre["R"].rows, pre["R"].columns, Given()),
+        ]
+    )
+    titles = {name: plain(f"attention_steps.handed_{name}") for name in handed}
+    matrices(handed, list(handed), None, key="handed", titles=titles)
+    shared.matrix_downloads(handed, list(handed), titles=titles)

@@ -1,0 +1,80 @@
+"""The panel that hands out a record's numbers: this map, or all of them in one ZIP, in the form that the page shows."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from transformer import Record, Translation
+from transformer.figures.archive import archive
+from transformer.figures.export import csv, html
+from transformer.figures.heatmap import heatmap
+from transformer.pictures.picture import Picture
+from transformer.runs.any_model import AnyRun
+from ui.shared.address import parameter
+from ui.shared.controls import MEAN, Selection
+from ui.shared.files import Origin, head_stem, head_title
+from ui.texts import in_this_language, plain, said, t
+
+MOST_NUMBERS = 2_000_000
+"""So many numbers fit into a ZIP of tables, which takes seconds then; beyond, there is the NPZ."""
+
+
+def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
+    """The numbers and pictures, as they are on screen: scores, whole words, hidden special tokens, relative scale."""
+    record, origin = shown.record, Origin(shown.checkpoint, shown.input)
+    scores = _is_on("scores") and choice.head != MEAN
+    relative = _is_on("relative") and not scores
+    picture = record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
+    scale = [plain("files.relative")] if relative else []
+    facts = origin.facts(*map(said, record.notes))
+    form = ["scores"] if scores else []
+    stem = origin.stem(*head_stem(picture), *form)
+    what = " · ".join([head_title(picture), said(picture.unit), *map(said, picture.notes), *scale])
+    st.markdown(f"**{t('files.this')}**")
+    st.caption(t("files.holds", what=what))
+    with st.container(horizontal=True):
+        st.download_button(
+            t("translate.download_csv"), in_this_language(lambda: csv(picture, [*facts, *scale])), f"{stem}.csv",
+            "text/csv", on_click="ignore",
+        )  # fmt: skip
+        st.download_button(
+            t("translate.download_html"),
+            in_this_language(lambda: html(heatmap(picture, relative=relative), facts)), f"{stem}.html",
+            "text/html", on_click="ignore",
+        )  # fmt: skip
+    st.markdown(f"**{t('files.all')}**")
+    numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
+    too_many = numbers > MOST_NUMBERS
+    with st.container(horizontal=True):
+        st.download_button(
+            t("files.zip"), _all(record, choice, scores, facts), f"{origin.stem('all-maps', *form)}.zip",
+            "application/zip", on_click="ignore", icon=":material/folder_zip:", disabled=too_many,
+        )  # fmt: skip
+        st.download_button(
+            t("translate.download_npz"), record.npz, f"{origin.stem('record')}.npz", "application/octet-stream",
+            on_click="ignore",
+        )  # fmt: skip
+    if too_many:
+        st.caption(t("files.zip_large", numbers=numbers, most=MOST_NUMBERS))
+    else:
+        st.caption(t("files.zip_holds"))
+    st.caption(t("translate.downloads_note"))
+
+
+def _is_on(key: str) -> bool:
+    """Whether a switch of another tab is on."""
+    return (parameter(key) or "").lower() == "true"
+
+
+def _all(record: Record, choice: Selection, scores: bool, facts: list[str]) -> Callable[[], bytes]:
+    """Every head of every site as one ZIP, once it is asked for; with each layer's mean if the page shows a mean."""
+
+    def pictures() -> dict[str, Picture]:
+        found = {}
+        for site, attention in record.items():
+            for head in [*range(attention.n_heads), *([MEAN] if choice.head == MEAN else [])]:
+                name = f"{site}_{MEAN if head == MEAN else f'head-{head}'}"
+                found[name] = attention.picture(head, choice.words, choice.special, scores=scores)
+        return found
+
+    return in_this_language(lambda: archive(pictures(), about=facts))

@@ -1,0 +1,40 @@
+"""What files of a page are called and say of themselves: of what sentence and checkpoint, and in which form."""
+
+from dataclasses import dataclass
+
+from transformer.figures.file_names import file_name
+from transformer.messages import say
+from transformer.pictures.picture import Picture
+from ui.components.shared.about import About
+from ui.texts import plain, said
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a page's maps come from: the checkpoint, and what it read."""
+
+    checkpoint: str = ""
+    text: str = ""
+
+    def stem(self, *parts: str) -> str:
+        """A file's name without its ending: the text's first words, the checkpoint, and `parts`."""
+        return file_name(self.checkpoint, *parts, text=self.text)
+
+    def facts(self, *more: str) -> list[str]:
+        """The lines that every file of this run says, and `more` of them."""
+        known = {"files.sentence": self.text, "files.checkpoint": self.checkpoint}
+        return [plain(code, text=text) for code, text in known.items() if text] + [fact for fact in more if fact]
+
+    def about(self, title: str, picture: Picture, *more: str) -> About:
+        """What a saved picture says that shows maps in the form of `picture`."""
+        return About(title, self.facts(*map(said, (*picture.changes, *picture.notes)), *more))
+
+
+def head_stem(picture: Picture) -> tuple[str, str]:
+    """A map's part of a file's name, in no language: its site and head."""
+    return str(picture.site), str(picture.head)
+
+
+def head_title(picture: Picture) -> str:
+    """Site and head, in the user's language."""
+    return say(picture.title)
