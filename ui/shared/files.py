@@ -27,7 +27,7 @@ class Origin:
 
     def about(self, title: str, picture: Picture, *more: str) -> About:
         """What a saved picture says that shows maps in the form of `picture`."""
-        return About(title, self.facts(*map(said, picture.notes), *more))
+        return About(title, self.facts(*map(said, (*picture.changes, *picture.notes)), *more))
 
 
 def head_stem(picture: Picture) -> tuple[str, str]:

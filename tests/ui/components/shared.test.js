@@ -67,6 +67,8 @@ test("lines break at spaces, and between Chinese characters but not before a com
   assert.deepEqual(wrapped(ruler, "unbreakable", 50), ["unbr…"]);
   assert.deepEqual(wrapped(ruler, "画了五条线，权重", 50), ["画了五条", "线，权重"]);
   assert.deepEqual(wrapped(ruler, "共 12 个NaN。", 60), ["共 12 个", "NaN。"]);
+  assert.deepEqual(wrapped(ruler, "（共 0.5）。", 80), ["（共 0.5）。"]);
+  assert.deepEqual(wrapped(ruler, "（共 0.5）。", 70), ["（共", "0.5）。"]);
   assert.deepEqual(wrapped(ruler, "", 60), []);
 });
 
