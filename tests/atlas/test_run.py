@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from transformer.atlas.executors.executor import Executor
 from transformer.atlas.executors.processes import Processes
 from transformer.atlas.executors.serial import Serial
 from transformer.atlas.run import RUN, Request, make_atlas
+from transformer.atlas.summarise import digest_of
 from transformer.errors import AtlasError, CheckpointError, InputError
 
 ROOT = Path(__file__).parents[2]
@@ -277,6 +279,21 @@ def test_other_weights_at_the_same_path_are_refused_by_a_worker(folder: Path, mo
     chunk = next(Corpus(folder / "a.en", folder / "a.de").chunks(3))
     with pytest.raises(CheckpointError, match="another one"):
         list(Serial().parts(plan, "x", [chunk]))
+
+
+def test_what_decides_a_run_is_in_its_hash_and_nothing_else_is(folder: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "toy"
+    shutil.copytree(folder / "toy", copied)
+    before = digest_of(str(copied))
+    assert before == digest_of(str(folder / "toy"))
+    (copied / "examples.json").write_text('["the cat eats."]')
+    (copied / "notes.json").write_text("{}")
+    assert digest_of(str(copied)) == before
+    for name in ("config.json", "tokenizer.model", "model.safetensors"):
+        content = (copied / name).read_bytes()
+        (copied / name).write_bytes(content + b" ")
+        assert digest_of(str(copied)) != before
+        (copied / name).write_bytes(content)
 
 
 def test_memory_holds_a_chunk_and_not_the_corpus(folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from transformer.atlas.statistics import NEIGHBOURS, Totals
 from transformer.atlas.subject import Counts, Observed, Reading, Subject, subject_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
-from transformer.checkpoint.ours.folder import load_snapshot
+from transformer.checkpoint.ours.folder import CONFIG, TOKENIZER, WEIGHTS, is_folder, load_snapshot
 from transformer.errors import CheckpointError, InputError
 
 SENTENCES_AT_ONCE = 64
@@ -105,10 +105,11 @@ def digest_of(path: str) -> str:
         CheckpointError: nothing is there.
     """
     folder, snapshot = _parts(path)
-    left_out = {"examples.json", "examples.fa"}
     kinds = {".json", ".safetensors", ".model", ".txt", ".pt", ".pth", ".bin", ".chkpt"}
-    if folder.is_dir():
-        files = [one for one in folder.iterdir() if one.is_file() and one.suffix in kinds and one.name not in left_out]
+    if is_folder(folder):  # what else lies in our own folders decides nothing
+        files = [one for one in (folder / CONFIG, folder / WEIGHTS, folder / TOKENIZER) if one.is_file()]
+    elif folder.is_dir():
+        files = [one for one in folder.iterdir() if one.is_file() and one.suffix in kinds]
     else:
         files = [folder]
     if snapshot is not None:
