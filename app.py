@@ -33,6 +33,7 @@ def _pages() -> dict[str, list[st.Page]]:
         plain("translate.section"): [
             st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
             st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
+            st.Page("pages/what_if.py", title=t("what_if.title"), icon=":material/alt_route:"),
             st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
             st.Page("pages/atlas.py", title=t("atlas.title"), icon=":material/map:"),
         ],

@@ -43,10 +43,12 @@ with screen:
     first_screen.result(shown, best, checkpoint)
 with selection:
     choice = controls.selection(shown.record, heads.first_head(name, shown))
-    first_screen.role_of_head(name, choice)
-    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
+with selection:
+    first_screen.role_of_head(name, choice)
+    first_screen.habit_of_head(name, choice)
+    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
     "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),

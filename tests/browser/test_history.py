@@ -1,5 +1,6 @@
 """Back, Forward, the menu and copied addresses, page by page: the address is the state, and one action one entry."""
 
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -36,10 +37,11 @@ def menu(name: str) -> Action:
 
 SEEN = """() => {
   const said = (selector, text) => [...document.querySelectorAll(`[data-testid=stMain] ${selector}`)].map(text);
-  if (said("[data-testid=stSkeleton]", (one) => one).length) return null;
+  if (!said("h1", (one) => one).length || said("[data-testid=stSkeleton]", (one) => one).length) return null;
   return [
     said("[data-testid=stMainBlockContainer]", (one) => one.innerText),
-    said("[aria-checked=true], [aria-selected=true], [aria-pressed=true]", (one) => one.innerText),
+    said("[aria-checked=true], [aria-selected=true], [data-selected=true]", (one) => one.innerText),
+    said("input:checked", (one) => one.closest("label")?.innerText),
     said(".gtitle", (one) => one.textContent),
     said("input, textarea", (one) => one.value),
   ];
@@ -84,7 +86,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             lambda page: heads.nth(3 * 4 + 3).click(),
             press("Encoder self"),
             press("Head view"),
-            lambda page: page.get_by_role("button", name="2", exact=True).click(),
+            lambda page: page.locator(".st-key-example-2 button").first.click(),
             menu("Masks"),
             menu("Translate"),
         ],
@@ -118,3 +120,31 @@ def test_a_slider_that_is_pressed_faster_than_the_page_answers_loses_no_press(op
             here.page.wait_for_timeout(60)
     expect(slider).to_have_value("26")
     expect(here.page).to_have_url(re.compile("steps=26"))
+
+
+CHEAP = ("positions?screen=rotation&d_table=8", "masks")
+"""Pages of toys, in a cheap state: no model is loaded."""
+
+WALKS, MOVES = 5, 2
+"""Walks a page, each from where the last one ended, and moves a walk."""
+
+
+@pytest.mark.parametrize("page", CHEAP)
+def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> None:
+    chance = random.Random(1)
+    here = opened(page)
+    end = seen(here.page)
+    for _ in range(WALKS):
+        for _ in range(MOVES):
+            main = here.page.get_by_test_id("stMain")
+            pressed, slider = main.get_by_role("radio", checked=False), main.get_by_role("slider")
+            one = chance.randrange(pressed.count() + slider.count())
+            with here.run():
+                if one < pressed.count():
+                    pressed.nth(one).click()
+                else:
+                    slider.nth(one - pressed.count()).press("ArrowRight")
+            end = seen(here.page)
+        fresh = opened(here.page.url.split("/", 3)[3])
+        assert (fresh.page.url, seen(fresh.page)) == (here.page.url, end)
+        fresh.page.context.close()

@@ -98,7 +98,7 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
     expect(again.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
 
     with again.run():
-        again.page.get_by_role("tab", name="Downloads").click()
+        again.page.get_by_role("radio", name="Downloads").click()
     with again.page.expect_download() as download:
         again.page.get_by_role("button", name="This matrix (CSV)").click()
     table = pd.read_csv(io.StringIO(Path(download.value.path()).read_text("utf-8")), index_col=0)
@@ -122,7 +122,7 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
     here = opened("?view=Step+by+step&step=2")
     expect(here.page.get_by_text("Step 2 of")).to_be_visible()
     with here.run():
-        here.page.get_by_role("tab", name="Beams").click()
+        here.page.get_by_role("radio", name="Beams").click()
     expect(here.page.locator(".st-key-tree .js-plotly-plot")).to_be_visible()
 
 
@@ -140,7 +140,7 @@ def test_token_text_is_never_executed(opened) -> None:
     expect(strip(here.page)).to_be_visible()
     for tab in ("Head view", "Step by step", "Beams", "Heatmap"):
         with here.run():
-            here.page.get_by_role("tab", name=tab).click()
+            here.page.get_by_role("radio", name=tab).click()
     assert here.page.title() != "taken"
     assert here.page.locator("img[src='x']").count() == 0
 

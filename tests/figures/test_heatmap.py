@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
-from transformer.figures import overlays
+from transformer.figures import labels, overlays
 from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -255,3 +255,17 @@ def test_the_picture_in_a_sentence() -> None:
         "Heatmap of decoder.1.cross · head 2: 3 queries down, 5 keys across. "
         "The largest attention weight (probability) is 1.000, from query “▁q0” to key “▁k0”."
     )
+
+
+def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> None:
+    long = ("pieces are merged to words: summed over keys, averaged over queries", "special tokens are hidden <b>")
+    few, many = (heatmap(picture(notes=notes)).layout for notes in (("short",), long))
+    lines = many.title.subtitle.text.split("<br>")
+    assert len(lines) > 1
+    assert " ".join(lines) == f"{long[0]}; special tokens are hidden &lt;b&gt;"
+    assert all(len(line) * 6 < many.width for line in lines)
+    assert many.margin.t - few.margin.t == 16 * (len(lines) - 1)
+    assert many.title.pad.t > 28  # this picture is narrow: Plotly's buttons would lie over its title
+    chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
+    assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
+    assert max(map(len, chinese.split("<br>"))) <= 8

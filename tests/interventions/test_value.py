@@ -48,7 +48,7 @@ def test_the_short_string_is_short_and_says_what_it_says() -> None:
     assert to_text([forced, off]) == "decoder.2.cross~force~h1~q2~k3.5~v0.75_0.25~~encoder.0.self~mean~h0-3"
     assert forced.keys == (3, 5)
     assert forced.value == (0.75, 0.25), "weights go with their keys"
-    assert str(forced.message) == "decoder.2.cross (heads 1, rows 2, keys 3, 5) forced to 0.75 0.25"
+    assert str(forced.message) == "decoder.2.cross (head 1, row 2, keys 3, 5) forced to 0.75 0.25"
     assert forced.message.in_language("zh") != str(forced.message)
     assert from_text("") == ()
 

@@ -1,5 +1,6 @@
 """The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,48 +26,93 @@ def drawn(at: AppTest) -> tuple[list[str], dict[str, np.ndarray]]:
     return list(found), arrays
 
 
-def test_the_first_paint_is_a_worked_example():
-    names, arrays = drawn(fine(page()))
+def test_the_first_paint_is_the_first_step_with_an_example():
+    at = fine(page())
+    assert drawn(at)[0] == ["E", "sE", "P", "X"]
+    assert at.button(key="previous").disabled
+    at.button(key="next").click().run()
+    at.button(key="next").click().run()
+    assert address_of(at)["stage"] == "scores"
+    names, arrays = drawn(fine(at))
     assert names == ["Q0", "K0", "S0"]
     expected = arrays["Q0"].reshape(4, 2) @ arrays["K0"].reshape(4, 2).T
     np.testing.assert_allclose(arrays["S0"].reshape(4, 4), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_attention_has_its_stages(kind: str):
-    at = fine(page(attention=kind))
-    for stage in at.segmented_control(key="stage").options:
-        assert drawn(fine(at))[0], stage
+def test_every_attention_has_its_screens(kind: str):
     at = fine(page(attention=kind, screen="board"))
     assert len(drawn(at)[0]) > 6
-    fine(page(attention=kind, screen="rows"))
+    screens = at.selectbox(key="screen").options
+    assert ("Before, after" in screens) == (kind not in controls.RECURRENT), "nothing of a recurrent decoder changes"
+    assert page(attention=kind, screen="rows").session_state["screen"] == (
+        "rows" if kind not in controls.RECURRENT else "steps"
+    )
+    fine(page(attention=kind, screen="why"))
+
+
+def text(at: AppTest) -> str:
+    return " ".join(part.value for part in at.markdown)
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "said", "unsaid"),
     [
-        ({"stage": "input"}, "The embedding is scaled up"),
-        ({"stage": "input", "attention": "cross"}, "X is what the layers before hand on"),
-        ({"stage": "input", "attention": "location"}, "Given are the decoder's state s"),
-        ({"stage": "project", "attention": "additive"}, "becomes one query"),
-        ({"stage": "project", "attention": "location"}, "There are no keys"),
-        ({"stage": "scores", "attention": "additive"}, "squashed by tanh"),
-        ({"stage": "scores", "attention": "location"}, "One linear map"),
-        ({"stage": "mix", "attention": "additive"}, "the context c"),
-        ({"stage": "residual"}, "centred and scaled"),
-        ({"stage": "residual", "norm_first": "True"}, "nothing is normalised here"),
-        ({"stage": "softmax", "attention": "location"}, "sum to 1"),
+        ({"stage": "input"}, "scaled up by √d", "normalises before"),
+        ({"stage": "input", "norm_first": "True"}, "normalises before attention", "layer 0"),
+        ({"stage": "input", "attention": "cross"}, "the decoder's self-attention handed on", "scaled up"),
+        ({"stage": "input", "attention": "location"}, "Given are the decoder's state s, the embedding x", "cross"),
+        ({"stage": "project", "attention": "cross"}, "Queries come from the target", "bias"),
+        ({"stage": "project", "attention": "additive"}, "becomes one query", "three matrices"),
+        ({"stage": "scores", "attention": "location"}, "One linear map", "the key of word j"),
+        ({"stage": "scale", "scaled": "False", "temperature": "2.0"}, "Nothing is divided by √d", "vanishes"),
+        ({"stage": "scale", "temperature": "2.0"}, "The temperature T divides", "Nothing is divided"),
+        ({"stage": "mask"}, "Nothing is hidden here", "hatched"),
+        ({"stage": "mask", "attention": "decoder"}, "get −∞", "Nothing is hidden"),
+        ({"stage": "mask", "attention": "decoder", "hiding": "large"}, "get −10⁹", "−∞"),
+        (
+            {"stage": "mask", "attention": "decoder", "mask_first": "True"},
+            "is scaled in the next step",
+            "keep their scaled",
+        ),
+        ({"stage": "softmax", "attention": "decoder", "blind": "2"}, "gives zeros", "undefined"),
+        ({"stage": "dropout", "dropout": "0.3"}, "p = 0.3", "rows sum to 1"),
+        ({"stage": "mix", "dropout": "0.3"}, "that dropout left", "one step"),
+        ({"stage": "mix", "attention": "additive"}, "the context c", "Each word collects"),
+        ({"stage": "residual"}, "divided by its deviation", "nothing is normalised"),
+        ({"stage": "residual", "norm_first": "True"}, "nothing is normalised here", "its deviation"),
     ],
 )
-def test_every_step_says_what_is_shown(address: dict[str, str], said: str):
-    assert said in " ".join(part.value for part in fine(page(**address)).caption)
+def test_every_step_says_what_is_shown(address: dict[str, str], said: str, unsaid: str):
+    found = text(fine(page(**address))).replace("\\", "")
+    assert said in found
+    assert unsaid not in found
 
 
-@pytest.mark.parametrize(("lang", "words"), [("en", "where query "), ("zh", "查询 ")])
+def test_the_order_of_steps_is_that_of_the_computation():
+    options = page(attention="decoder", mask_first="True", dropout="0.2").segmented_control(key="stage").options
+    assert options[3:8] == ["Mask", "Scale", "Softmax", "Dropout", "Mix"]
+
+
+def test_what_is_changed_is_always_told_and_one_button_takes_it_back():
+    at = fine(page(temperature="2.0", mask_first="True", screen="rows"))
+    assert "temperature T = 2.0 · mask before the scale" in text(at)
+    at.button(key="reset").click().run()
+    assert "Changed now" not in text(fine(at))
+    assert not {"temperature", "mask_first"} & set(address_of(at))
+
+
+@pytest.mark.parametrize("stage", ["input", "concatenate", "output", "residual"])
+def test_a_head_is_chosen_only_where_heads_differ(stage: str):
+    assert "at_head" not in [one.key for one in page(stage=stage).selectbox]
+    assert "at_head" in [one.key for one in page(stage="scores").selectbox]
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "if query "), ("zh", "查询 ")])
 def test_the_words_in_formulas_are_of_the_language(lang: str, words: str):
     formula = fine(page(stage="mask", attention="decoder", lang=lang)).latex[0].value
     assert words in formula
-    assert ("may not see" in formula) == (lang == "en")
+    assert ("may see key" in formula) == (lang == "en")
 
 
 STAGES = {
@@ -88,37 +134,70 @@ def test_every_stage_shows_its_matrices_and_what_they_come_from(stage: str):
     assert names == STAGES[stage]
 
 
+@pytest.mark.parametrize(("stage", "cell"), [("scores", "S_0[0,1]"), ("softmax", "A_0[0,1]"), ("residual", "Y[0,1]")])
+def test_every_step_works_out_an_example_that_fades_nothing(stage: str, cell: str):
+    for address in ({}, {"cell": "none"}):
+        at = fine(page(stage=stage, **address))
+        assert cell in at.latex[-1].value
+        assert "For example" in text(at)
+        assert options(at)["example"]
+
+
+def options(at: AppTest) -> dict[str, Any]:
+    """What the matrices were told to mark."""
+    found: dict[str, Any] = json.loads(at.get("bidi_component")[2].proto.json)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("stage", "cell"), [("scores", "{S_0}_{1,2}"), ("softmax", "{A_0}_{1,2}"), ("residual", "{Y}_{1,2}")]
+    ("address", "marked"),
+    [
+        ({"stage": "scores"}, ["S0", 1, 2]),
+        ({"stage": "scale"}, ["D0", 1, 2]),
+        ({"stage": "mask"}, ["M0", 1, 2]),
+        ({"stage": "softmax"}, ["A0", 1, 2]),
+        ({"stage": "dropout", "dropout": "0.3"}, ["B0", 1, 2]),
+        ({"stage": "mix"}, ["Z0", 1, 0]),
+        ({"stage": "concatenate"}, ["Z", 1, 0]),
+        ({"stage": "residual"}, ["Y", 1, 0]),
+        ({"stage": "project"}, ["Q0", 1, 0]),
+        ({"stage": "scores", "at_head": "1"}, ["S1", 1, 2]),
+        ({"stage": "softmax", "attention": "cross", "at_head": "1"}, ["A1", 1, 2]),
+        ({"stage": "scores", "attention": "additive"}, ["S", 0, 2]),
+        ({"stage": "softmax", "n_tokens": "2"}, ["A0", 1, 1]),
+        ({"stage": "softmax", "cell": "S0:2,3"}, ["A0", 1, 2]),
+        ({"stage": "scores", "cell": "K0.3.1.scores"}, ["K0", 3, 1]),
+        ({"stage": "scale", "cell": "K0.3.1.scores"}, ["D0", 0, 3]),
+        ({"screen": "board", "at_head": "1"}, ["S1", 1, 2]),
+    ],
 )
-def test_every_step_works_out_an_example_until_a_cell_is_picked(stage: str, cell: str):
-    assert cell in fine(page(stage=stage)).latex[-1].value
-    none = fine(page(stage=stage, cell="none"))
-    assert not any(cell in part.value for part in none.latex)
-    assert "Pick a cell above" in none.caption[-1].value
+def test_the_picked_cell_travels(address: dict[str, str], marked: list[Any]):
+    found = options(fine(page(**{"cell": "S0.1.2", **address})))
+    assert found["selected"] == marked
+    assert not found["example"]
 
 
 def test_a_picked_cell_is_worked_out_with_its_numbers():
-    at = fine(page(cell="S0:2,3"))
+    at = fine(page(stage="scores", cell="S0.1.2"))
     _, arrays = drawn(at)
     q, k = arrays["Q0"].reshape(4, 2)[1], arrays["K0"].reshape(4, 2)[2]
     latex = at.latex[-1].value
-    assert r"{S_0}_{2,3}" in latex
-    assert f"&= {q @ k:.3f}".rstrip("0") in latex
+    assert r"S_0[1,2] &\approx" in latex
+    assert rf"&\approx {q @ k:.3f}".rstrip("0") in latex
 
 
 def test_a_softmax_row_shows_exponentials_sum_and_quotients():
-    at = fine(page(stage="softmax", cell="A0:2,3"))
+    at = fine(page(stage="softmax", cell="A0.1.2"))
     table = at.dataframe[0].value
     top = table["exp(score)"].to_numpy()
     np.testing.assert_allclose(top[:-1].sum(), top[-1])
-    np.testing.assert_allclose(table["exp / sum"].to_numpy(), top / top[-1])
+    np.testing.assert_allclose(table["exp / sum"].astype(float).to_numpy(), top / top[-1], atol=5e-5)
 
 
 @pytest.mark.parametrize("name", TRY)
 @pytest.mark.usefixtures("recurrent")
 def test_try_this_sets_the_controls_and_the_address(name: str):
-    at = page(d_model="12", stage="output", cell="Q0:1,1")
+    at = page(d_model="12", stage="output", cell="Q0.0.0")
     at.button(key=f"attention_steps.{name}").click().run()
     fine(at)
     for key, value in {**DEFAULTS, **TRY[name]}.items():
@@ -144,7 +223,7 @@ def test_try_this_sets_the_controls_and_the_address(name: str):
         ("slider", "dropout", 0.5, "mix", "B0"),
         ("slider", "temperature", 2.5, "softmax", "A0"),
         ("selectbox", "blind", "3", "mask", "M0"),
-        ("selectbox", "split", "1", "scores", "Q0"),
+        ("selectbox", "split", "1", "project", "Q0"),
     ],
 )
 def test_each_control_changes_what_it_should(widget: str, control: str, value: Any, stage: str, changed: str):
@@ -159,7 +238,7 @@ def test_each_control_changes_what_it_should(widget: str, control: str, value: A
 def test_temperature_is_told_by_the_entropy_of_the_rows():
     at = fine(page(screen="rows", temperature="0.3"))
     curve = figure(at)
-    table = at.dataframe[0].value
+    table = at.dataframe[0].value.set_index("query").astype(float)
     assert (table["entropy, now"] < table["entropy, standard"]).all()
     assert len(curve["data"]) == len(table) == 4
     (mark,) = curve["layout"]["shapes"]
@@ -173,11 +252,12 @@ def test_temperature_is_told_by_the_entropy_of_the_rows():
 
 def test_numbers_of_the_rows_can_be_taken_away():
     labels = [button.label for button in fine(page(screen="rows")).get("download_button")]
-    assert labels == ["standard as CSV", "now as CSV", "entropies as CSV"]
+    assert labels == ["All as ZIP, with a table of what each is", "standard0 as CSV", "now0 as CSV", "entropies as CSV"]
 
 
 def test_an_undefined_row_is_shown_as_undefined():
-    at = fine(page(attention="decoder", blind="2", hiding="infinity", stage="softmax", cell="A0:2,1"))
+    at = fine(page(attention="decoder", blind="2", hiding="infinity", stage="softmax", cell="A0.1.0"))
+    assert list(at.dataframe[0].value["exp / sum"])[:2] == ["undefined", "undefined"]
     assert np.isnan(drawn(at)[1]["A0"].reshape(4, 4)[1]).all()
     assert r"\frac{0}{0}" in at.latex[-1].value
     at = fine(page(attention="decoder", blind="2", hiding="large", stage="softmax"))
@@ -186,9 +266,15 @@ def test_an_undefined_row_is_shown_as_undefined():
 
 def test_dropped_rows_are_summed_beside_the_standard():
     at = fine(page(dropout="0.3", draw="1", screen="rows"))
-    sums = at.dataframe[0].value["row sum, now"].to_numpy()
+    table, weights = at.dataframe[0].value, drawn(at)[1]["now0"].reshape(4, 4).astype(float)
+    sums = table["row sum, now"].astype(float).to_numpy()
     assert not np.allclose(sums, 1.0)
-    np.testing.assert_allclose(sums, drawn(at)[1]["now"].reshape(4, 4).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(sums, weights.sum(1), atol=1e-4)
+    for row, said in zip(weights, table["entropy, now"], strict=True):
+        shares = row[row > 0] / row.sum()
+        expected = "undefined" if not len(shares) else f"{-(shares * np.log(shares)).sum():.4f}"
+        assert said == expected
+    assert "undefined" in list(fine(page(dropout="0.9", draw="1", screen="rows")).dataframe[0].value["entropy, now"])
 
 
 def test_the_address_stays_the_same_in_the_other_language():
@@ -202,8 +288,9 @@ def test_the_address_stays_the_same_in_the_other_language():
 @pytest.mark.usefixtures("shipped")
 def test_the_trained_translator_goes_through_the_same_steps(kind: str):
     at = fine(page(made="shipped", attention=kind, stage="project"))
-    assert {"Q0", "K0", "V0"} <= set(drawn(at)[0])
-    fine(page(made="shipped", attention=kind, screen="board", cell="A1:2,1", at_head="1"))
+    assert {"Q0", "b_Q0", "K0", "V0"} <= set(drawn(at)[0])
+    assert ("target" in [field.key for field in at.text_input]) == (kind != "encoder")
+    fine(page(made="shipped", attention=kind, screen="board", cell="A1.1.0", at_head="1"))
 
 
 @pytest.fixture
@@ -225,8 +312,7 @@ def test_a_trained_recurrent_translator_goes_through_its_steps(kind: str):
     read = target_sentence(checkpoint, at.text_input(key="target").value)
     weights = attention_maps(checkpoint, np.array([source.ids]), np.array([read.ids]))["decoder.cross"][0, 0, 1]
     np.testing.assert_allclose(drawn(at)[1]["A"], weights, rtol=1e-5)
-    for screen in ("board", "rows"):
-        fine(page(made="shipped", attention=kind, screen=screen))
+    fine(page(made="shipped", attention=kind, screen="board"))
 
 
 @pytest.mark.usefixtures("recurrent")
@@ -268,3 +354,23 @@ def test_without_a_checkpoint_the_page_says_so(tmp_path: Path, monkeypatch: pyte
     at = page(made="shipped")
     assert not at.exception
     assert "train one" in at.error[0].value
+
+
+@pytest.mark.parametrize("topic", ["root", "cosine", "embedding", "norms"])
+def test_every_why_is_answered_with_numbers(topic: str):
+    at = fine(page(screen="why", topic=topic, d_model="16", n_heads="2"))
+    found = text(at)
+    if topic == "root":
+        assert "At d\\_k = 64 the largest gradient is" in found
+        variance = figure(at)
+        assert [line["mode"] for line in variance["data"]] == ["lines", "markers"] * 2
+    elif topic == "embedding":
+        assert "With d = 16 the position is" in found
+    else:
+        assert drawn(at)[0] == (["S", "C", "q", "k"] if topic == "cosine" else ["post", "pre"])
+
+
+def test_one_head_is_compared_with_all_that_it_was():
+    names, arrays = drawn(fine(page(d_model="8", n_heads="4", split="1", screen="rows")))
+    assert names == ["standard0", "standard1", "standard2", "standard3", "now0"]
+    assert all(np.allclose(arrays[name].reshape(4, 4).sum(1), 1.0) for name in names)

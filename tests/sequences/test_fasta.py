@@ -56,6 +56,7 @@ def test_the_callers_file_stays_open():
 @pytest.mark.parametrize(
     ("data", "says"),
     [(gzip.compress(TWO)[:-9], "gzip file is broken"), (b">x\n\xff\xfe\x00", "no text")],
+    ids=["gzip", "binary"],  # gzip writes the time into its file, and tests are called the same in every process
 )
 def test_a_broken_file_is_refused(data, says):
     with pytest.raises(InputError, match=says):

@@ -37,7 +37,8 @@ and its gradient importance (Michel et al. 2019, in the token version of their c
 attention, and in three random orders. The mean outputs are those of the checkpoint (`means`).
 
 Writes heads.csv, removals.csv and run.json into CHECKPOINT/importance, or where --out says. --snapshots measures each
-snapshot of the training as well: gradient importance, and removal by it and in one random order."""
+snapshot of the training as well: gradient importance, and the NLL when heads are removed by it and in one random
+order."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         unknown = (math.nan, math.nan)
         heads[name] = tuple(HeadImportance(s, h, *off.get((s, h), unknown), gradients[s, h]) for s, h in every)
         plans = plans_of(heads[name], whole)
-        rows = removals(one, pairs, source, reference, plans)
+        rows = removals(one, pairs, source, reference, plans, translating=whole)
         total = len(plans) * len(SHARES)
         left[name] = tuple(tqdm(rows, total=total, unit="removal", desc=name, disable=arguments.quiet))
     about = {

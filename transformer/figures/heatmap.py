@@ -12,11 +12,14 @@ import plotly.graph_objects as go
 from transformer.errors import RecordError
 from transformer.figures import labels, overlays
 from transformer.figures.theme import SEQUENTIAL, Theme, diverging, ink, legend, template, theme
-from transformer.messages import words
+from transformer.messages import say, words
 from transformer.pictures.picture import Picture
 
 CLICKABLE_CELLS = 10_000
 """Up to so many cells a click selects one; a larger map is read by hovering and zooming."""
+
+BUTTONS = 190
+"""Pixels that Plotly's buttons take at the right of the title's line, whose letters are about 10 wide."""
 
 LARGEST_CELL = 48
 """Pixels along one side of a cell where there are few."""
@@ -130,15 +133,19 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell
     left = round(labels.width(picture.queries.texts)) + 48
-    top = round(keys_wide if upright else 14) + 78 + 44 * bool(picture.notes)
+    wide = left + across + 24
+    note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
+    below_buttons = 28 * (10 * len(say(picture.title)) + BUTTONS >= wide)
+    top = round(keys_wide if upright else 14) + 78 + below_buttons + 44 * bool(note) + 16 * note.count("<br>")
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
-    title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top", pad=dict(t=12, l=12))
-    if picture.notes:
-        title["subtitle"] = dict(text=labels.safe(labels.joined(picture.notes)), font=dict(size=12))
+    title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top")
+    title["pad"] = dict(t=12 + below_buttons, l=12)
+    if note:
+        title["subtitle"] = dict(text=note, font=dict(size=12))
     return dict(
         template=template(dark),
         title=title,
-        width=left + across + 24,
+        width=wide,
         height=top + down + foot,
         margin=dict(l=left, r=24, t=top, b=foot, pad=0),
         hovermode="closest",

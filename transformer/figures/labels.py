@@ -4,6 +4,7 @@ Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws;
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,10 @@ _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 _JOINER = "\u200d"
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"})
 _CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)}, 0x7F: "␡"})
+
+
+_PIECES = re.compile(r"\s*(?:[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)")
+"""What a line may be broken before: a word, an East Asian character."""
 
 
 def safe(text: str) -> str:
@@ -59,6 +64,19 @@ def width(labels: Sequence[str], size: float = 12) -> float:
     """About how wide the widest label is on an axis, in pixels; East Asian characters and emoji count as two."""
     cells = (sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in label[:LENGTH]) for label in map(say, labels))
     return 0.6 * size * max(cells, default=0)
+
+
+def wrapped(text: str, room: float, size: float = 12) -> str:
+    """A safe text in lines of about `room` pixels at most, broken at spaces and between East Asian characters."""
+    lines: list[str] = [""]
+    for piece in _PIECES.findall(say(text)):
+        longer = lines[-1] + piece
+        cells = sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in longer.rstrip())
+        if lines[-1].strip() and 0.55 * size * cells > room:
+            lines.append(piece.lstrip())
+        else:
+            lines[-1] = longer
+    return "<br>".join(safe(line.rstrip()) for line in lines)
 
 
 def whole(axis: Axis) -> dict[str, Any]:

@@ -106,9 +106,12 @@ class Intervention:
     @property
     def message(self) -> Message:
         """What is done where, in one line."""
-        parts = [Message("part_heads", positions=_ranges(self.heads))] if self.heads is not None else []
-        parts += [Message("part_queries", positions=_ranges(self.queries))] if self.queries is not None else []
-        parts += [Message("part_keys", positions=_ranges(self.keys))] if self.keys is not None else []
+        named = (("head", self.heads), ("query", self.queries), ("key", self.keys))
+        parts = [
+            Message(f"part_{name}" if len(positions) == 1 else f"part_several_{name}", positions=_ranges(positions))
+            for name, positions in named
+            if positions is not None
+        ]
         where = Message("part_where", parts=tuple(parts)) if parts else ""
         return Message(f"did_{self.action}", site=self.site, where=where, value=self._said_value())
 

@@ -19,6 +19,7 @@ from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
+from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
 from transformer.tokens.base import labels_as_typed
 

@@ -6,6 +6,7 @@ layer's values are divided by their L2 norm.
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -55,6 +56,8 @@ class HeadImportance:
 @dataclass(frozen=True)
 class Removal:
     """What is left when the first `removed` heads of an `order` are off (zero): the mean NLL (nats a token), and BLEU.
+
+    BLEU is NaN where it was not measured.
 
     `order` is `gradient`, `zero`, `random 1` ...; `group` is `all`, or the type of attention that alone loses heads.
     """
@@ -128,8 +131,12 @@ def removals(
     sources: Sequence[str],
     references: Sequence[str],
     plans: Sequence[tuple[str, str, Sequence[Head]]],
+    translating: bool = True,
 ) -> Iterator[Removal]:
-    """NLL and greedy BLEU with 0, 10 ... 90 % of the heads off, for each plan (order's name, group, heads in order)."""
+    """NLL and greedy BLEU with 0, 10 ... 90 % of the heads off, for each plan (order's name, group, heads in order).
+
+    BLEU is NaN unless `translating`, which takes most of the time: a model without its heads does not end.
+    """
     model, reader, writer = checkpoint.translator()
     known: dict[frozenset[Head], tuple[float, float]] = {}
     for order, group, heads in plans:
@@ -139,8 +146,9 @@ def removals(
             if key not in known:
                 with intervening(off(removed)):
                     loss = mean_loss(checkpoint, pairs)
-                    lines = translate_lines(model, reader, sources, GREEDY, writer=writer)
-                known[key] = (loss, bleu([line.text for line in lines], references).score)
+                    lines = translate_lines(model, reader, sources, GREEDY, writer=writer) if translating else []
+                score = bleu([line.text for line in lines], references).score if translating else math.nan
+                known[key] = (loss, score)
             yield Removal(order, group, share, len(removed), *known[key])
 
 

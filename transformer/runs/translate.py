@@ -154,6 +154,13 @@ def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Trans
     return replace(other, tree=translation.tree, node=node)
 
 
+def reread(checkpoint: Checkpoint, translation: Translation) -> Translation:
+    """The same source and target passed through the model once more: what interventions make of the same target."""
+    pieces = [step.text for step in translation.steps]
+    ids = list(translation.target_ids)
+    return _watched(checkpoint, translation.input, list(translation.source_ids), ids, pieces)
+
+
 def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
     """Ids of `text` with the end token, if it is a text of a length that can be run; `what` names it in a refusal.
 

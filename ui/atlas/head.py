@@ -80,7 +80,7 @@ def _shares(row: Row) -> None:
         }
     )
     st.dataframe(
-        table,
+        table.dropna(axis=1, how="all"),
         hide_index=True,
         column_config={
             "on": st.column_config.TextColumn(plain("atlas.on")),

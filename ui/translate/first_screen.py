@@ -13,7 +13,8 @@ from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
 from ui.shared.record_views import record_notes
-from ui.texts import language, plain, said, t
+from ui.store import atlases
+from ui.texts import KEY, language, plain, said, t
 
 KIND = heads.KIND
 
@@ -86,6 +87,21 @@ def role_of_head(name: str, choice: Selection) -> None:
         ),
         help=t("translate.role_help", sentences=found.sentences, rows=found.rows),
     )
+
+
+def habit_of_head(name: str, choice: Selection) -> None:
+    """What the chosen head usually does over a corpus, with a link to its page in the atlas, where there is one."""
+    found = None if choice.head == MEAN else atlases.habit_of(name, choice.site, int(choice.head))
+    if found is not None:
+        line, sentences = found
+        st.page_link(
+            "pages/atlas.py",
+            label=t("atlas.habit", sentences=sentences, line=line),
+            icon=":material/map:",
+            query_params={
+                "model": name, "screen": "head", "site": choice.site, "head": str(choice.head), KEY: language(),
+            },
+        )  # fmt: skip
 
 
 def in_a_sentence(layer: int, head: int | str) -> str:

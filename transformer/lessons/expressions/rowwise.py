@@ -24,6 +24,9 @@ from transformer.messages import words
 TERMS_SHOWN = 6
 """Terms that an equation writes out before it goes on with dots."""
 
+EXPONENTIALS_SHOWN = 4
+"""Exponentials that stand under one fraction's line before it goes on with dots."""
+
 TERMS_A_LINE = 2
 """Products on one line of an equation, so that it fits a narrow screen."""
 
@@ -180,9 +183,9 @@ class Softmax(_RowByRow):
         powers = raised(scores)
         taken = f" - {number(lowered, True, digits)}" if lowered else ""
         written = [f"{number(score, digits=digits)}{taken}" for score in scores]
-        summed = [f"e^{{{score}}}" for score in written[:TERMS_SHOWN]]
-        if len(scores) > TERMS_SHOWN:
-            summed.append(_dots(len(scores) - TERMS_SHOWN))
+        summed = [f"e^{{{score}}}" for score in written[:EXPONENTIALS_SHOWN]]
+        if len(scores) > EXPONENTIALS_SHOWN:
+            summed.append(_dots(len(scores) - EXPONENTIALS_SHOWN))
         terms = tuple((f"exp({score})", float(power)) for score, power in zip(written, powers, strict=True))
         latex = (
             rf"\frac{{e^{{{written[column]}}}}}{{{' + '.join(summed)}}} \\ &\approx "

@@ -23,7 +23,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} file_name
  * @property {string[][]} roles what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
- * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes", string>} words
+ * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off", string>} words
  */
 
 /**
@@ -33,6 +33,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  *   theme: import("../shared/colours.js").Theme,
  *   colours: import("./thumbnails.js").Palette,
  *   selected: [number, number] | null,
+ *   off: [number, number][],
  *   current: [number, number],
  *   shown: [number, number] | null,
  *   built: string,
@@ -44,11 +45,11 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
 
 export default component("all-heads", (frame) => {
   /** @type {Partial<View>} */
-  const start = { selected: null, current: [0, 0], shown: null, built: "", cells: [], parts: null };
+  const start = { selected: null, off: [], current: [0, 0], shown: null, built: "", cells: [], parts: null };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: (received) => Object.assign(view, received),
-    adopt: (options) => (view.selected = options.selected),
+    adopt: (options) => Object.assign(view, { selected: options.selected, off: options.off }),
     draw: () => draw(view),
     resize: () => fit(view),
   };
@@ -170,16 +171,13 @@ function makeCell(view, layer, head) {
  * @param {View} view
  * @param {NonNullable<View["parts"]>} parts
  */
-function describe({ header, arrays, cells, colours }, { save, grid, corner, columns, rows, legend }) {
+function describe({ header, arrays, colours }, { save, grid, corner, columns, rows, legend }) {
   const { words } = header;
   save.textContent = words.save_png;
   grid.setAttribute("aria-label", words.name);
   corner.setAttribute("aria-label", words.layer);
   columns.forEach((column, head) => (column.textContent = header.columns[head]));
   rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
-  cells.forEach((row, layer) =>
-    row.forEach((one, head) => one.setAttribute("aria-label", nameOf(header, layer, head))),
-  );
   const bar = element("canvas", "scale");
   paintScale(bar, colours);
   const axis = element("div", "ticks");
@@ -224,10 +222,14 @@ function swatch(colours, nan, name) {
 
 /** @param {View} view */
 function markSelected(view) {
-  const { cells, parts, selected } = view;
+  const { header, cells, parts, selected, off } = view;
   cells.forEach((row, layer) =>
     row.forEach((one, head) => {
+      const isOff = off.some(([offLayer, offHead]) => offLayer === layer && offHead === head);
+      const name = nameOf(header, layer, head);
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
+      one.setAttribute("aria-label", isOff ? `${name}, ${header.words.off}` : name);
+      one.classList.toggle("off", isOff);
     }),
   );
   const focused = parts?.grid.contains(focusedBeside(view.root));

@@ -94,10 +94,10 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const label = LABEL * zoom;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
-  const width = numbers ? Math.min(Math.max(46 * zoom, widestColumn + 6), 76 * zoom) : 6;
-  const height = numbers ? 26 * zoom : rows > 40 ? 5 : 16;
+  const width = numbers ? Math.round(Math.min(Math.max(46 * zoom, widestColumn + 6), 76 * zoom)) : 6;
+  const height = numbers ? Math.round(26 * zoom) : rows > 40 ? 5 : 16;
   const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, label)) + 6 : 4;
-  const line = LINE * zoom;
+  const line = Math.round(LINE * zoom);
   const top = numbers ? line + 2 : 2;
   const sizes = { wide: left + columns * width + 3, tall: top + rows * height + 3 };
   return { numbers, width, height, left, top, ...sizes, font, label, line, rowsAt, columnsAt };

@@ -1,0 +1,110 @@
+"""Same target and decode again: each measure recomputed from the distributions of two runs."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.toy import write_checkpoint
+from transformer import Checkpoint, DecodingOptions, Intervention, intervening, load, translate
+from transformer.runs.what_if import (
+    Word,
+    aligned_words,
+    decoded_again,
+    for_nobody,
+    head_sweep,
+    same_target,
+    source_sweep,
+)
+
+TEXT = "the dog and the cat sleeps."
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return load(write_checkpoint(tmp_path_factory.mktemp("what-if") / "toy"))
+
+
+def distributions(checkpoint: Checkpoint, source: tuple[int, ...], target: tuple[int, ...]) -> np.ndarray:
+    """log p of every token at every step."""
+    model, _, _ = checkpoint.translator()
+    with torch.inference_mode():
+        logits = model(torch.tensor([source]), torch.tensor([[model.config.bos_id, *target[:-1]]]))[0]
+    return logits.double().log_softmax(-1).numpy()
+
+
+def test_every_measure_of_a_step_is_what_it_says(checkpoint: Checkpoint) -> None:
+    before = translate(checkpoint, TEXT, DecodingOptions(beam=2, max_length=9))
+    some = [
+        Intervention("decoder.0.cross", "knock_out", heads=(1,), keys=(1, 2)),
+        Intervention("encoder.0.self", "zero"),
+    ]
+    found = same_target(checkpoint, before, some)
+    first = distributions(checkpoint, before.source_ids, before.target_ids)
+    with intervening(some):
+        then = distributions(checkpoint, before.source_ids, before.target_ids)
+    assert found.after.target_ids == before.target_ids
+    assert found.after.record.interventions == tuple(some)
+    assert before.record.interventions == ()
+    for t, (token, step) in enumerate(zip(before.target_ids, found.steps, strict=True)):
+        other = max((i for i in range(first.shape[1]) if i != token), key=lambda i: first[t, i])
+        assert step.change == pytest.approx(then[t, token] - first[t, token], abs=1e-5)
+        assert step.margins[0] == pytest.approx(first[t, token] - first[t, other], abs=1e-5)
+        assert step.margins[1] == pytest.approx(then[t, token] - then[t, other], abs=1e-5), "the same other token"
+        assert step.divergence == pytest.approx((np.exp(first[t]) * (first[t] - then[t])).sum(), abs=1e-5)
+        assert step.ranks == tuple(int((one[t] > one[t, token]).sum()) for one in (first, then))
+        assert found.after.steps[t].probability == pytest.approx(math.exp(then[t, token]), rel=1e-4)
+    assert found.total == pytest.approx(sum(step.change for step in found.steps))
+    assert max(abs(step.change) for step in found.steps) > 0.01
+    assert {step.change for step in same_target(checkpoint, before, []).steps} == {0.0}
+
+
+def test_a_sweep_is_every_head_and_every_source_word_alone(checkpoint: Checkpoint) -> None:
+    before = translate(checkpoint, TEXT, DecodingOptions(beam=1, max_length=9))
+    shares: list[float] = []
+    heads = head_sweep(checkpoint, before, "zero", shares.append)
+    assert shares == pytest.approx([(i + 1) / 6 for i in range(6)])
+    for site, changes in heads.items():
+        for head, change in enumerate(changes):
+            alone = same_target(checkpoint, before, [Intervention(site, "zero", heads=(head,))])
+            assert change == pytest.approx(alone.total, abs=1e-4)
+    words = source_sweep(checkpoint, before)
+    merged = before.axes.source.merged().texts
+    assert words.shape == (len(merged), len(before.target_ids))
+    dog = merged.index("dog")
+    removed = for_nobody(before, dog)
+    assert {one.site for one in removed} == {"encoder.0.self", "decoder.0.cross"}
+    with intervening(removed):
+        again = translate(checkpoint, TEXT, DecodingOptions(beam=1, max_length=9))
+    keys = [i for i, word in enumerate(before.axes.source.words) if word == dog]
+    assert not again.record["decoder.0.cross"].all_weights()[:, :, keys].any()
+    alone = same_target(checkpoint, before, removed)
+    np.testing.assert_allclose(words[dog], [step.change for step in alone.steps], atol=1e-4)
+
+    def stop(share: float) -> None:
+        raise KeyboardInterrupt(share)
+
+    with pytest.raises(KeyboardInterrupt, match=r"0\.16"):
+        head_sweep(checkpoint, before, "zero", stop)
+
+
+def test_decoding_again_is_a_search_under_the_changes(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    options = DecodingOptions(beam=3, max_length=7)
+    off = [Intervention("decoder.0.cross", "knock_out", keys=tuple(range(5)))]
+    with intervening(off):
+        expected = translate(checkpoint, TEXT, options)
+    found = decoded_again(checkpoint, TEXT, options, off)
+    assert (found.target_ids, found.record.interventions) == (expected.target_ids, tuple(off))
+    assert decoded_again(checkpoint, TEXT, options, []).target_ids == translate(checkpoint, TEXT, options).target_ids
+    (tmp_path / "record.npz").write_bytes(found.record.npz())
+    with np.load(tmp_path / "record.npz") as kept:
+        assert "knock_out" in str(kept["interventions"])
+
+
+def test_words_that_differ_are_marked_in_both() -> None:
+    was, now = aligned_words("Ein Mann fährt Rad .", "Ein großer Mann fährt Auto .")
+    assert [word.text for word in was if word.changed] == ["Rad"]
+    assert [word.text for word in now if word.changed] == ["großer", "Auto"]
+    assert aligned_words("", "a") == ([], [Word("a", True)])

@@ -1,0 +1,120 @@
+"""The first screen of Translate: a sentence over its translation, at a head that is true; what the model knows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from transformer import DecodingOptions
+from transformer.runs.head_agreement import known_agreement
+from ui.components.shared.blob import unpack
+from ui.shared import heads
+from ui.store import runs, store
+
+APP = str(Path(__file__).parents[2] / "app.py")
+NAME = "multi30k-en-de"
+SENTENCE = "A man in a blue shirt is riding a bicycle down the street."
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(APP, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def bitext(page: AppTest) -> tuple[dict[str, object], np.ndarray]:
+    """What the component was sent: its header, and the weights of one head."""
+    for part in page.get("bidi_component"):
+        if part.key == "bitext":
+            header, arrays = unpack(part.proto.bytes)
+            return header, arrays["weights"].reshape(header["shape"])
+    raise AssertionError("there is no bitext")
+
+
+def said(page: AppTest) -> str:
+    return " ".join(part.value for part in (*page.markdown, *page.caption, *page.warning))
+
+
+def test_it_begins_with_the_truest_head_on_a_sentence_that_reorders() -> None:
+    page = opened()
+    checkpoint = store.checkpoint(NAME)
+    known = known_agreement(checkpoint)
+    assert known is not None
+    run = runs.translation(NAME, checkpoint.examples[0], DecodingOptions(), None)
+    header, weights = bitext(page)
+    expected = run.record[known.truest.site].picture(known.truest.head, words=True)
+    np.testing.assert_allclose(weights, expected.values, atol=1e-6)
+    assert header["source"]["texts"] == list(expected.keys.texts)
+    assert header["target"]["texts"][-2:] == [".", "</s>"]
+    assert header["target"]["attached"][-2:] == [True, False]
+    assert header["head"] == "layer 2 head 1"
+    assert "names the deciding word" in said(page)
+    dinner = header["source"]["texts"].index("dinner")
+    assert int(weights[header["target"]["texts"].index("ein")].argmax()) == dinner  # a word that moved to the end
+
+
+def test_the_old_default_is_a_named_discovery() -> None:
+    page = opened(text=SENTENCE, layer="0", head="2")
+    assert bitext(page)[0]["head"] == "layer 0 head 2"
+    assert "follows the word before" in said(page)
+    assert heads.role_of(NAME, "decoder.0.cross", 2) == "follows the word before"
+    assert heads.role_of(NAME, "decoder.0.cross", 1) != "follows the word before"
+
+
+@pytest.mark.parametrize("address", [{"words": "False"}, {"special": "False"}])
+def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[str, str]) -> None:
+    header, weights = bitext(opened(text=SENTENCE, **address))
+    run = runs.translation(NAME, SENTENCE, DecodingOptions(), None)
+    picture = run.record["decoder.2.cross"].picture(1, "words" not in address, "special" not in address)
+    np.testing.assert_allclose(weights, picture.values, atol=1e-6)
+    assert [len(header[side]["attached"]) for side in ("target", "source")] == list(picture.values.shape)
+    assert ("</s>" in header["target"]["texts"]) == ("special" not in address)
+
+
+def test_a_kept_word_is_the_query_of_the_pair_in_the_address() -> None:
+    page = opened(text=SENTENCE, pair="decoder.cross:Hemd|shirt")
+    options = [part.proto.json for part in page.get("bidi_component") if part.key == "bitext.options"]
+    words = bitext(page)[0]["target"]["texts"]
+    assert f'"selected":{words.index("Hemd")}' in options[0].replace(" ", "")
+
+
+def test_another_kind_keeps_the_translation_in_view() -> None:
+    assert bitext(opened(text=SENTENCE, kind="encoder.self", layer="0", head="3"))[0]["head"] == "layer 2 head 1"
+
+
+@pytest.mark.parametrize(("language", "knows", "far"), [("en", "captions of everyday photographs", "far from what"),
+                                                        ("zh", "日常照片的说明文字", "相去甚远")])  # fmt: skip
+def test_a_line_says_what_the_model_knows_and_warns_far_from_it(language: str, knows: str, far: str) -> None:
+    near = opened(text=SENTENCE, lang=language)
+    assert knows in said(near)
+    assert not near.warning
+    page = opened(text="I love you", lang=language)
+    assert far in page.warning[0].value
+    assert knows in page.warning[0].value
+    assert not opened(text="I love you", force="Ich liebe dich.", lang=language).warning
+
+
+def test_examples_say_what_to_look_for() -> None:
+    names = {language: [button.label for button in opened(lang=language).button if button.key.startswith("example-")]
+             for language in ("en", "zh")}  # fmt: skip
+    checkpoint = store.checkpoint(NAME)
+    for language, found in names.items():
+        assert found == [checkpoint.example_names[text][language] for text in checkpoint.examples]
+    assert "A word moves to the end" in names["en"]
+
+
+def test_hypotheses_that_were_dropped_are_counted_without_beginnings_of_others() -> None:
+    page = opened(text=SENTENCE, beam="1")
+    assert page.selectbox(key="node").label.startswith("Hypothesis (1 complete, ")
+    tree = runs.translation(NAME, SENTENCE, DecodingOptions(beam=1), None).tree
+    assert tree is not None
+    dropped = tree.left_behind()
+    parents = {node.parent for node in tree.nodes}
+    assert page.selectbox(key="node").label == f"Hypothesis (1 complete, {len(dropped)} dropped)"
+    assert not {node.id for node in dropped} & (parents | {node.id for node in tree.lineage(tree.best.id)})
+    every = {node.id for node in tree.nodes[1:]}
+    assert {node.id for node in dropped} == every - parents - {tree.best.id}

@@ -1,0 +1,122 @@
+"""The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.opening import address_of, fine, opened
+from transformer import DecodingOptions, Intervention, intervening, load, translate
+from transformer.interventions.text import from_text
+from ui.store.shipped import CHECKPOINTS
+
+NAME = "multi30k-en-de"
+SENTENCE = "A man in a red shirt rides a bicycle."
+OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
+
+
+def words(page: AppTest, side: str) -> str:
+    found = next(part.proto.body for part in page.get("html") if f"words {side}" in part.proto.body)
+    return re.sub(r"<style>.*?</style>|<[^>]+>", "", found, flags=re.DOTALL).strip()
+
+
+def chips(page: AppTest) -> list[str]:
+    return [button.label for button in page.button if str(button.key).startswith("chip-")]
+
+
+def test_first_paint_shows_an_unchanged_sentence_and_says_what_to_do() -> None:
+    page = fine(opened("what_if"))
+    assert words(page, "was") == words(page, "now") != ""
+    assert "Nothing is changed yet" in page.info[0].value
+    assert "+0.00 nats" in " ".join(part.value for part in page.caption)
+    assert address_of(page) == {}
+
+
+def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
+    page = fine(opened("what_if", text=SENTENCE, do=OFF))
+    checkpoint = load(CHECKPOINTS / NAME)
+    with intervening(from_text(OFF)):
+        expected = translate(checkpoint, SENTENCE, DecodingOptions())
+    assert words(page, "now") == expected.text
+    assert chips(page) == ["decoder.3.cross (head 3) off (mean)", "decoder.2.cross (head 1) off (mean)"]
+    page.button(key="chip-0").click().run()
+    assert address_of(page)["do"] == "decoder.2.cross~mean~h1"
+    page.button(key="chip-0").click().run()
+    assert "do" not in address_of(page)
+
+
+def test_a_layer_is_switched_off_and_on_and_zero_is_one_choice_for_all() -> None:
+    page = fine(opened("what_if", text=SENTENCE, do="decoder.3.cross~mean~h3"))
+    page.button(key="switch-3").click().run()
+    assert address_of(fine(page))["do"] == "decoder.3.cross~mean~h0-3"
+    page.button_group(key="off").set_value("zero").run()
+    assert chips(fine(page)) == ["decoder.3.cross (heads 0-3) off (zero)"]
+    with intervening([Intervention("decoder.3.cross", "zero")]):
+        expected = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions())
+    assert words(page, "now") == expected.text
+    page.button(key="switch-3").click().run()
+    assert "do" not in address_of(page)
+
+
+@pytest.mark.parametrize(
+    ("do", "told"),
+    [
+        ("~~".join(["a~zero"] * 10**4), "holds 10000 interventions"),
+        ("<b>~zero", "is no name of an attention"),
+        ("decoder.9.cross~zero", "model has no attention 'decoder.9.cross'"),
+        ("encoder.0.self~knock_out~k99", "past the end of encoder.0.self"),
+        ("decoder.0.self~force~q0~v0.5_0.5", "which a row there may not see"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_nothing_is_lost(do: str, told: str) -> None:
+    page = opened("what_if", text=SENTENCE, do=do)
+    assert not page.exception
+    assert told in page.warning[0].value.replace("\\", "")
+    assert words(page, "was") == words(page, "now") != ""
+    assert address_of(page)["do"] == do
+
+
+def test_other_checkpoints_and_chinese() -> None:
+    page = fine(opened("what_if", model="multi30k-en-de-rnn", do="decoder.cross~uniform", lang="zh"))
+    assert chips(page) == ["decoder.cross 设为均匀"]
+    assert "假如" in page.title[0].value
+    forced = fine(opened("what_if", text=SENTENCE, force="Ein Mann.", do=OFF))
+    assert "A target is forced" in " ".join(part.value for part in forced.caption)
+
+
+def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
+    """Each button writes the intervention that it names; the map, before and after, is the run's."""
+    address = dict(text=SENTENCE, kind="decoder.cross", layer="1", head="2", cell="3-2")
+    page = fine(opened("what_if", **address))
+    site = "decoder.1.cross"
+    for button, expected in {
+        "do-knock_out_cell": f"{site}~knock_out~h2~q3~k2",
+        "do-cut_cell": f"{site}~cut~h2~q3~k2",
+        "do-knock_out_column": f"{site}~knock_out~h2~k2",
+        "do-only_here": f"{site}~force~h2~q3~k2~v1.0",
+        "do-uniform": f"{site}~uniform~h2~q3",
+        "do-soften_head": f"{site}~temperature~h2~v1.0",
+    }.items():
+        page.button(key=button).click().run()
+        assert address_of(fine(page))["do"] == expected
+        page.button(key="chip-0").click().run()
+    page.button(key="do-for_nobody").click().run()
+    nobody = from_text(address_of(fine(page))["do"])
+    assert {one.site for one in nobody} == {
+        f"{stack}.{i}.{kind}" for i in range(4) for stack, kind in (("encoder", "self"), ("decoder", "cross"))
+    }
+    page.button(key="clear").click().run()
+    page.button(key="do-force").click().run()
+    forced = from_text(address_of(fine(page))["do"])[0]
+    before = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions()).record[site].weights(2)[3]
+    assert forced.value == pytest.approx([w for w in before if w >= 0.0005], abs=2e-3)
+
+
+def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:
+    page = fine(opened("what_if", text="Two dogs run.", sweep="heads", map="difference", head="mean"))
+    assert "Change of log p of the whole target" in " ".join(part.value for part in page.caption)
+    spec = next(spec for chart in page.get("plotly_chart") if "decoder.3.self" in (spec := chart.proto.spec))
+    assert "encoder.0.self" in spec
+    assert any("Choose one head above" in part.value for part in page.info)
+    page = fine(opened("what_if", text="Two dogs run.", sweep="source", map="difference", do=OFF))
+    assert any("dogs" in chart.proto.spec for chart in page.get("plotly_chart"))

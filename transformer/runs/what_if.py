@@ -1,0 +1,179 @@
+"""What an intervention does to a translation: on the same target, step by step; and when the model decodes again.
+
+Two ways to run, which are never mixed: *same target* reads what the unchanged model wrote (teacher forced), so that
+steps can be compared; *decode again* searches anew under the interventions. Measures: Heimersheim and Nanda 2024.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions
+from transformer.interventions.active import intervening
+from transformer.interventions.value import Intervention
+from transformer.models.common import log_probs
+from transformer.pictures.picture import Picture
+from transformer.pictures.quantity import Quantity
+from transformer.runs.changed import run_of
+from transformer.runs.translate import Translation, reread, translate
+from transformer.sites import Site
+
+
+@dataclass(frozen=True)
+class StepEffect:
+    """What interventions do to one step of the same target.
+
+    `change` is that of log p of the written token (nats). `margins` are its logit minus that of the unchanged run's
+    best other token, which is kept fixed; before and after. `divergence` is KL(unchanged || changed) over all tokens
+    (nats), `ranks` are the written token's, 0 the likeliest.
+    """
+
+    text: str
+    change: float
+    margins: tuple[float, float]
+    divergence: float
+    ranks: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class SameTarget:
+    """One target read twice: as the model is, and under interventions. `after` has the record of the changed run."""
+
+    before: Translation
+    after: Translation
+    steps: tuple[StepEffect, ...]
+
+    @property
+    def total(self) -> float:
+        """Change of the log-probability of the whole target (nats)."""
+        return sum(step.change for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of one of two texts, and whether the other one has another there."""
+
+    text: str
+    changed: bool
+
+
+def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequence[Intervention]) -> SameTarget:
+    """Read the target of `before` once more under interventions.
+
+    Raises:
+        InputError: an intervention does not fit this checkpoint or sentence.
+        CheckpointError: the checkpoint's attention cannot be changed.
+    """
+    clean, _ = _logits(checkpoint, before, ())
+    changed, _ = _logits(checkpoint, before, interventions)
+    with intervening(interventions):
+        after = reread(checkpoint, before)
+    ids = torch.tensor(before.target_ids)[:, None]
+    first, then = log_probs(clean.double()), log_probs(changed.double())
+    changes = (then - first).gather(1, ids)[:, 0]
+    others = clean.double().scatter(1, ids, -torch.inf).argmax(1, keepdim=True)
+    margins = [(logits.gather(1, ids) - logits.gather(1, others))[:, 0].tolist() for logits in (clean, changed)]
+    weighted = torch.where(first.isfinite(), first.exp() * (first - then), 0.0)
+    divergences = weighted.sum(1).clamp(min=0.0)
+    ranks = [(logits > logits.gather(1, ids)).sum(1).tolist() for logits in (clean, changed)]
+    steps = tuple(
+        StepEffect(step.text, change, (margins[0][i], margins[1][i]), divergence, (ranks[0][i], ranks[1][i]))
+        for i, (step, change, divergence) in enumerate(
+            zip(before.steps, changes.tolist(), divergences.tolist(), strict=True)
+        )
+    )
+    return SameTarget(before, after, steps)
+
+
+def decoded_again(
+    checkpoint: Checkpoint, text: str, options: DecodingOptions, interventions: Sequence[Intervention]
+) -> Translation:
+    """Search for a target anew under interventions: those of a decoder's row t act on the step that writes token t.
+
+    Raises:
+        InputError: an intervention does not fit this checkpoint or sentence.
+        CheckpointError: the checkpoint's attention cannot be changed.
+    """
+    with intervening(interventions):
+        return translate(checkpoint, text, options)
+
+
+def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
+    """Both texts in words; those that the longest common sequence leaves out are changed."""
+    first, second = before.split(), after.split()
+    found: tuple[list[Word], list[Word]] = ([], [])
+    for tag, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+        found[0].extend(Word(word, tag != "equal") for word in first[a:b])
+        found[1].extend(Word(word, tag != "equal") for word in second[c:d])
+    return found
+
+
+def map_difference(found: SameTarget, site: str, head: int) -> Picture:
+    """Weights of one head after the change, minus those before, on the same target: by token, -1 to 1."""
+    before, after = (run.record[site].picture(head) for run in (found.before, found.after))
+    return replace(after, values=after.values - before.values, quantity=Quantity.DIFFERENCE, notes=())
+
+
+def head_sweep(
+    checkpoint: Checkpoint, before: Translation, action: str, done: Callable[[float], None] = lambda _share: None
+) -> dict[Site, Float[np.ndarray, " head"]]:
+    """Every head off, one at a time (`zero` or `mean`): the change of log p of the whole target, in nats.
+
+    `done` is told the share of heads that are finished; what it raises ends the sweep.
+
+    Raises:
+        InputError: the checkpoint brings no mean outputs.
+    """
+    counts = {site: before.record[site].n_heads for site in before.record.sites}
+    every = [(site, head) for site, count in counts.items() for head in range(count)]
+    clean = _written(checkpoint, before, ())
+    found = {site: np.zeros(count) for site, count in counts.items()}
+    for number, (site, head) in enumerate(every, 1):
+        found[site][head] = (_written(checkpoint, before, [Intervention(site, action, heads=(head,))]) - clean).sum()
+        done(number / len(every))
+    return found
+
+
+def source_sweep(
+    checkpoint: Checkpoint, before: Translation, done: Callable[[float], None] = lambda _share: None
+) -> Float[np.ndarray, "source_word step"]:
+    """Every source word for nobody, one at a time: the change of log p of each written token, in nats."""
+    clean = _written(checkpoint, before, ())
+    axis = before.axes.source
+    rows = []
+    for word in range(len(axis.membership)):
+        rows.append(_written(checkpoint, before, for_nobody(before, word)) - clean)
+        done((word + 1) / len(axis.membership))
+    return np.stack(rows)
+
+
+def for_nobody(run: Translation, word: int) -> list[Intervention]:
+    """Knock the positions of one source word out of every attention that could see them."""
+    keys = tuple(int(i) for i in np.flatnonzero(run.axes.source.membership[word]))
+    sites = [site for site in run.record.sites if site.group in ("encoder.self", "decoder.cross")]
+    return [Intervention(site, "knock_out", keys=keys) for site in sites]
+
+
+def _written(
+    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
+) -> Float[np.ndarray, " step"]:
+    """Log p of each token of the run's target, in nats."""
+    logits, ids = _logits(checkpoint, run, interventions)
+    return log_probs(logits).gather(1, ids)[:, 0].numpy()
+
+
+def _logits(
+    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
+) -> tuple[Float[Tensor, "step vocab"], Tensor]:
+    """Logits of each step of the run's target, and the ids that were written (step, 1)."""
+    model, _, _ = checkpoint.translator()
+    read = torch.tensor([[model.config.bos_id, *run.target_ids[:-1]]])
+    with intervening(interventions), run_of(checkpoint):
+        logits = model(torch.tensor([run.source_ids]), read)[0]
+    return logits, torch.tensor(run.target_ids)[:, None]

@@ -1,0 +1,121 @@
+"""The interventions of the page: read from the address, and written to it by every click."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import streamlit as st
+
+from transformer import Intervention, Record
+from transformer.errors import HeedmapError
+from transformer.interventions.text import from_text, to_text
+from ui.shared import controls
+from ui.shared.address import choice, parameter, set_parameter
+from ui.texts import plain, said, t
+from ui.texts.markdown import as_text
+
+CHANGES: Final = "do"
+"""The query parameter of the interventions, in their short form."""
+
+OFF: Final = ("mean", "zero")
+"""What stands in for a head that is off."""
+
+Changes = tuple[Intervention, ...]
+
+
+def asked() -> Changes:
+    """What the address asks for; what cannot be read is told, and left where it stands."""
+    try:
+        return from_text(parameter(CHANGES) or "")
+    except HeedmapError as error:
+        controls.explain(error)
+        return ()
+
+
+def keep(changes: Iterable[Intervention]) -> None:
+    """Write them to the address."""
+    set_parameter(CHANGES, to_text(changes) or None)
+
+
+def add(*more: Intervention) -> None:
+    """These after the others; what is there already moves to the end, where it wins."""
+    keep([*(one for one in _there() if one not in more), *more])
+
+
+def remove(number: int) -> None:
+    """Without the one at this place."""
+    keep(one for place, one in enumerate(_there()) if place != number)
+
+
+def clear() -> None:
+    """Nothing is changed."""
+    set_parameter(CHANGES, None)
+
+
+def off_choice(has_means: bool, reference: str) -> str:
+    """What a head that is off gives on: its mean output, or zero where the checkpoint brings no means."""
+    if not has_means:
+        st.caption(t("what_if.no_means"))
+        return "zero"
+    text = {"mean": plain("what_if.off_mean"), "zero": plain("what_if.off_zero")}
+    chosen = choice(t("what_if.off"), OFF, key="off", text=lambda action: text[action])
+    st.caption(t("what_if.off_mean_why", set=reference) if chosen == "mean" else t("what_if.off_zero_why"))
+    return chosen
+
+
+def with_action(changes: Changes, action: str) -> Changes:
+    """All heads that are off, by the one way that was chosen."""
+    return tuple(replace(one, action=action) if is_off(one) else one for one in changes)
+
+
+def is_off(one: Intervention) -> bool:
+    """Whether it switches whole heads off, in the page's own way."""
+    return one.action in OFF and one.queries is None and one.value is None
+
+
+def heads_off(changes: Changes, record: Record) -> set[tuple[str, int]]:
+    """Site and head of every head that is off."""
+    return {
+        (one.site, head)
+        for one in changes
+        if is_off(one) and one.site in record.sites
+        for head in range(record[one.site].n_heads)
+        if one.touches_head(head)
+    }
+
+
+def turn(record: Record, heads: Iterable[tuple[str, int]]) -> None:
+    """Switch heads off; those that are all off, on again."""
+    there, wanted = _there(), set(heads)
+    off = heads_off(there, record)
+    off = off - wanted if wanted <= off else off | wanted
+    by_site = {site: tuple(head for other, head in sorted(off) if other == site) for site in record.sites}
+    switched = [Intervention(str(site), "mean", heads=found) for site, found in by_site.items() if found]
+    keep([*(one for one in there if not is_off(one)), *switched])
+
+
+def chips(changes: Changes) -> None:
+    """Each intervention with a button that takes it away."""
+    if not changes:
+        st.info(t("what_if.nothing_changed"), icon=":material/touch_app:")
+        return
+    with st.container(horizontal=True, gap="small", key="chips"):
+        for number, one in enumerate(changes):
+            st.button(
+                as_text(said(one.message)),
+                key=f"chip-{number}",
+                icon=":material/close:",
+                help=t("what_if.chip_help"),
+                on_click=remove,
+                args=(number,),
+            )
+        if len(changes) > 1:
+            st.button(t("what_if.clear"), key="clear", icon=":material/clear_all:", on_click=clear)
+
+
+def _there() -> Changes:
+    """What stands in the address, as far as it can be read."""
+    try:
+        return from_text(parameter(CHANGES) or "")
+    except HeedmapError:
+        return ()

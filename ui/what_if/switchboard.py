@@ -1,0 +1,52 @@
+"""The switchboard: every head as a thumbnail of what it looks at; a click switches it off, and on again."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from transformer import Record
+from transformer.attention.measures import sites_of
+from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.shared.controls import MEAN, Selection
+from ui.texts import plain, t
+from ui.what_if import changes as changes_
+from ui.what_if.changes import Changes
+
+
+def switchboard(record: Record, choice: Selection, changes: Changes) -> None:
+    """The heads of one kind of attention, with those that are off crossed out; and switches for layers and kinds."""
+    sites = sites_of(record, choice.kind)
+    layers = [record[site] for site in sites]
+    pictures = [
+        [one.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE) for head in range(one.n_heads)]
+        for one in layers
+    ]
+    off = changes_.heads_off(changes, record)
+    st.markdown(f"**{t('what_if.switchboard')}**", help=t("what_if.switchboard_help"))
+    all_heads(
+        np.array([[picture.values for picture in row] for row in pictures]),
+        np.logical_or.reduce([row[0].visible for row in pictures]),
+        row_names=[f"L{i}" for i in range(len(layers))],
+        column_names=[f"H{i}" for i in range(layers[0].n_heads)],
+        selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
+        off=[(sites.index(site), head) for site, head in off if site in sites],
+        on_pick=_switch_one(record, sites),
+        key="switchboard",
+    )
+    with st.container(horizontal=True, gap="xsmall"):
+        for layer, site in enumerate(sites):
+            turn = partial(changes_.turn, record, _every_head(record, [site]))
+            st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
+        turn = partial(changes_.turn, record, _every_head(record, sites))
+        kind = plain(f"translate.kind_{choice.kind}")
+        st.button(t("what_if.kind_switch", kind=kind), key="switch-kind", on_click=turn)
+
+
+def _every_head(record: Record, sites: list[str]) -> list[tuple[str, int]]:
+    return [(site, head) for site in sites for head in range(record[site].n_heads)]
+
+
+def _switch_one(record: Record, sites: list[str]) -> Callable[[Picked], None]:
+    return lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)])

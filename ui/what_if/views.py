@@ -1,0 +1,101 @@
+"""The sentence before and after, and what became of each written token."""
+
+from dataclasses import replace
+from html import escape
+
+import streamlit as st
+
+from transformer import Translation
+from transformer.decoding.steps import Step
+from transformer.figures.distribution import next_tokens
+from transformer.figures.effects import effect_bars
+from transformer.figures.export import PLOT_CONFIG
+from transformer.runs.what_if import SameTarget, Word, aligned_words
+from ui.shared.address import belong_to, put, whole
+from ui.shared.theme import is_dark
+from ui.texts import t
+
+STEP = "step"
+TOP = 5
+"""How many of the likeliest tokens of a step are shown."""
+
+_STYLE = """
+<style>
+.words { font-size: 1.15rem; line-height: 1.7; margin: .1rem 0 .4rem; overflow-wrap: anywhere;
+  unicode-bidi: plaintext; }
+.words mark { padding: .05rem .3rem; border-radius: .3rem; color: inherit; }
+.words.was mark { background: color-mix(in srgb, #c2410c 24%, transparent); text-decoration: line-through; }
+.words.now mark { background: color-mix(in srgb, #0f766e 28%, transparent); font-weight: 600; }
+</style>
+"""
+
+
+def sentences(before: Translation, after: Translation | None) -> None:
+    """Left what the model wrote, right what it writes now; words that differ are marked in both."""
+    was, now = aligned_words(before.text, before.text if after is None else after.text)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(f"**{t('what_if.before')}**")
+        st.html(_STYLE + _marked(was, "was"))
+    with right:
+        st.markdown(f"**{t('what_if.again')}**", help=t("what_if.again_help"))
+        if after is None:
+            st.caption(t("what_if.forced"))
+        else:
+            st.html(_STYLE + _marked(now, "now"))
+            changed = sum(word.changed for word in now) + sum(word.changed for word in was)
+            st.caption(t("what_if.words_changed", count=changed) if changed else t("what_if.words_same"))
+
+
+def effects_panel(found: SameTarget, step: int) -> None:
+    """On the same target: the change of log p of every token; a click on one opens its step."""
+    st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
+    st.caption(t("what_if.total", total=found.total))
+    tokens, changes = [one.text for one in found.steps], [one.change for one in found.steps]
+    st.plotly_chart(
+        effect_bars(tokens, changes, step, dark=is_dark()),
+        key="effects",
+        config=PLOT_CONFIG,
+        on_select=_pick_step,
+        selection_mode="points",
+    )
+
+
+def step_choice(found: SameTarget, owner: tuple[object, ...]) -> int:
+    """Which step is looked at: at first the one that changes most."""
+    belong_to(owner, STEP)
+    last = len(found.steps) - 1
+    most = max(range(last + 1), key=lambda i: abs(found.steps[i].change))
+    return whole(t("what_if.step"), 0, last, most, key=STEP)
+
+
+def step_panel(found: SameTarget, step: int) -> None:
+    """What could be written at one step, before and after, and what is measured there."""
+    one = found.steps[step]
+    st.caption(
+        t(
+            "what_if.measures", token=one.text, change=one.change, kl=one.divergence, rank=one.ranks[0] + 1,
+            rank_now=one.ranks[1] + 1, margin=one.margins[0], margin_now=one.margins[1],
+        )
+    )  # fmt: skip
+    columns = st.columns(2, gap="large")
+    for column, key, run in zip(columns, ("before_top", "after_top"), (found.before, found.after), strict=True):
+        with column:
+            st.markdown(f"**{t(f'what_if.{key}')}**")
+            st.plotly_chart(next_tokens(_top(run, step), dark=is_dark()), key=key, config=PLOT_CONFIG)
+
+
+def _top(run: Translation, step: int) -> Step:
+    """One step with no more than the likeliest few, so that before and after fit beside each other."""
+    one = run.steps[step]
+    return replace(one, likeliest=one.likeliest[:TOP])
+
+
+def _pick_step() -> None:
+    for point in st.session_state["effects"].selection.points[:1]:
+        put(step=int(point["customdata"]))
+
+
+def _marked(words: list[Word], side: str) -> str:
+    texts = [f"<mark>{escape(word.text)}</mark>" if word.changed else escape(word.text) for word in words]
+    return f'<p class="words {side}" data-testid="words-{side}">{" ".join(texts)}</p>'
