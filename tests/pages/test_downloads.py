@@ -8,15 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.pages.opening import fine, opened, sent
 from transformer import DecodingOptions
+from transformer.lessons.expressions.board import Matrix
+from transformer.lessons.expressions.operations import Given
 from transformer.pictures.picture import Picture
+from ui.lessons.shared import matrix_csv
+from ui.shared.files import frame_csv
 from ui.store import runs
 
 NAME = "multi30k-en-de"
-SENTENCE = "Two dogs run."
+SENTENCE = "Two dogs are playing in the snow."
 HERE = {"text": SENTENCE, "beam": "2", "longest": "15", "kind": "decoder.cross", "layer": "1", "head": "2"}
 
 Files = dict[str, tuple[str, Callable[[], Any]]]
@@ -64,7 +69,7 @@ def test_a_table_is_the_map_on_screen_and_says_so(files: Files, form: dict[str, 
         2, words="words" not in form, special="special" not in form, scores="scores" in form
     )
     found, make = files["csv"]
-    assert found == f"Two-dogs-run_{NAME}_decoder.1.cross_head-2{name}.csv"
+    assert found == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_head-2{name}.csv"
     corner, numbers = table(make())
     assert corner.startswith("query: ")
     assert f"Sentence: {SENTENCE} | Checkpoint: {NAME}" in corner
@@ -80,7 +85,7 @@ def test_one_zip_holds_every_head_of_every_site_and_says_what_each_is(files: Fil
     fine(opened("translate", **HERE, special="false", view="downloads"))
     record = runs.translation(NAME, SENTENCE, DecodingOptions(beam=2, max_length=15), None).record
     name, make = files["zip"]
-    assert name == f"Two-dogs-run_{NAME}_all-maps.zip"
+    assert name == f"Two-dogs-are-playing-in_{NAME}_all-maps.zip"
     with zipfile.ZipFile(io.BytesIO(make())) as archive:
         tables = {entry: archive.read(entry).decode() for entry in archive.namelist()}
     contents = [row[0] for row in csv.reader(io.StringIO(tables.pop("contents.csv")))]
@@ -93,7 +98,8 @@ def test_one_zip_holds_every_head_of_every_site_and_says_what_each_is(files: Fil
 
 
 def test_a_hostile_sentence_is_text_in_every_file(files: Files) -> None:
-    fine(opened("translate", **{**HERE, "text": "=cmd|'/C calc'!A0 ../../x <b>"}, view="downloads"))
+    page = opened("translate", **{**HERE, "text": "=cmd|'/C calc'!A0 ../../x <b>"}, view="downloads")
+    assert not page.exception
     names = [name for name, _ in files.values()]
     assert not [name for name in names if re.search(r"[^\w.-]|\.\.|^[-.]", name)]
     for row in csv.reader(io.StringIO(files["csv"][1]())):
@@ -101,12 +107,20 @@ def test_a_hostile_sentence_is_text_in_every_file(files: Files) -> None:
     assert "&lt;b&gt;</p>" in files["html"][1]()
 
 
+def test_no_table_of_a_page_runs_what_somebody_named() -> None:
+    table = pd.DataFrame({"id": ["=1+1", "@x", "-seq", "fine"], "probability": [0.25, -1.5, float("nan"), 1.0]})
+    rows = list(csv.reader(io.StringIO(frame_csv(table))))
+    assert rows == [["id", "probability"], ["'=1+1", "0.25"], ["'@x", "-1.5"], ["'-seq", ""], ["fine", "1.0"]]
+    matrix = Matrix("X", "X", "input", np.array([[0.5, -1.0]]), ("=1+1",), ("+a", "b"), Given())
+    assert list(csv.reader(io.StringIO(matrix_csv(matrix)))) == [["", "'+a", "b"], ["'=1+1", "0.5", "-1.0"]]
+
+
 def test_saved_pictures_say_site_layer_kind_and_sentence() -> None:
     lines, _ = sent(fine(opened("translate", **HERE, view="head_view")), "head-view")
-    assert lines["file_name"] == f"Two-dogs-run_{NAME}_decoder.1.cross_lines"
+    assert lines["file_name"] == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_lines"
     assert lines["about"]["title"] == "Cross attention, layer 1 (decoder.1.cross)"
     assert lines["about"]["lines"][:2] == [f"Sentence: {SENTENCE}", f"Checkpoint: {NAME}"]
     assert any("merged to words" in line for line in lines["about"]["lines"])
     grid, _ = sent(fine(opened("translate", **HERE, lang="zh")), "all-heads")
-    assert grid["file_name"] == f"Two-dogs-run_{NAME}_all-heads_decoder.cross"
+    assert grid["file_name"] == f"Two-dogs-are-playing-in_{NAME}_all-heads_decoder.cross"
     assert grid["about"]["lines"][0] == f"句子\uff1a{SENTENCE}"

@@ -36,5 +36,5 @@ def test_a_layer_that_the_other_model_lacks_falls_back() -> None:
     assert page.selectbox(key="model").options == ["multi30k-en-de", ADDITIVE, LOCATION]
     page.selectbox(key="model").set_value(ADDITIVE).run()
     assert not page.exception
-    assert page.button_group(key="layer").value == 0
+    assert page.button_group(key="layer").value == "0"
     assert page.button_group(key="kind").value == "decoder.cross"

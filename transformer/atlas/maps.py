@@ -66,8 +66,7 @@ def maps_of(
     real_query = torch.arange(weights.shape[2]) < queries[:, None]
     real_key = torch.arange(weights.shape[3]) < keys[:, None]
     visible = real_query[:, :, None] & real_key[:, None, :]
-    kept = [source.base if isinstance(source, ChangedQueriesKeys) else source for source in sources]
-    masks = {id(source.mask): source.mask for source in kept}.values()  # layers mostly share theirs
+    masks = {id(source.mask): source.mask for source in sources}.values()  # layers mostly share theirs
     tables = [
         None if mask is None else mask.dense(weights.shape[2], weights.shape[3], torch.device("cpu")) for mask in masks
     ]
@@ -86,19 +85,18 @@ def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"
     """All weights of a softmax, for the whole batch at once; what `SoftmaxInputs.weights` gives one by one."""
     if isinstance(source, Weights):
         return source.values.float()
-    kept = source.base if isinstance(source, ChangedQueriesKeys) else source
-    if kept is not source or kept.bias is not None:  # whoever changed it knows how to compute it
+    if isinstance(source, ChangedQueriesKeys) or source.bias is not None:
         rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
         parts = [
             torch.stack([source.weights(i, head, rows, keys) for head in range(source.n_heads)])
-            for i in range(len(kept.q))
+            for i in range(source.n_sentences)
         ]
         return torch.stack(parts).float()
-    k = kept.k
-    if k.shape[1] != kept.n_heads:
-        k = k.repeat_interleave(kept.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
-    scores = (kept.q * kept.scale) @ k.transpose(-1, -2)
-    visible = kept.mask.dense(kept.n_queries, kept.n_keys, scores.device)
+    k = source.k
+    if k.shape[1] != source.n_heads:
+        k = k.repeat_interleave(source.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
+    scores = (source.q * source.scale) @ k.transpose(-1, -2)
+    visible = source.mask.dense(source.n_queries, source.n_keys, scores.device)
     if visible is None:
         return scores.float().softmax(-1)
     weights = scores.float().masked_fill_(~visible, -torch.inf).softmax(-1)

@@ -62,9 +62,9 @@ def csv(picture: Picture, about: Sequence[str] = ()) -> str:
     axes = [words("figure_query", text=picture.queries.name), words("figure_key", text=picture.keys.name)]
     facts = [*axes, say(picture.title), say(picture.unit), *map(say, picture.notes), *about]
     corner = words("files_about_separator").join(" ".join(fact.split()) for fact in facts)
-    rows.writerow([_cell(corner), *map(_cell, picture.keys.labels)])
+    rows.writerow([harmless(corner), *map(harmless, picture.keys.labels)])
     for label, values, visible in zip(picture.queries.labels, picture.values, picture.visible, strict=True):
-        rows.writerow([_cell(label), *(str(v) if seen else "" for v, seen in zip(values, visible, strict=True))])
+        rows.writerow([harmless(label), *(str(v) if seen else "" for v, seen in zip(values, visible, strict=True))])
     return target.getvalue()
 
 
@@ -72,9 +72,9 @@ def table_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Any table: texts are written as labels are (`csv`), numbers exactly; what is None or NaN is an empty cell."""
     target = io.StringIO()
     written = csv_format.writer(target, lineterminator="\n")
-    written.writerow(map(_cell, header))
+    written.writerow(map(harmless, header))
     for row in rows:
-        written.writerow([_cell(value) if isinstance(value, str) else _number(value) for value in row])
+        written.writerow([harmless(value) if isinstance(value, str) else _number(value) for value in row])
     return target.getvalue()
 
 
@@ -94,7 +94,8 @@ def html(figure: go.Figure, about: Sequence[str] = ()) -> str:
     )
 
 
-def _cell(label: str) -> str:
+def harmless(label: str) -> str:
+    """A text as a cell of a table, in the language of the context: no spreadsheet runs it as a formula (see `csv`)."""
     label = say(label)
     return f"'{label}" if label.startswith((*_FORMULA, "'")) else label
 

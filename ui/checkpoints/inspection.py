@@ -20,6 +20,7 @@ from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
 from ui.shared import address
 from ui.shared.address import choice, line
+from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
@@ -85,7 +86,7 @@ def tensors_panel(name: str) -> None:
     with st.expander(t("checkpoints.tree"), icon=":material/account_tree:"):
         st.code(_tree(found.tree), language=None)
     st.download_button(
-        t("checkpoints.tensors_csv"), lambda: table.to_csv(index=False), "tensors.csv", "text/csv", on_click="ignore"
+        t("checkpoints.tensors_csv"), lambda: frame_csv(table), "tensors.csv", "text/csv", on_click="ignore"
     )
 
 
@@ -171,7 +172,7 @@ def compare_panel(name: str, others: list[str]) -> None:
         )
         st.caption(t("checkpoints.moved_note"))
         st.download_button(
-            t("checkpoints.moved_csv"), lambda: table.to_csv(index=False), "moved.csv", "text/csv", on_click="ignore"
+            t("checkpoints.moved_csv"), lambda: frame_csv(table), "moved.csv", "text/csv", on_click="ignore"
         )
     if rest:
         names = [*found.only_in_first, *found.only_in_second, *found.other_shape]

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.figures.archive import archive
+from transformer.figures.export import harmless
 from transformer.lessons.attention import AttentionLayer
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
@@ -166,8 +167,9 @@ def _described(board: Board, name: str, title: str) -> str:
 
 
 def matrix_csv(matrix: Matrix) -> str:
-    """Labels and numbers of a matrix; undefined and infinite ones by name."""
-    table = pd.DataFrame(matrix.values, index=list(matrix.rows), columns=list(matrix.columns))
+    """Labels, which are harmless in a spreadsheet, and numbers of a matrix; undefined and infinite ones by name."""
+    rows, columns = (list(map(harmless, labels)) for labels in (matrix.rows, matrix.columns))
+    table = pd.DataFrame(matrix.values, index=rows, columns=columns)
     return table.to_csv(na_rep="NaN")
 
 

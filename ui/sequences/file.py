@@ -14,6 +14,7 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
+from ui.shared.files import frame_csv
 from ui.store import arrivals, holdings, store
 from ui.store.cache import in_session
 from ui.texts import said, t
@@ -109,7 +110,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     stem = upload.name.partition(".")[0] or "sequences"
     st.download_button(
         t("sequences.download_table"),
-        lambda: table.to_csv(index=False),
+        lambda: frame_csv(table),
         f"{stem}-classes.csv",
         "text/csv",
         on_click="ignore",

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import pandas as pd
+
+from transformer.figures.export import table_csv
 from transformer.figures.file_names import file_name
 from transformer.messages import say
 from transformer.pictures.picture import Picture
@@ -28,6 +31,11 @@ class Origin:
     def about(self, title: str, picture: Picture, *more: str) -> About:
         """What a saved picture says that shows maps in the form of `picture`."""
         return About(title, self.facts(*map(said, (*picture.changes, *picture.notes)), *more))
+
+
+def frame_csv(table: pd.DataFrame) -> str:
+    """A table of a page, whose texts may be anybody's (`table_csv`); without its index."""
+    return table_csv([str(name) for name in table.columns], table.itertuples(index=False, name=None))
 
 
 def head_stem(picture: Picture) -> tuple[str, str]:
