@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.toy import sentences, write_checkpoint
-from transformer.atlas import run as run_module
 from transformer.atlas import tables
 from transformer.atlas.corpus import Corpus
 from transformer.atlas.executors.dask import Dask
@@ -25,7 +25,7 @@ from transformer.atlas.executors.executor import Executor
 from transformer.atlas.executors.processes import Processes
 from transformer.atlas.executors.serial import Serial
 from transformer.atlas.run import RUN, Request, make_atlas
-from transformer.atlas.summarise import digest_of
+from transformer.atlas.summarise import Plan, digest_of
 from transformer.errors import AtlasError, CheckpointError, InputError
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def request(folder: Path, out: Path, **changes: object) -> Request:
     return Request(**(dict(checkpoint=folder / "toy", corpus=corpus, out=out, chunk=A_CHUNK) | changes))
 
 
-def made(folder: Path, out: Path, executor: Executor, **changes: object) -> dict[str, object]:
+def made(folder: Path, out: Path, executor: Executor, **changes: object) -> dict[str, Any]:
     return make_atlas(request(folder, out, **changes), executor)
 
 
@@ -275,7 +275,7 @@ def test_a_folder_that_holds_something_else_is_refused(folder: Path, tmp_path: P
 
 
 def test_other_weights_at_the_same_path_are_refused_by_a_worker(folder: Path, monkeypatch) -> None:
-    plan = run_module.Plan(str(folder / "toy"), "0" * 64)
+    plan = Plan(str(folder / "toy"), "0" * 64)
     chunk = next(Corpus(folder / "a.en", folder / "a.de").chunks(3))
     with pytest.raises(CheckpointError, match="another one"):
         list(Serial().parts(plan, "x", [chunk]))
