@@ -3,6 +3,8 @@
 The sentence has 21 source tokens; the goal is what a page may cost while somebody looks.
 """
 
+from functools import partial
+
 from benchmarks.measuring import Result, median_seconds
 from transformer.attribution.methods import METHODS
 from transformer.checkpoint import load
@@ -20,7 +22,7 @@ def measure(repeats: int = 5) -> list[Result]:
     translation = translate(checkpoint, SENTENCE)
     results = []
     for method in METHODS:
-        seconds = median_seconds(lambda method=method: translation.attribution(checkpoint, method), repeats)
+        seconds = median_seconds(partial(translation.attribution, checkpoint, method), repeats)
         goal, reached = f"under {GOAL:g} s", seconds < GOAL
         results.append(Result(SECTION, method.replace("_", " "), f"{1e3 * seconds:.0f} ms", goal, reached))
     return results

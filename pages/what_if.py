@@ -9,7 +9,7 @@ from ui.shared import address, controls, heads
 from ui.store import runs, store
 from ui.texts import t
 from ui.what_if import changes as changes_
-from ui.what_if import corpus, maps, sweep, switchboard, views
+from ui.what_if import corpus, maps, sweep, switchboard, try_this, views
 from ui.what_if import runs as changed_runs
 
 shell.heading(t("what_if.title"), t("what_if.intro"))
@@ -46,6 +46,8 @@ except HeedmapError as error:
     found, after = changed_runs.on_same_target(name, asked, ""), before
 with sentences:
     views.sentences(before, after)
+with left:
+    try_this.try_this(name)
 choice = controls.selection(before.record, heads.first_head(name, before))
 board, effects = st.columns([2, 3], gap="large")
 with board:

@@ -259,9 +259,12 @@ def relevance_by_hand(made: Any, record: Record, published: bool) -> np.ndarray:
 def test_gradients_follow_the_rules_one_step_at_a_time(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = reference.model(dialect)
     given, record = reference.passage(made), record_of(made)
-    monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_400)  # two steps at once
+    monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_700)  # two steps at once
     for published in (False, True):
-        found = gradients(given, published)
+        told: list[float] = []
+        found = gradients(given, published, told.append)
+        assert told[-1] == 1.0
+        assert len(told) == 3
         np.testing.assert_allclose(found.values, relevance_by_hand(made, record, published), atol=1e-9)
     assert not gradients(given).values[~found.visible].any()
     for parameter in made.parameters():

@@ -95,7 +95,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
 
 
 def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
-    here = opened("attention_steps")
+    here = opened("attention_steps?stage=scores")
     board = here.page.locator("canvas[data-matrix=S0]")
     here.drawn(here.page.locator(".matrices"))
     there_and_back(

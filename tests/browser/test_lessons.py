@@ -55,8 +55,8 @@ def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(b
         ("O", "further-targets", 4), ("V0", "further-sources", 0), ("V0", "further-targets", 0),
     ]:  # fmt: skip
         expect(matrix(page, name)).to_have_attribute(f"data-{relation}", str(count))
-    expect(page.locator(".katex").first).to_contain_text("2,3")
-    assert "cell=S0%3A2%2C3" in page.url
+    expect(page.locator("annotation").last).to_contain_text("S_0[1,2]")
+    assert "cell=S0.1.2" in page.url
 
 
 RELATIONS = dict(
@@ -85,15 +85,38 @@ def test_every_stage_of_a_second_head_lights_up_and_is_worked_out(board):
                 cells_lit = getattr(light, relation).get(drawn["matrix"])
                 assert int(drawn[attribute]) == (0 if cells_lit is None else cells_lit.sum()), (name, drawn["matrix"])
         latex = known.equation(name, row, column).latex
-        expect(page.locator("annotation").first).to_have_text(latex)
+        expect(page.locator("annotation").last).to_have_text(latex)
 
 
 def test_a_second_click_takes_the_mark_away(board):
-    opened = board("screen=board&cell=S0:2,3")
+    opened = board("screen=board&cell=S0.1.2")
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "1-2")
     click(opened, "S0", 1, 2)
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "")
-    assert "cell=none" in opened.page.url
+    assert "cell=" not in opened.page.url
+
+
+def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board):
+    """The first screen of 1280 x 800 holds both; the picked cell is that of the same words on the next step."""
+    opened = board("stage=scores", height=800)
+    page = opened.page
+    assert matrix(page, "S0").bounding_box()["y"] < 420
+    assert page.locator(".katex-display").last.bounding_box()["y"] < 700
+    expect(matrix(page, "S0")).to_have_attribute("data-picked", "")
+    click(opened, "S0", 1, 2)
+    expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
+    with opened.run():
+        page.get_by_role("radio", name="Softmax").click()
+    expect(matrix(page, "A0")).to_have_attribute("data-picked", "1-2")
+    expect(page.locator("annotation").last).to_contain_text("A_0[1,2]")
+
+
+def test_numbers_grow_with_the_window_and_wide_matrices_leave_out_their_middle(board):
+    small, large = (board("stage=scores", width=width) for width in (1280, 1920))
+    sizes = [float(matrix(one.page, "S0").get_attribute("data-cell-width")) for one in (small, large)]
+    assert sizes[1] > 1.2 * sizes[0]
+    wide = board("made=shipped&stage=input").page
+    assert matrix(wide, "X").bounding_box()["width"] < 700
 
 
 def test_the_keyboard_moves_and_picks(board):
@@ -137,7 +160,7 @@ def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
     page.get_by_role("button", name="Downloads").click()
     with page.expect_download() as table:
-        page.get_by_role("button", name="A0 as CSV").click()
+        page.get_by_role("button", name="A_0 as CSV").click()
     lines = Path(table.value.path()).read_text("utf-8").splitlines()
     assert lines[0] == ",the,cat,sat,on"
     assert sum(map(float, lines[1].split(",")[1:])) == pytest.approx(1)

@@ -257,6 +257,19 @@ def test_the_picture_in_a_sentence() -> None:
     )
 
 
+def test_the_title_of_a_changed_run_names_its_changes_in_lines_that_fit() -> None:
+    changes = ("decoder.3.cross (heads 1, 3) off (mean)", "encoder.0.self (head 1, key 4) knocked out")
+    plain = heatmap(replace(picture(), changes=()))
+    changed = heatmap(replace(picture(), changes=changes))
+    lines = changed.layout.title.text.split("<br>")
+    assert len(lines) > 1
+    assert all(10 * len(line) < changed.layout.width for line in lines)
+    assert all(change in " ".join(lines) for change in changes)
+    assert changed.layout.margin.t - plain.layout.margin.t >= 22 * (len(lines) - 1)
+    more = heatmap(replace(picture(), changes=changes * 3))
+    assert more.layout.title.text.replace("<br>", " ").endswith("3 more")
+
+
 def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> None:
     long = ("pieces are merged to words: summed over keys, averaged over queries", "special tokens are hidden <b>")
     few, many = (heatmap(picture(notes=notes)).layout for notes in (("short",), long))

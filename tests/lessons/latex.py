@@ -137,9 +137,9 @@ class Formula:
             if self.text.startswith(name, self.at):
                 self.at += len(name)
                 return self.indexed(np.asarray(self.symbols[name], dtype=float))
-        if found := _NUMBER.match(self.text, self.at):
-            self.at = found.end()
-            return np.array(float(found.group()))
+        if digits := _NUMBER.match(self.text, self.at):
+            self.at = digits.end()
+            return np.array(float(digits.group()))
         if self.takes("e"):
             assert self.text[self.at] == "^"
             return np.array(np.e)

@@ -44,7 +44,8 @@ def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str,
 
 def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the matrices component got: each matrix by name, and its numbers."""
-    header, arrays = sent(at)
+    found = next(part for part in at.get("bidi_component") if b'"matrices"' in part.proto.bytes)
+    header, arrays = unpack(found.proto.bytes)
     return {matrix["name"]: matrix for matrix in header["matrices"]}, arrays
 
 

@@ -68,8 +68,8 @@ def text(at: AppTest) -> str:
         ({"stage": "scale", "scaled": "False", "temperature": "2.0"}, "Nothing is divided by √d", "vanishes"),
         ({"stage": "scale", "temperature": "2.0"}, "The temperature T divides", "Nothing is divided"),
         ({"stage": "mask"}, "Nothing is hidden here", "hatched"),
-        ({"stage": "mask", "attention": "decoder"}, "get −∞", "Nothing is hidden"),
-        ({"stage": "mask", "attention": "decoder", "hiding": "large"}, "get −10⁹", "−∞"),
+        ({"stage": "mask", "attention": "decoder"}, "get \N{MINUS SIGN}∞", "Nothing is hidden"),
+        ({"stage": "mask", "attention": "decoder", "hiding": "large"}, "get \N{MINUS SIGN}10⁹", "\N{MINUS SIGN}∞"),
         (
             {"stage": "mask", "attention": "decoder", "mask_first": "True"},
             "is scaled in the next step",
@@ -124,7 +124,7 @@ STAGES = {
     "mix": ["V0", "A0", "Z0"],
     "concatenate": ["Z0", "Z1", "Z"],
     "output": ["Z", "W_O", "O"],
-    "residual": ["X", "O", "R", "Y"],
+    "residual": ["X", "O", "R", "g_Y", "b_Y", "Y"],
 }
 
 
@@ -145,7 +145,8 @@ def test_every_step_works_out_an_example_that_fades_nothing(stage: str, cell: st
 
 def options(at: AppTest) -> dict[str, Any]:
     """What the matrices were told to mark."""
-    found: dict[str, Any] = json.loads(at.get("bidi_component")[2].proto.json)
+    sent = next(part.proto.json for part in at.get("bidi_component") if '"lit"' in part.proto.json)
+    found: dict[str, Any] = json.loads(sent)
     return found
 
 

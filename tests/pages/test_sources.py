@@ -66,7 +66,7 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_methods_of_every_unit_have_a_picture() -> None:
     for first, second in (("gradients", "rollout"), ("weights", "value_zeroing")):
-        page = looking(by=first, beside=second)
+        page = looking(by=first, also=second)
         assert "undefined" not in strip(page, first) + strip(page, second)
         assert not page.error
 

@@ -9,6 +9,7 @@ from tests.pages.opening import address_of, fine, opened
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.interventions.text import from_text
 from ui.store.shipped import CHECKPOINTS
+from ui.what_if.try_this import TRIALS
 
 NAME = "multi30k-en-de"
 SENTENCE = "A man in a red shirt rides a bicycle."
@@ -120,3 +121,30 @@ def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:
     assert any("Choose one head above" in part.value for part in page.info)
     page = fine(opened("what_if", text="Two dogs run.", sweep="source", map="difference", do=OFF))
     assert any("dogs" in chart.proto.spec for chart in page.get("plotly_chart"))
+
+
+TRIED = {
+    "actor": "Eine Straße spielt Gitarre.",
+    "verb": "Ein Mann in einem roten Hemd Fahrrad.",
+    "shirt": "Ein Mann in roter Kleidung fährt Fahrrad.",
+    "colour": "Ein Mann in einem Hemd fährt Fahrrad.",
+    "instrument": "Eine Frau spielt auf der Straße.",
+    "place": "Eine Frau spielt auf einer Gitarre.",
+    "order": "Eine Frau spielt Gitarre auf der Straße.",
+    "determiner": "Das Mädchen hält die Hand des Traktors.",
+    "head": "Das Mädchen hält die Hand des Doktors.",
+    "quiet": "Ein Mann in einem roten Hemd fährt Fahrrad.",
+}
+
+
+def test_what_is_worth_trying_does_what_its_line_says() -> None:
+    checkpoint = load(CHECKPOINTS / NAME)
+    for trial in TRIALS:
+        with intervening(from_text(trial.changes)):
+            assert translate(checkpoint, trial.text).text == TRIED[trial.name]
+        unchanged = translate(checkpoint, trial.text).text
+        assert (unchanged == TRIED[trial.name]) == (trial.name == "quiet")
+    page = fine(opened("what_if"))
+    page.button(key="try-actor").click().run()
+    assert words(fine(page), "now") == TRIED["actor"]
+    assert address_of(page)["text"] == "A woman is playing a guitar on the street."

@@ -8,9 +8,13 @@ import pytest
 from transformer.attribution.methods import METHODS
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import AttributionError
+from transformer.interventions.active import intervening
+from transformer.interventions.value import Intervention
 from transformer.runs.any_model import run_any
 from transformer.runs.attribution import deletion
 from transformer.runs.translate import Translation, translate
+from transformer.sites import Site
 from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
 
 SENTENCE = "Two dogs run."
@@ -65,3 +69,12 @@ def test_windows_of_a_classifier_have_shares_too() -> None:
         found = run.attribution(checkpoint, method)
         assert found.steps == run.record["encoder.0.self"].keys
         np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-5)
+
+
+def test_a_run_that_was_changed_is_refused(checkpoint: Checkpoint) -> None:
+    """Methods ask the model as it is, which is not the one that wrote such a translation."""
+    with intervening([Intervention(Site("decoder.2.cross"), "zero")]):
+        changed = translate(checkpoint, SENTENCE)
+    with pytest.raises(AttributionError) as refused:
+        changed.attribution(checkpoint)
+    assert refused.value.code == "attribution_of_a_changed_run"

@@ -26,6 +26,7 @@ from transformer.interventions.edits import (
 )
 from transformer.interventions.value import Intervention
 from transformer.layers.attention import DotProductAttention
+from transformer.layers.masks import Mask
 from transformer.layers.recurrent_attention import SourceStates
 from transformer.layers.rows import first_row
 from transformer.pictures.quantity import Quantity
@@ -52,6 +53,16 @@ class ChangedQueriesKeys:
     def score_quantity(self) -> Quantity:
         """What its scores are."""
         return self.base.score_quantity
+
+    @property
+    def mask(self) -> Mask:
+        """The model's own mask; what is knocked out is no part of it."""
+        return self.base.mask
+
+    @property
+    def n_sentences(self) -> int:
+        """Batch elements."""
+        return self.base.n_sentences
 
     @property
     def n_heads(self) -> int:
@@ -192,7 +203,7 @@ def _first_row(site: Site) -> int | None:
 
 def _every_weight(source: ChangedQueriesKeys, head: int) -> Float[Tensor, "batch query key"]:
     rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
-    return torch.stack([source.weights(batch, head, rows, keys) for batch in range(len(source.base.q))])
+    return torch.stack([source.weights(batch, head, rows, keys) for batch in range(source.n_sentences)])
 
 
 def _shared(head: int, n_heads: int, v: Tensor) -> int:

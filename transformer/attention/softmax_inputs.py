@@ -47,6 +47,11 @@ class QueriesKeys:
         return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
 
     @property
+    def n_sentences(self) -> int:
+        """Batch elements."""
+        return len(self.q)
+
+    @property
     def n_heads(self) -> int:
         """Attention heads."""
         return self.q.shape[1]

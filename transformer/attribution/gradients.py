@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attribution.deletion import Progress
 from transformer.attribution.layers import softmax
 from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution, of_passage
@@ -39,7 +40,7 @@ class Tables:
 
 
 @torch.inference_mode(mode=False)
-def gradients(passage: Passage, published: bool = False) -> Attribution:
+def gradients(passage: Passage, published: bool = False, progress: Progress | None = None) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
     Not negative; of no fixed sum. `published` is the rule as printed, for bidirectional decoders: under a causal mask
@@ -60,6 +61,8 @@ def gradients(passage: Passage, published: bool = False) -> Attribution:
     for start in range(0, n_target, size):
         steps = torch.arange(start, min(start + size, n_target))
         found.append(_relevance(model, passage, steps, published))
+        if progress:
+            progress(min(1.0, (start + size) / n_target))
     name = "gradients_published" if published else "gradients"
     return of_passage(passage, name, torch.cat(found).numpy(), Quantity.RELEVANCE, [Message(f"note_{name}")])
 

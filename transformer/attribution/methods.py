@@ -46,8 +46,6 @@ _OF_PASSAGE: dict[str, Callable[..., Attribution]] = {
     "contributions": contributions,
     "norms": norms,
     "norms_residual": lambda passage, **one: norms(passage, with_residual=True, **one),
-    "gradients": gradients,
-    "gradients_published": lambda passage: gradients(passage, published=True),
     "value_zeroing": value_zeroing,
 }
 _OF_READING: dict[str, Callable[..., Attribution]] = {
@@ -84,6 +82,7 @@ def attribute(
     """The answer of one of `METHODS` about a passage whose attention was recorded.
 
     `words` answers in whole words: deletion takes words away; of the others, parts are summed and steps averaged.
+    `progress` is told of the two that are slow on long texts, deletion and gradients.
 
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
@@ -96,6 +95,8 @@ def attribute(
         found = weights(passage, record, **one)
     elif method == "rollout":
         found = rollout(passage, record)
+    elif method.startswith("gradients"):
+        found = gradients(passage, method == "gradients_published", progress)
     else:
         found = _OF_PASSAGE[method](passage, **one)
     return found.merged() if words else found

@@ -92,7 +92,8 @@ class Passage:
             logits = self.model(*inputs)
             chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
             return chosen.double() - logits.logsumexp(-1).double()
-        logits = self.model.logits(self.model.hidden(*inputs)[wanted][None])[0]
+        model: Any = self.model  # both give what the projection reads
+        logits = model.logits(model.hidden(*inputs)[wanted][None])[0]
         chosen = logits.gather(-1, written.expand(wanted.shape)[wanted][:, None])[:, 0]
         found = torch.full(wanted.shape, torch.nan, dtype=torch.float64)
         found[wanted] = chosen.double() - logits.logsumexp(-1).double()

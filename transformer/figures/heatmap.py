@@ -4,6 +4,7 @@ The array that is drawn is the picture's own. The scale is fixed from 0 to 1, so
 Masked cells are hatched and cells without a finite number are crossed, so neither passes for a weight of 0.
 """
 
+import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ BUTTONS = 190
 
 LARGEST_CELL = 48
 """Pixels along one side of a cell where there are few."""
+
+TITLE_LETTER = 10
+"""Pixels that a letter of the title takes at most, on average."""
 
 WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
@@ -135,10 +139,14 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     left = round(labels.width(picture.queries.texts)) + 48
     wide = left + across + 24
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
-    below_buttons = 28 * (10 * len(say(picture.title)) + BUTTONS >= wide)
-    top = round(keys_wide if upright else 14) + 78 + below_buttons + 44 * bool(note) + 16 * note.count("<br>")
+    title_lines = [say(picture.title)]
+    if picture.changes:  # a title that names what was changed may be long, and has to be read whole
+        title_lines = textwrap.wrap(title_lines[0], (wide - 24) // TITLE_LETTER)
+    below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
+    above = below_buttons + 22 * (len(title_lines) - 1)
+    top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")
     foot = 76 + 16 * ("<br>" in scale.title) + 32 * overlays.any_named(picture)
-    title = dict(text=labels.safe(picture.title), x=0, y=1, yref="container", yanchor="top")
+    title = dict(text="<br>".join(map(labels.safe, title_lines)), x=0, y=1, yref="container", yanchor="top")
     title["pad"] = dict(t=12 + below_buttons, l=12)
     if note:
         title["subtitle"] = dict(text=note, font=dict(size=12))

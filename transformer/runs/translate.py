@@ -21,7 +21,7 @@ from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
-from transformer.errors import InputError
+from transformer.errors import AttributionError, InputError
 from transformer.messages import Message
 from transformer.models.common import log_probs
 from transformer.models.protocols import Decodable
@@ -106,9 +106,11 @@ class Translation:
         `checkpoint` is the one that made the translation. `words` answers in whole words.
 
         Raises:
-            AttributionError: no such method, or one that is not defined for this model.
+            AttributionError: no such method, or one not defined for this model; or interventions changed the run.
             CheckpointError: the checkpoint does not translate text.
         """
+        if self.record.interventions:
+            raise AttributionError("attribution_of_a_changed_run")
         with forward_slot():
             return attribute(self.passage(checkpoint), self.record, method, layer, head, words, progress)
 

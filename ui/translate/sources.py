@@ -9,7 +9,8 @@ from transformer import Attribution, Checkpoint, Translation
 from transformer.attribution.methods import METHODS, defined, limit, question
 from transformer.attribution.trust import PERCENTS, Trust, rank_correlation
 from transformer.errors import HeedmapError
-from transformer.figures.export import plot_config
+from transformer.figures.export import csv, plot_config
+from transformer.figures.file_names import file_name
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
@@ -20,7 +21,7 @@ from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
 from ui.shared.theme import is_dark
 from ui.store import runs
-from ui.texts import plain, said, t
+from ui.texts import in_this_language, plain, said, t
 
 WORD, FIRST, SECOND = "word", "by", "also"
 """The query parameters: which written word, and the two methods."""
@@ -100,7 +101,7 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
         )
     st.markdown(f"**{t('sources.for_word', method=answer.name, word=label)}**")
     st.html(_STYLE + f'<div class="sources" data-testid="sources-{answer.method}">{"".join(cells)}</div>')
-    st.caption(said(answer.quantity.unit))
+    st.caption(controls.sentence(answer.quantity.unit))
 
 
 def _number(answer: Attribution, value: float) -> str:
@@ -205,6 +206,14 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
     )
     for note in picture.notes:
         st.caption(controls.sentence(note))
+    st.download_button(
+        t("translate.download_csv"),
+        in_this_language(lambda: csv(picture)),
+        f"{file_name('sources', answer.method)}.csv",
+        "text/csv",
+        on_click="ignore",
+        key=f"sources-csv-{number}",
+    )
     share = answer.source_share
     if share is None:
         st.caption(t("sources.one_side"))

@@ -7,7 +7,7 @@ import { hiddenBy, rowAt, strongest } from "../../../ui/components/alignments/ca
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
 import { keyTarget } from "../../../ui/components/all_heads/keys.js";
 import { aspect, cellSide, marks, TICKS } from "../../../ui/components/all_heads/thumbnails.js";
-import { written } from "../../../ui/components/matrices/canvas.js";
+import { elision, written, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt, moved } from "../../../ui/components/matrices/keys.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
 
@@ -81,13 +81,29 @@ test("a row is scrolled into view as far as it is hidden, below the labels and a
 
 const DRAWN = {
   matrix: { rows: ["r1", "r2"], columns: ["c1", "c2", "c3"] },
-  shape: { left: 50, top: 20, width: 10, height: 5 },
+  shape: { left: 50, top: 20, width: 10, height: 5, rowsAt: [0, 1], columnsAt: [0, 1, 2] },
 };
 
 test("a cell is found by its point, and none beside the cells", () => {
   assert.deepEqual(cellAt(DRAWN, 50, 20), [0, 0]);
   assert.deepEqual(cellAt(DRAWN, 79.9, 29.9), [1, 2]);
   for (const [x, y] of [[49, 20], [50, 19], [80, 20], [50, 30]]) assert.equal(cellAt(DRAWN, x, y), null);
+});
+
+test("what is left out has no cells, and what is looked at is not left out", () => {
+  assert.deepEqual(elision(5, 24, []), [0, 1, 2, 3, 4]);
+  assert.deepEqual(elision(128, 24, []), [0, 1, 2, 3, 4, 5, -1, 125, 126, 127]);
+  assert.deepEqual(elision(128, 24, [64]), [0, 1, 2, 3, 4, 5, -1, 63, 64, 65, -1, 125, 126, 127]);
+  const shape = { left: 0, top: 0, width: 10, height: 5, rowsAt: [0], columnsAt: [0, -1, 127] };
+  assert.deepEqual([5, 15, 25].map((x) => cellAt({ shape }, x, 2)), [[0, 0], null, [0, 127]]);
+});
+
+test("matrices grow until they fill the width, or the window's height", () => {
+  const shapes = [{ wide: 100, tall: 100 }, { wide: 174, tall: 100 }];
+  assert.equal(zoomFor(shapes, 200, 800), 1);
+  assert.ok(Math.abs(zoomFor(shapes, 450, 800) - 1.485) < 1e-9);
+  assert.equal(zoomFor(shapes, 3000, 8000), 1.8);
+  assert.ok(zoomFor(shapes, 3000, 200) < 1.25);
 });
 
 test("keys move among the cells and stop at the edges", () => {

@@ -201,7 +201,7 @@ def changed(chosen: Example, recipe: Recipe) -> None:
         "blind": recipe.blind is not None,
         "dropout": recipe.dropout > 0,
     }
-    fields = {
+    fields: dict[str, dict[str, object]] = {
         "temperature": {"value": recipe.temperature},
         "split": {"count": recipe.n_heads},
         "hiding": {"value": plain(f"attention_steps.hiding_{recipe.hiding}")},

@@ -56,6 +56,7 @@ def _dark() -> bool:
 def _root() -> None:
     """Variance of scores, and the softmax's largest gradient, over d_k."""
     found = _growth()
+    sizes = list(map(float, found.sizes))
     st.latex(r"\mathrm{Var}(q \cdot k) = d_k \qquad \frac{\partial A[i,j]}{\partial S[i,j]} = A[i,j]\,(1 - A[i,j])")
     names = [plain(f"attention_steps.{name}") for name in ("without_root", "with_root")]
     sides = st.columns(2, gap="medium")
@@ -65,7 +66,7 @@ def _root() -> None:
     }
     for side, (what, (formula, measured)) in zip(sides, pictures.items(), strict=True):
         figure = curves(
-            dict(zip(names, formula, strict=True)), "d_k", plain(f"attention_steps.{what}"), x=found.sizes, log_x=True,
+            dict(zip(names, formula, strict=True)), "d_k", plain(f"attention_steps.{what}"), x=sizes, log_x=True,
             log_y=what == "variance", dark=_dark(), points=dict(zip(names, measured, strict=True)),
             points_name=plain("attention_steps.measured"),
         )  # fmt: skip

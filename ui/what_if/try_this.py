@@ -1,0 +1,58 @@
+"""Changes worth trying: a sentence, what is changed, and one line on what to look for."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from ui.shared.address import put
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
+from ui.what_if.changes import CHANGES
+
+CHECKPOINT = "multi30k-en-de"
+"""The checkpoint that they were found on, by trying every head and every source word of several sentences."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One of them: the name of its texts, its sentence, and its interventions in their short form."""
+
+    name: str
+    text: str
+    changes: str
+
+
+def nobody(position: int) -> str:
+    """This source token for nobody."""
+    sites = [f"{stack}.{i}.{kind}" for i in range(4) for stack, kind in (("encoder", "self"), ("decoder", "cross"))]
+    return "~~".join(f"{site}~knock_out~k{position}" for site in sites)
+
+
+RIDER = "A man in a red shirt rides a bicycle."
+GUITAR = "A woman is playing a guitar on the street."
+DOCTOR = "The girl is holding her doctor's hand."
+
+TRIALS = (
+    Trial("actor", GUITAR, nobody(1)),
+    Trial("verb", RIDER, nobody(6)),
+    Trial("shirt", RIDER, nobody(5)),
+    Trial("colour", RIDER, nobody(4)),
+    Trial("instrument", GUITAR, nobody(5)),
+    Trial("place", GUITAR, nobody(8)),
+    Trial("order", GUITAR, "decoder.0.cross~mean~h2"),
+    Trial("determiner", DOCTOR, nobody(4)),
+    Trial("head", DOCTOR, "decoder.3.cross~mean~h1"),
+    Trial("quiet", RIDER, "decoder.0.cross~mean~h0"),
+)
+
+
+def try_this(name: str) -> None:
+    """A button for each; it puts the sentence and the changes into the address."""
+    if name != CHECKPOINT:
+        return
+    with st.expander(t("what_if.try_this"), icon=":material/lightbulb:"):
+        for trial in TRIALS:
+            line = plain(f"what_if.try_{trial.name}")
+            go = partial(put, text=trial.text, force=None, **{CHANGES: trial.changes})
+            st.button(as_text(line), key=f"try-{trial.name}", on_click=go)
