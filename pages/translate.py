@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 
 from transformer.errors import HeedmapError
+from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
@@ -32,6 +33,8 @@ try:
     with hypothesis:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
+    first = heads.first_head(name, shown)
+    familiar = known_familiarity(checkpoint)
 except HeedmapError as error:
     with screen:
         controls.explain(error)
@@ -40,9 +43,9 @@ except HeedmapError as error:
 origin = Origin(shown.checkpoint, shown.input)
 with screen:
     drawn = st.container()
-    first_screen.result(shown, best, checkpoint)
+    first_screen.result(shown, best, checkpoint, familiar)
 with selection:
-    choice = controls.selection(shown.record, heads.first_head(name, shown))
+    choice = controls.selection(shown.record, first)
 with drawn:
     first_screen.bitext_panel(shown, checkpoint, choice)
 with selection:

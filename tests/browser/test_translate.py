@@ -127,7 +127,7 @@ def test_head_view_isolates_without_the_server(opened) -> None:
 
 def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
     here = opened("?view=Step+by+step&step=2")
-    expect(here.page.get_by_text("Step 2 of")).to_be_visible()
+    expect(here.page.get_by_text("Step 3 of")).to_be_visible()
     show(here, "Beams")
     expect(here.page.locator(".st-key-tree .js-plotly-plot")).to_be_visible()
 

@@ -75,27 +75,27 @@ def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[st
     assert ("</s>" in header["target"]["texts"]) == ("special" not in address)
 
 
-def test_a_kept_word_is_the_query_of_the_pair_in_the_address() -> None:
+def test_a_kept_word_is_the_query_of_the_pair_in_the_address_and_other_kinds_keep_the_truest_head() -> None:
     page = opened(text=SENTENCE, pair="decoder.cross:Hemd|shirt")
     options = [part.proto.json for part in page.get("bidi_component") if part.key == "bitext.options"]
     words = bitext(page)[0]["target"]["texts"]
     assert f'"selected":{words.index("Hemd")}' in options[0].replace(" ", "")
+    page.button_group(key="kind").set_value("encoder.self").run()
+    assert bitext(page)[0]["head"] == "layer 2 head 1"
 
 
-def test_another_kind_keeps_the_translation_in_view() -> None:
-    assert bitext(opened(text=SENTENCE, kind="encoder.self", layer="0", head="3"))[0]["head"] == "layer 2 head 1"
-
-
-@pytest.mark.parametrize(("language", "knows", "far"), [("en", "captions of everyday photographs", "far from what"),
-                                                        ("zh", "日常照片的说明文字", "相去甚远")])  # fmt: skip
-def test_a_line_says_what_the_model_knows_and_warns_far_from_it(language: str, knows: str, far: str) -> None:
-    near = opened(text=SENTENCE, lang=language)
-    assert knows in said(near)
+def test_a_line_says_what_the_model_knows_and_warns_far_from_it() -> None:
+    near = opened(text=SENTENCE)
+    assert "captions of everyday photographs" in said(near)
     assert not near.warning
-    page = opened(text="I love you", lang=language)
-    assert far in page.warning[0].value
-    assert knows in page.warning[0].value
-    assert not opened(text="I love you", force="Ich liebe dich.", lang=language).warning
+    for language, knows, far in (
+        ("en", "captions of everyday photographs", "far from what"),
+        ("zh", "日常照片的说明文字", "相去甚远"),
+    ):
+        (warning,) = opened(text="I love you", lang=language).warning
+        assert knows in warning.value
+        assert far in warning.value
+    assert not opened(text="I love you", force="Ich liebe dich.").warning
 
 
 def test_examples_say_what_to_look_for() -> None:

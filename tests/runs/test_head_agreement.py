@@ -90,11 +90,11 @@ def counted_by_hand(checkpoint: Checkpoint, text: str, gap: float) -> tuple[int,
 
 def test_shares_are_those_of_a_count_by_hand(toys: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "DECIDED", 1e-6)
-    texts = ["the dog and the bird runs.", "the woman sleeps.", "the cat and the man and the dog eats."]
+    texts = ["the dog and the bird runs.", "the cat and the man and the dog eats."]
     counts = [counted_by_hand(toys, text, 1e-6) for text in texts]
     rows = sum(count[0] for count in counts)
     found = head_agreement(toys, texts)
-    assert (found.sentences, found.rows) == (3, rows)
+    assert (found.sentences, found.rows) == (2, rows)
     assert rows > 5
     for head in found.heads:
         hits = sum(count[1].get((head.site, head.head), 0) for count in counts)

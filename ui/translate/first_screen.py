@@ -7,7 +7,7 @@ import streamlit as st
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import sites_of
 from transformer.pictures.axes import Axis
-from transformer.runs.familiarity import counts_of, known_familiarity
+from transformer.runs.familiarity import Familiarity, counts_of
 from ui.components.bitext.component import Words, bitext
 from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
@@ -53,7 +53,7 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
     )
 
 
-def result(shown: Translation, best: Translation, checkpoint: Checkpoint) -> None:
+def result(shown: Translation, best: Translation, checkpoint: Checkpoint, known: Familiarity | None) -> None:
     """The translation as text, how likely it is, and how near its source is to what the model was trained on."""
     what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
     title = plain("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
@@ -64,7 +64,7 @@ def result(shown: Translation, best: Translation, checkpoint: Checkpoint) -> Non
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
             help=t("translate.likely_help"),
         )  # fmt: skip
-    _familiarity(best, checkpoint)
+    _familiarity(best, checkpoint, known)
     record_notes(shown.record)
 
 
@@ -111,9 +111,8 @@ def in_a_sentence(layer: int, head: int | str) -> str:
     return plain("translate.head_in_sentence", layer=layer, head=head)
 
 
-def _familiarity(best: Translation, checkpoint: Checkpoint) -> None:
+def _familiarity(best: Translation, checkpoint: Checkpoint, known: Familiarity | None) -> None:
     """What the model knows; stronger, with the reasons, where the input is far from it."""
-    known = known_familiarity(checkpoint)
     if known is None:
         st.caption(t("translate.knows_its_data"))
         return
