@@ -72,8 +72,9 @@ def torch_attention() -> nn.MultiheadAttention:
     return attention
 
 
-def by_hand(q: np.ndarray, k: np.ndarray, v: np.ndarray, visible: np.ndarray) -> np.ndarray:
+def by_hand(inputs: list[Tensor], visible: np.ndarray) -> np.ndarray:
     """Attention from its definition, one number at a time."""
+    q, k, v = (x.numpy() for x in inputs)
     output = np.zeros_like(q)
     for b, h, i in product(range(BATCH), range(HEADS), range(QUERIES)):
         part = slice(h * SIZE, (h + 1) * SIZE)
@@ -108,7 +109,7 @@ def test_every_conversion_runs_and_the_real_call_gives_attention_by_its_definiti
     torch.manual_seed(5)
     inputs = [torch.randn(BATCH, QUERIES, HEADS * SIZE, dtype=torch.float64) for _ in range(3)]
     visible = MASKS[name]
-    expected = by_hand(*(x.numpy() for x in inputs), visible)
+    expected = by_hand(inputs, visible)
     able = [one for one in CONVENTIONS if one not in CANNOT[name]]
     for given, wanted in product([VISIBLE, *able], able):
         space = space_of(wanted, inputs)
@@ -145,7 +146,7 @@ def test_nn_multihead_attention_takes_both_masks_at_once():
     future = torch.from_numpy(converted(MASKS["causal"], "attn_2d"))
     padding = torch.from_numpy(converted(MASKS["padding"], "key_padding"))
     output, _ = torch_attention()(*inputs, attn_mask=future, key_padding_mask=padding)
-    expected = by_hand(*(x.numpy() for x in inputs), MASKS["both"])
+    expected = by_hand(inputs, MASKS["both"])
     np.testing.assert_allclose(output.detach().numpy(), expected, atol=1e-9)
 
 

@@ -20,7 +20,7 @@ OURS = re.compile(r"<style>.*?</style>|\\[a-z]+(\{[a-z ]+\})?", re.DOTALL)
 """What is no text: styles, and commands of formulas."""
 
 TYPED = "two dogs run"
-ALLOWED = (TYPED, "A man is riding a bicycle", "the sat cat mat on", "Elhage et al")
+ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al")
 """The user's text, examples of it, and names."""
 
 SOURCES = {"js_content", "css_content", "html_content"}
@@ -38,11 +38,15 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     *(("checkpoints", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
     ("checkpoints", {"model": "letters"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
-    *(("masks", {"screen": screen}) for screen in ("build", "scores", "conventions", "break", "test")),
+    *(("masks", {"screen": screen}) for screen in ("build", "scores", "conventions", "break", "module", "test")),
+    *(("masks", {"screen": "break", "made": "shipped", "how": how}) for how in ("no_padding", "transpose")),
+    ("masks", {"screen": "conventions", "given": "key_padding", "convention": "attn_3d"}),
+    ("masks", {"screen": "module", "mask_form": "attn_3d", "weights": "none", "own_widths": "True"}),
     *(
         ("positions", {"screen": screen})
-        for screen in ("table", "products", "rotation", "relative", "learned", "order")
+        for screen in ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
     ),
+    *(("positions", {"screen": "distance", "variant": name}) for name in ("doubled", "learned", "none")),
 ]
 """Every page, with each of its screens and some mistakes."""
 

@@ -36,7 +36,8 @@ def break_panel(shown: Example, bar: DeltaGenerator) -> None:
         ]
     )
     draw(board, view, outlined={"broken": leaks})
-    st.markdown(_outlined(leaks, allowed, found.weights, view.queries, view.keys))
+    outlined = _outlined(leaks, allowed, found.weights, view.queries, view.keys)
+    st.markdown(outlined)
     changes(report, checkpoint_of(shown.model))
     st.markdown(t(f"masks.why_{how}"))
     _damage(shown, how)

@@ -86,7 +86,7 @@ def row(batch: Batch) -> int:
 def kind() -> str:
     """Which mask is built."""
     return choice(
-        t("masks.kind"), KINDS, key="mask", default="both", form="list", width=260,
+        t("masks.kind"), KINDS, key="mask", default="both", form="list", width=290,
         text=lambda kind: plain(f"masks.kind_{kind}"),
     )  # fmt: skip
 

@@ -51,8 +51,9 @@ def leak_panel(bar: DeltaGenerator) -> None:
 def changes(report: LeakReport, checkpoint: Checkpoint) -> None:
     """How much outputs change where they must not, with the unit."""
     unit = "nats" if checkpoint.translates else "hidden"
-    found = (("future", report.future), ("padding", report.padding))
-    st.markdown(" ".join(t(f"masks.{name}_{unit}", change=change) for name, change in found if change is not None))
+    for name, change in (("future", report.future), ("padding", report.padding)):
+        if change is not None:
+            st.markdown(t(f"masks.{name}_{unit}", change=change))
 
 
 def site_name(site: Site) -> str:

@@ -108,18 +108,18 @@ def rotation_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
         r"\begin{pmatrix} \sin p\,\omega_i \\ \cos p\,\omega_i \end{pmatrix}"
     )
     st.markdown(t("positions.look_rotation"))
-    st.markdown(_angles(turning_angles(k, d_model, base), k))
+    angles = _angles(turning_angles(k, d_model, base))
+    st.markdown(t("positions.angles", k=k, angles=angles))
     here = t("positions.rotation_here", p=start, q=start + k, error=float(errors[start]))
     count = t("positions.rotation_error", count=len(errors), error=float(errors.max()))
     st.markdown(f"{here} {count if len(errors) > 1 else ''}")
     shared.matrix_downloads(board, list(board))
 
 
-def _angles(angles: np.ndarray, k: int) -> str:
+def _angles(angles: np.ndarray) -> str:
     """The angle of each pair, of the first few and the last where there are many."""
     pairs = range(len(angles)) if len(angles) <= ANGLES + 1 else [*range(ANGLES), len(angles) - 1]
-    listed = plain("positions.comma").join(plain("positions.angle", pair=i, angle=float(angles[i])) for i in pairs)
-    return t("positions.angles", k=k, angles=listed)
+    return plain("positions.comma").join(plain("positions.angle", pair=i, angle=float(angles[i])) for i in pairs)
 
 
 def _rotation_board(table: np.ndarray, turn: np.ndarray, start: int, k: int) -> tuple[Board, dict[str, str]]:

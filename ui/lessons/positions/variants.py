@@ -21,7 +21,9 @@ def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     if whose != UNTRAINED:
         d_model = learned.table.shape[1]
     tables = _tables(d_model, length, base, learned)
-    differences = {name: table - tables["paper"][: len(table)] for name, table in tables.items() if name != "paper"}
+    differences: dict[Variant, np.ndarray] = {
+        name: table - tables["paper"][: len(table)] for name, table in tables.items() if name != "paper"
+    }
     names = {name: plain(f"positions.variant_{name}") for name in tables}
     figure = table_grid(
         {names[name]: table for name, table in tables.items()},
@@ -40,11 +42,11 @@ def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     largest = float(np.abs(differences[chosen]).max())
     st.markdown(t("positions.largest_difference", value=largest, **still))
     st.markdown(t("positions.no_learned"))
-    table_downloads(tables)
+    table_downloads({str(name): table for name, table in tables.items()})
 
 
 def _tables(d_model: int, length: int, base: float, learned: Shown) -> dict[Variant, np.ndarray]:
     """Every variant's table; the learned one has as many rows as there are."""
-    tables = {name: position_table(name, length, d_model, base) for name in VARIANTS if name != "learned"}
-    made: dict[Variant, np.ndarray] = {**tables, "learned": learned.table}
-    return {name: made[name] for name in VARIANTS}
+    return {
+        name: learned.table if name == "learned" else position_table(name, length, d_model, base) for name in VARIANTS
+    }
