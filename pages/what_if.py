@@ -21,7 +21,7 @@ left, right = st.columns([2, 3], gap="large")
 try:
     checkpoint = store.checkpoint(name)
     with left:
-        request = controls.request(checkpoint.examples, checkpoint.model.config.max_length)
+        request = controls.request(checkpoint, checkpoint.model.config.max_length)
     before = runs.translation(name, request.text, request.options, request.forced)
 except HeedmapError as error:
     with right:
