@@ -42,6 +42,7 @@ GIVEN = {
     ("ui/checkpoints/bring.py", "title"): "made by t, in its callers",
     ("ui/shell.py", "title"): "its callers' titles are looked at",
     ("ui/shell.py", "line"): "its callers' lines are looked at",
+    ("ui/lessons/attention_steps/controls.py", "notes"): "made by t",
     ("ui/sequences/file.py", "job.note"): "made by t",
     ("ui/lessons/masks/breaking.py", "_outlined(leaks, allowed, found.weights, view.queries, view.keys)"): "made by t",
     ("ui/lessons/positions/tables.py", "shown.note"): "made by t",

@@ -12,7 +12,7 @@ _WHOLE = ("sE", "EP", "s", "e", "v")
 _PARAMETERS = {"b": "bias", "g": "gain", "W": "W"}
 
 
-def caption(board: Board, stage: str, head: int, recipe: Recipe, layer: int) -> str:
+def what_is_shown(board: Board, stage: str, head: int, recipe: Recipe, layer: int) -> str:
     """What to look at on a step of this board; heads and layers count from 0."""
     keys = (_recurrent(board) if "s" in board else _transformer(board, head, recipe))[stage]
     fields = {"layer": layer - 1, "hidden": _hidden(recipe), "p": recipe.dropout, "temperature": recipe.temperature}

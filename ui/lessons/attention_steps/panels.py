@@ -16,7 +16,7 @@ from ui.components.matrices.readable import readable
 from ui.components.shared.about import About
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
-from ui.lessons.attention_steps.captions import caption, title_of
+from ui.lessons.attention_steps.captions import title_of, what_is_shown
 from ui.lessons.attention_steps.picking import pick, picked
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -37,7 +37,7 @@ def steps_panel(example: controls.Example, board: Board, recipe: Recipe, head_pl
         for name in made:
             for formula in board.formulas(name):
                 st.latex(formula)
-        words = caption(board, stage, head, recipe, example.layer)
+        words = what_is_shown(board, stage, head, recipe, example.layer)
         kind = plain(f"attention_steps.kind_{example.kind}_note") if stage == "input" else ""
         st.markdown(as_text(f"{kind} {words}"))
         equation(board, shown, is_example=cell is None)
