@@ -207,6 +207,9 @@ def test_try_this_sets_the_controls_and_the_address(name: str):
         if key in at.session_state:
             assert at.session_state[key] == value
     again = fine(page(**address_of(at)))
+    if TRY[name].get("screen") == "why":
+        assert figure(again) == figure(at)
+        return
     assert drawn(again)[0] == drawn(at)[0]
     for one, other in zip(drawn(again)[1].values(), drawn(at)[1].values(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -362,7 +365,7 @@ def test_every_why_is_answered_with_numbers(topic: str):
     at = fine(page(screen="why", topic=topic, d_model="16", n_heads="2"))
     found = text(at)
     if topic == "root":
-        assert "At d\\_k = 64 the largest gradient is" in found
+        assert "At d_k = 64 the largest gradient is" in found
         variance = figure(at)
         assert [line["mode"] for line in variance["data"]] == ["lines", "markers"] * 2
     elif topic == "embedding":

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         gradients = gradient_importance(one, pairs)
         every = heads_of(one.model)
         with tqdm(total=2 * len(every), unit="head", desc=name, disable=arguments.quiet or not whole) as bar:
-            off = each_head_off(one, pairs, lambda bar=bar: bar.update()) if whole else {}
+            off = each_head_off(one, pairs, bar.update) if whole else {}
         unknown = (math.nan, math.nan)
         heads[name] = tuple(HeadImportance(s, h, *off.get((s, h), unknown), gradients[s, h]) for s, h in every)
         plans = plans_of(heads[name], whole)

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 from jaxtyping import Float
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import DecodingOptions, Translation
 from transformer.interventions.text import from_text
@@ -52,7 +53,7 @@ def _again(revision: Revision, asked: Asked, changes: str) -> Translation:
 def _heads_swept(revision: Revision, asked: Asked, action: str) -> dict[Site, Float[np.ndarray, " head"]]:
     bar = st.progress(0.0, t("what_if.sweeping"))
     try:
-        return head_sweep(store.load(revision), _before(revision, asked), action, bar.progress)
+        return head_sweep(store.load(revision), _before(revision, asked), action, lambda share: _shown(bar, share))
     finally:
         bar.empty()
 
@@ -61,9 +62,13 @@ def _heads_swept(revision: Revision, asked: Asked, action: str) -> dict[Site, Fl
 def _source_swept(revision: Revision, asked: Asked) -> Float[np.ndarray, "source_word step"]:
     bar = st.progress(0.0, t("what_if.sweeping"))
     try:
-        return source_sweep(store.load(revision), _before(revision, asked), bar.progress)
+        return source_sweep(store.load(revision), _before(revision, asked), lambda share: _shown(bar, share))
     finally:
         bar.empty()
+
+
+def _shown(bar: DeltaGenerator, share: float) -> None:
+    bar.progress(share)
 
 
 def _before(revision: Revision, asked: Asked) -> Translation:

@@ -1,6 +1,6 @@
 """The switchboard: every head as a thumbnail of what it looks at; a click switches it off, and on again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -44,9 +44,9 @@ def switchboard(record: Record, choice: Selection, changes: Changes) -> None:
         st.button(t("what_if.kind_switch", kind=kind), key="switch-kind", on_click=turn)
 
 
-def _every_head(record: Record, sites: list[str]) -> list[tuple[str, int]]:
+def _every_head(record: Record, sites: Sequence[str]) -> list[tuple[str, int]]:
     return [(site, head) for site in sites for head in range(record[site].n_heads)]
 
 
-def _switch_one(record: Record, sites: list[str]) -> Callable[[Picked], None]:
+def _switch_one(record: Record, sites: Sequence[str]) -> Callable[[Picked], None]:
     return lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)])

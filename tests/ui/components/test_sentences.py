@@ -37,7 +37,7 @@ def test_a_component_is_sent_the_sentences_that_its_scripts_declare_and_use(comp
     texts = "".join(path.read_text("utf-8") for path in (HERE / component).glob("*.js"))
     used = set(re.findall(r"\b(?:words|said)\.(\w+)", texts))
     used |= {"query", "key"} if "words[side]" in texts else set()
-    used |= {"picked", "sources", "targets", "further"} if "words[name]" in texts else set()
+    used |= {"picked", "example", "sources", "targets", "further"} if "words[named]" in texts else set()
     assert names - used == set()  # the type checker knows of those that are used and not declared
 
 
