@@ -86,7 +86,7 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const font = Math.round(FONT * zoom);
   context.font = `${font}px ${theme.font}`;
   const at = (/** @type {0 | 1} */ axis) => (kept ?? []).map((cell) => cell[axis]);
-  const all = (/** @type {string[]} */ labels) => labels.map((_, i) => i);
+  const all = (/** @type {string[]} */ names) => names.map((_, i) => i);
   const rowsAt = kept ? elision(matrix.rows.length, WIDEST_ELIDED, at(0)) : all(matrix.rows);
   const columnsAt = kept ? elision(matrix.columns.length, WIDEST_ELIDED, at(1)) : all(matrix.columns);
   const [rows, columns] = [rowsAt.length, columnsAt.length];
