@@ -18,12 +18,16 @@ from transformer.decoding.steps import Candidate, Step
 from transformer.figures.agreement import agreement_bars
 from transformer.figures.beams import beam_tree
 from transformer.figures.distribution import attention_of_step, next_tokens
+from transformer.figures.effects import effect_bars, effect_grid
 from transformer.figures.export import csv, html
 from transformer.figures.growth import Line, growth
+from transformer.figures.heads import histories, offset_profile, plane_of_heads, tree_of_heads
 from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.importance import removal_curves
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.figures.logo import logo
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.figures.source_share import source_share_bars
 from transformer.figures.tensors import histogram
 from transformer.figures.windows import window_heatmap
 from transformer.messages import LANGUAGES, Message, catalogue, speaking
@@ -31,7 +35,7 @@ from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 
-NAMES = ("decoder.1.cross", "softmax", "nan", "nat", "bit", "cells", "EI", "GT")
+NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "EI", "GT")
 """What a Chinese figure writes in Latin letters: sites, terms of the field, units, classes, a trace never shown."""
 
 SHOWN = {"text", "title", "name", "hovertext", "hovertemplate", "customdata", "ticktext"}
@@ -87,6 +91,25 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
     "number map": (number_map, lambda: number_map(np.eye(3), "行", "列", "值")),
     "table grid": (table_grid, lambda: table_grid({"甲": np.eye(3), "乙": np.eye(3)}, {"乙": np.eye(3)}, ("行", "列"))),
     "curves": (curves, lambda: curves({"甲": np.ones(3)}, "横", "纵", mark=1.0)),
+    "source and prefix": (source_share_bars, lambda: source_share_bars(chinese().queries, np.linspace(0.0, 1.0, 5))),
+    "effects": (effect_bars, lambda: effect_bars(["词", "字"], [-0.5, 0.25], 1)),
+    "many effects": (effect_grid, lambda: effect_grid(np.array([[0.5, -0.25]]), ["层"], ["甲", "乙"])),
+    "removal": (removal_curves, lambda: removal_curves([Line("顺序", [0, 10], [1.0, 2.0])], "损失")),
+    "offsets": (
+        offset_profile,
+        lambda: offset_profile(
+            [-1, 0, 1], np.ones(3), np.ones(3), np.ones(3), names=("份额", "均匀"), axis="偏移", quantity="份额"
+        ),
+    ),
+    "histories": (histories, lambda: histories(["50"], {"甲": np.ones(1)}, axis="更新", quantity="份额")),
+    "heads as points": (
+        plane_of_heads,
+        lambda: plane_of_heads(np.eye(2), ["甲", "乙"], np.array([0, 1]), ["注", "记"]),
+    ),
+    "tree of heads": (
+        tree_of_heads,
+        lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
+    ),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""
@@ -166,9 +189,9 @@ def test_every_quantity_has_a_unit_and_a_noun(quantity: Quantity, language: str)
     assert bar.name == quantity.noun.in_language(language)
 
 
-def test_only_weights_are_on_the_scale_of_probabilities() -> None:
+def test_only_weights_and_shares_are_on_the_scale_of_probabilities() -> None:
     scales = {quantity: heatmap(chinese(quantity)).data[0].zmin for quantity in Quantity}
-    assert [quantity for quantity, low in scales.items() if low == 0] == [Quantity.WEIGHT]
+    assert {quantity for quantity, low in scales.items() if low == 0} == {Quantity.WEIGHT, Quantity.SHARE}
 
 
 def test_a_drawing_after_the_context_is_english_again() -> None:

@@ -31,7 +31,7 @@ def test_a_translation_has_every_site_with_its_labels(checkpoints: dict[str, Che
     self_sites = [f"encoder.{i}.self" for i in range(2)]
     assert set(found.record.sites) == {*self_sites, *(f"decoder.{i}.{k}" for i in range(3) for k in ("self", "cross"))}
     source = found.record["encoder.0.self"].keys
-    assert source.merged().texts[-3:] == ("dog", "runs.", "</s>")
+    assert source.merged().texts[-4:] == ("dog", "runs", ".", "</s>")
     assert source.special[-1]
     assert source.special[0] == (family == "bart")
     cross = found.record["decoder.2.cross"]
@@ -106,8 +106,8 @@ def test_a_model_of_one_stack_reads_a_text(checkpoints: dict[str, Checkpoint], f
     stack = "encoder" if family == "bert" else "decoder"
     assert found.record.sites == (f"{stack}.0.self", f"{stack}.1.self")
     attention = found.record[f"{stack}.1.self"]
-    words = {"bert": ("[CLS]", "the", "dog", "runs", ".", "[SEP]"), "gpt2": ("the", "dog", "runs.")}
-    assert attention.keys.merged().texts == words.get(family, ("the", "dog", "runs."))
+    words = {"bert": ("[CLS]", "the", "dog", "runs", ".", "[SEP]"), "gpt2": ("the", "dog", "runs", ".")}
+    assert attention.keys.merged().texts == words.get(family, ("the", "dog", "runs", "."))
     assert attention.queries is attention.keys
     assert attention.mask().all() == (family == "bert")
     np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
