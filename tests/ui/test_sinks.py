@@ -30,7 +30,6 @@ SAFE = {"t", "as_text", "as_code", "sentence", "controls.sentence", "len", "int"
 """Calls whose value may stand in Markdown."""
 
 GIVEN = {
-    ("pages/translate.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/shared/address.py", "label"): "its callers' labels are looked at",
     ("ui/shared/address.py", "help"): "its callers' tooltips are looked at",
     ("ui/shared/address.py", "why"): "its callers' tooltips are looked at",

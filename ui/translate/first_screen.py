@@ -56,7 +56,7 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
 def result(shown: Translation, best: Translation, checkpoint: Checkpoint, known: Familiarity | None) -> None:
     """The translation as text, how likely it is, and how near its source is to what the model was trained on."""
     what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
-    title = plain("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
+    title = t("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(title, width="content")
         st.text(shown.text, width="content")
