@@ -48,7 +48,7 @@ def test_nobody_outside_is_asked_and_other_sites_pages_are_refused(
 ) -> None:
     address, asked = server
     page = visit(f"{address}/masks").page
-    expect(page.get_by_test_id("stSidebarNav")).to_be_visible()
+    expect(page.get_by_test_id("stPageLink").first).to_be_visible()
     assert [opened(address, Origin=origin) for origin in FOREIGN] == [403] * len(FOREIGN)
     own = [{}, {"Origin": address}, {"Origin": "http://localhost:9"}]
     assert [opened(address, **headers) for headers in own] == [101] * len(own)
