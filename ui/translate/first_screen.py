@@ -64,6 +64,8 @@ def result(shown: Translation, best: Translation, checkpoint: Checkpoint, known:
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
             help=t("translate.likely_help"),
         )  # fmt: skip
+    if shown.tree is not None and shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
+        st.caption(t("translate.was_cut", longest=len(shown.steps)))
     _familiarity(best, checkpoint, known)
     record_notes(shown.record)
 
