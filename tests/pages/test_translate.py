@@ -279,3 +279,12 @@ def test_a_view_says_which_controls_do_not_change_it(view: str) -> None:
     told = [one.value for one in page.caption if "change the other pictures of the page alone" in one.value]
     assert len(told) == 1
     assert ("layer" in told[0]) == (view == "beams")
+
+
+def test_a_forced_target_stands_beside_what_the_model_writes_itself() -> None:
+    own, typed = (runs.translation(NAME, SENTENCE, DecodingOptions(), target) for target in (None, "Drei Katzen."))
+    told = [one.value for one in opened(text=SENTENCE, force="Drei Katzen.").caption if "The model itself" in one.value]
+    assert len(told) == 1
+    assert f"{own.log_prob:.2f}" in told[0]
+    assert f"{typed.log_prob:.2f}" in told[0]
+    assert not any("The model itself" in one.value for one in opened(text=SENTENCE).caption)
