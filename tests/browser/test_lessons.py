@@ -10,8 +10,7 @@ from transformer.lessons.toy import toy_sentences, toy_transformer
 
 pytestmark = pytest.mark.browser
 
-PAGES = Path(__file__).parents[2] / "pages"
-PAGE = PAGES / "attention_steps.py"
+APP = Path(__file__).parents[2] / "app.py"
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def board(serve, visit):
     """`board("screen=board", dark=True ...)` opens the page once its matrices are drawn."""
 
     def go(query="screen=board", **window):
-        opened = visit(f"{serve(PAGE)}/?{query}", **window)
+        opened = visit(f"{serve(APP)}/attention_steps?{query}", **window)
         opened.drawn(opened.page.locator(".matrices"))
         return opened
 
@@ -167,7 +166,7 @@ def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
 
 
 def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
-    opened = visit(f"{serve(PAGES / 'masks.py')}/")
+    opened = visit(f"{serve(APP)}/masks")
     opened.drawn(opened.page.locator(".matrices"))
     reading, canvas = opened.page.locator(".matrices .reading"), matrix(opened.page, "result")
     canvas.hover(position=middle(canvas, 1, 2))
@@ -178,6 +177,6 @@ def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_table_of_positions_is_drawn(serve, visit, dark):
-    opened = visit(f"{serve(PAGES / 'positions.py')}/", dark=dark, width=400)
+    opened = visit(f"{serve(APP)}/positions", dark=dark, width=400)
     expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
