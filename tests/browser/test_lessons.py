@@ -48,6 +48,7 @@ def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(b
     page = opened.page
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
+    expect(page.locator(".matrices .reading")).to_contain_text("[cat, sat]")
     for name, relation, count in [
         ("Q0", "sources", 2), ("K0", "sources", 2), ("D0", "targets", 1), ("W_Q0", "further-sources", 8),
         ("X", "further-sources", 8), ("A0", "further-targets", 4), ("Z0", "further-targets", 2),
@@ -99,8 +100,9 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
     """The first screen of 1280 x 800 holds both; the picked cell is that of the same words on the next step."""
     opened = board("stage=scores", height=800)
     page = opened.page
-    assert matrix(page, "S0").bounding_box()["y"] < 420
-    assert page.locator(".katex-display").last.bounding_box()["y"] < 700
+    for one in (*(matrix(page, name) for name in ("Q0", "K0", "S0")), page.locator(".katex-display").last):
+        box = one.bounding_box()
+        assert box["y"] + box["height"] < 700
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "")
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
