@@ -27,6 +27,14 @@ def press(name: str) -> Action:
     return lambda page: page.get_by_role("radio", name=name, exact=True).first.click()
 
 
+def from_list(label: str, option: str) -> Action:
+    def pick(page: Page) -> None:
+        page.get_by_role("combobox", name=label).click()
+        page.get_by_role("option", name=option, exact=True).click()
+
+    return pick
+
+
 def tab(name: str) -> Action:
     return lambda page: page.get_by_role("tab", name=name).click()
 
@@ -103,7 +111,8 @@ def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
         [
             lambda page: board.click(position={"x": 90, "y": 60}),
             press("Softmax"),
-            press("Decoder self (causal)"),
+            lambda page: page.locator(".st-key-next button").first.click(),
+            from_list("Which attention", "Decoder self"),
             menu("Positions"),
             press("Rotation"),
         ],

@@ -10,8 +10,7 @@ from transformer.lessons.toy import toy_sentences, toy_transformer
 
 pytestmark = pytest.mark.browser
 
-PAGES = Path(__file__).parents[2] / "pages"
-PAGE = PAGES / "attention_steps.py"
+APP = Path(__file__).parents[2] / "app.py"
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def board(serve, visit):
     """`board("screen=board", dark=True ...)` opens the page once its matrices are drawn."""
 
     def go(query="screen=board", **window):
-        opened = visit(f"{serve(PAGE)}/?{query}", **window)
+        opened = visit(f"{serve(APP)}/attention_steps?{query}", **window)
         opened.drawn(opened.page.locator(".matrices"))
         return opened
 
@@ -49,6 +48,7 @@ def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(b
     page = opened.page
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
+    expect(page.locator(".matrices .reading")).to_contain_text("[cat, sat]")
     for name, relation, count in [
         ("Q0", "sources", 2), ("K0", "sources", 2), ("D0", "targets", 1), ("W_Q0", "further-sources", 8),
         ("X", "further-sources", 8), ("A0", "further-targets", 4), ("Z0", "further-targets", 2),
@@ -100,8 +100,9 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
     """The first screen of 1280 x 800 holds both; the picked cell is that of the same words on the next step."""
     opened = board("stage=scores", height=800)
     page = opened.page
-    assert matrix(page, "S0").bounding_box()["y"] < 420
-    assert page.locator(".katex-display").last.bounding_box()["y"] < 700
+    for one in (*(matrix(page, name) for name in ("Q0", "K0", "S0")), page.locator(".katex-display").last):
+        box = one.bounding_box()
+        assert box["y"] + box["height"] < 700
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "")
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
@@ -167,7 +168,7 @@ def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
 
 
 def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
-    opened = visit(f"{serve(PAGES / 'masks.py')}/")
+    opened = visit(f"{serve(APP)}/masks")
     opened.drawn(opened.page.locator(".matrices"))
     reading, canvas = opened.page.locator(".matrices .reading"), matrix(opened.page, "result")
     canvas.hover(position=middle(canvas, 1, 2))
@@ -178,6 +179,6 @@ def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_table_of_positions_is_drawn(serve, visit, dark):
-    opened = visit(f"{serve(PAGES / 'positions.py')}/", dark=dark, width=400)
+    opened = visit(f"{serve(APP)}/positions", dark=dark, width=400)
     expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400

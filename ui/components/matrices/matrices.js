@@ -281,6 +281,7 @@ function scales(header, theme) {
 function pick(view, box, [row, column]) {
   const { name } = box.matrix;
   box.current = [row, column];
+  read(view, box, box.current); // a click gives the focus first, which reads the cell where the keyboard stood
   const same = !view.example && view.selected?.[0] === name && view.selected[1] === row && view.selected[2] === column;
   view.send("picked", same ? { none: true } : { matrix: name, row, column });
   view.draw();
