@@ -1,6 +1,7 @@
 """The page that loads everything else: its styles, its language, and what is left as it is."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ def answered(path: str, body: bytes = PAGE.encode(), *, query: bytes = b"", **he
 
     asked = [(b"if-none-match", b"old"), (b"accept-encoding", b"gzip"), (b"accept", b"*/*")]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": asked}
-    asyncio.run(Frame(app)(scope, None, send))  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as pool:  # in this thread a browser's loop may be running
+        pool.submit(asyncio.run, Frame(app)(scope, None, send)).result()  # type: ignore[arg-type]
     return sent[0], b"".join(one.get("body", b"") for one in sent[1:]), seen
 
 
