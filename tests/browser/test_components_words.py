@@ -110,7 +110,7 @@ def test_alignments(chinese):
     opened = chinese("show=maps")
     opened.page.locator(".alignments canvas").first.focus()
     opened.page.keyboard.press("ArrowDown")
-    expect(opened.page.locator(".alignments .reading")).to_contain_text("“t0”：M1 看")
+    expect(opened.page.locator(".alignments .reading")).to_contain_text("“t0”\N{FULLWIDTH COLON}M1 看")
     save(opened, "PNG")
     assert english(opened, "alignments") == set()
 
