@@ -30,6 +30,7 @@ try:
     with form:
         request = controls.request(checkpoint, checkpoint.model.config.max_length)
     best = runs.translation(name, request.text, request.options, request.forced)
+    own = best if request.forced is None else runs.translation(name, request.text, request.options, None)
     with hypothesis:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
@@ -43,7 +44,7 @@ except HeedmapError as error:
 origin = Origin(shown.checkpoint, shown.input)
 with screen:
     drawn = st.container()
-    first_screen.result(shown, best, checkpoint, familiar)
+    first_screen.result(shown, best, own, checkpoint, familiar)
 with selection:
     choice = controls.selection(shown.record, first)
 with drawn:

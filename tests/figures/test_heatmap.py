@@ -68,6 +68,13 @@ def test_cells_are_square_where_there_is_room() -> None:
     assert across == pytest.approx(down, rel=0.02)
 
 
+def test_a_usual_sentence_fits_a_small_window_and_a_long_one_is_bounded() -> None:
+    heights = {n: heatmap(picture(n, n)).layout for n in (3, 15, 18, 40)}
+    rows = {n: one.height - one.margin.t - one.margin.b for n, one in heights.items()}
+    assert rows == {3: 144, 15: 450, 18: 540, 40: 600}
+    assert heights[15].height < 720
+
+
 def test_the_scale_of_weights_is_fixed_from_0_to_1() -> None:
     cells = heatmap(picture()).data[0]
     assert (cells.zmin, cells.zmax) == (0, 1)

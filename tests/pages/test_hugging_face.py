@@ -56,7 +56,7 @@ def asked(page: AppTest, box: TextInput | TextArea) -> AppTest:
     box.set_value(TEXT)
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
-    page.button_group(key="layer").set_value(1)
+    page.button_group(key="layer").set_value("1")
     page.button_group(key="head").set_value("2")
     page.toggle(key="words").set_value(False)
     return fine(page.run())

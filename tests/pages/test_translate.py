@@ -257,3 +257,34 @@ def test_a_marked_pair_is_told_for_every_head(lang: str) -> None:
     picture = record["decoder.2.cross"].picture(3, words=True)
     assert weights.iloc[2, 3] == pytest.approx(picture.values[1, 2], abs=1e-6)
     assert picture.keys.labels[2] in page.text[-1].value
+
+
+def test_what_the_limit_cut_is_not_called_complete() -> None:
+    page = opened(
+        text="Three black dogs are running through the deep snow beside a frozen lake.", longest="5", beam="2"
+    )
+    label = next(one.label for one in page.selectbox if one.key == "node")
+    assert "0 complete, 2 cut at 5 tokens" in label
+    assert any("Cut at 5 tokens" in caption.value for caption in page.caption)
+    page = opened(text=SENTENCE)
+    label = next(one.label for one in page.selectbox if one.key == "node")
+    assert "5 complete" in label
+    assert "cut" not in label
+    assert not any("Cut at" in caption.value for caption in page.caption)
+
+
+@pytest.mark.parametrize("view", ["steps", "beams"])
+def test_a_view_says_which_controls_do_not_change_it(view: str) -> None:
+    page = opened(view=view)
+    told = [one.value for one in page.caption if "change the other pictures of the page alone" in one.value]
+    assert len(told) == 1
+    assert ("layer" in told[0]) == (view == "beams")
+
+
+def test_a_forced_target_stands_beside_what_the_model_writes_itself() -> None:
+    own, typed = (runs.translation(NAME, SENTENCE, DecodingOptions(), target) for target in (None, "Drei Katzen."))
+    told = [one.value for one in opened(text=SENTENCE, force="Drei Katzen.").caption if "The model itself" in one.value]
+    assert len(told) == 1
+    assert f"{own.log_prob:.2f}" in told[0]
+    assert f"{typed.log_prob:.2f}" in told[0]
+    assert not any("The model itself" in one.value for one in opened(text=SENTENCE).caption)

@@ -26,7 +26,7 @@ FIRST = {
 }  # fmt: skip
 """Calls whose first argument is Markdown: Streamlit's, and those of ours that hand it on."""
 
-SAFE = {"t", "as_text", "as_code", "sentence", "controls.sentence", "len", "int"}
+SAFE = {"t", "as_text", "as_code", "sentence", "controls.sentence", "likelihood", "len", "int"}
 """Calls whose value may stand in Markdown."""
 
 GIVEN = {
@@ -39,6 +39,7 @@ GIVEN = {
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/bring.py", "title"): "made by t, in its callers",
+    ("ui/shared/controls.py", "_counted(tree, options)"): "made by t",
     ("ui/shell.py", "title"): "its callers' titles are looked at",
     ("ui/shell.py", "line"): "its callers' lines are looked at",
     ("ui/lessons/attention_steps/controls.py", "notes"): "made by t",

@@ -31,6 +31,10 @@ TITLE_LETTER = 10
 WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
 
+WHOLE_SENTENCE, EASY_ROW = 450, 30
+"""Pixels that the rows of a sentence take up at most, so that a small window shows all of them at once, until each row
+would be lower than `EASY_ROW`."""
+
 
 def heatmap(
     picture: Picture, *, relative: bool = False, selected: tuple[int, int] | None = None, dark: bool = False
@@ -132,7 +136,8 @@ def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
 def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, dark: bool) -> dict[str, Any]:
     """Room for cells as square as they can be, between the labels and the colour bar."""
     n_queries, n_keys = picture.values.shape
-    cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), TALLEST / max(n_queries, 1))
+    tall = min(TALLEST, max(WHOLE_SENTENCE, EASY_ROW * n_queries))
+    cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), tall / max(n_queries, 1))
     across, down = max(280, round(cell * n_keys)), max(60, round(cell * n_queries))
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell

@@ -10,6 +10,7 @@ from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
 from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.shared.address import parameter, set_parameter, whole_numbers
+from ui.shared.likelihood import likelihood
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -28,11 +29,7 @@ def translations(shown: Pair) -> None:
         text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{as_text(side.label)}**")
-            if side.read.text == text:
-                st.caption(t("align.likely", own=side.own.log_prob))
-            else:
-                likely = {"own": side.own.log_prob, "read": side.read.log_prob}
-                st.caption(t("align.likelier", **likely, target=side.read.text))
+            st.caption(likelihood(side.own, side.read))
             if len(steps) <= FOLDED:
                 st.text(text)
                 token_strip(steps)

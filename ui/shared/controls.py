@@ -8,6 +8,7 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import has_kind, sites_of
+from transformer.decoding.beams import BeamTree
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.shared import last_checkpoint
@@ -181,7 +182,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
 
     every = [*complete, *dropped, *beginnings]
     chosen = choice(
-        t("translate.hypothesis", complete=len(complete), others=len(dropped)),
+        _counted(tree, options),
         [str(node) for node in every],
         key=NODE,
         form="list",
@@ -191,6 +192,21 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         help=t("translate.hypothesis_help"),
     )
     return int(chosen)
+
+
+def _counted(tree: BeamTree, options: DecodingOptions) -> str:
+    """The label of the hypotheses: those that the limit cut have no end, so they are not counted as complete."""
+    complete, others = tree.hypotheses(), len(tree.left_behind())
+    cut = sum(node.status == "cut" for node in complete)
+    if not cut:
+        return t("translate.hypothesis", complete=len(complete), others=others)
+    return t(
+        "translate.hypothesis_with_cut",
+        complete=len(complete) - cut,
+        cut=cut,
+        longest=options.max_length,
+        others=others,
+    )
 
 
 def explain(error: HeedmapError) -> None:

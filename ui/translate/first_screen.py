@@ -12,6 +12,7 @@ from ui.components.bitext.component import Words, bitext
 from ui.shared import address, heads, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
+from ui.shared.likelihood import likelihood
 from ui.shared.record_views import record_notes
 from ui.store import atlases
 from ui.texts import KEY, language, plain, said, t
@@ -53,8 +54,13 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
     )
 
 
-def result(shown: Translation, best: Translation, checkpoint: Checkpoint, known: Familiarity | None) -> None:
-    """The translation as text, how likely it is, and how near its source is to what the model was trained on."""
+def result(
+    shown: Translation, best: Translation, own: Translation, checkpoint: Checkpoint, known: Familiarity | None
+) -> None:
+    """The translation as text, how likely it is, and how near its source is to what the model was trained on.
+
+    A forced target stands beside `own`, which the model writes itself.
+    """
     what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
     title = t("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -64,6 +70,10 @@ def result(shown: Translation, best: Translation, checkpoint: Checkpoint, known:
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
             help=t("translate.likely_help"),
         )  # fmt: skip
+    if shown.tree is None:
+        st.caption(f"{t('translate.own', text=own.text)} {likelihood(own, shown)}")
+    elif shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
+        st.caption(t("translate.was_cut", longest=len(shown.steps)))
     _familiarity(best, checkpoint, known)
     record_notes(shown.record)
 

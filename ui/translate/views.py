@@ -23,6 +23,7 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     _take_old_step()
     number = whole(t("translate.step"), 1, count, 1, key=STEP)
     st.markdown(t("translate.step_writes", step=number, last=count))
+    st.caption(t("translate.steps_ignore"))
     step = number - 1
     token_strip(shown.steps, current=step)
     st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
@@ -48,6 +49,7 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
         config=PLOT_CONFIG,
     )
     st.caption(t("translate.beams_look"))
+    st.caption(t("translate.beams_ignore"))
 
 
 def _take_old_step() -> None:
