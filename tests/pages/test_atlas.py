@@ -118,6 +118,7 @@ def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypa
 def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page() -> None:
     page = fine(opened("translate", beam="1", kind="encoder.self", layer="2", head="3"))
     row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
-    link = next(part.proto for part in page.get("page_link") if "29,000" in part.proto.label)
-    assert f"{100 * row['previous']:.0f} %" in link.label
+    said = next(part.value for part in page.caption if "29,000" in part.value)
+    assert f"{100 * row['previous']:.0f} %" in said
+    link = next(part.proto for part in page.get("page_link") if part.proto.label == "This head in the atlas")
     assert "site=encoder.2.self&head=3" in link.query_string

@@ -104,9 +104,10 @@ def habit_of_head(name: str, choice: Selection) -> None:
     found = None if choice.head == MEAN else atlases.habit_of(name, choice.site, int(choice.head))
     if found is not None:
         line, sentences = found
+        st.caption(t("atlas.habit", sentences=sentences, line=line))
         st.page_link(
             "pages/atlas.py",
-            label=t("atlas.habit", sentences=sentences, line=line),
+            label=t("atlas.habit_link"),
             icon=":material/map:",
             query_params={
                 "model": name, "screen": "head", "site": choice.site, "head": str(choice.head), KEY: language(),
