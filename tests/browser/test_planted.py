@@ -27,13 +27,14 @@ from tests.pages.tiny import save_tiny
 
 pytestmark = pytest.mark.browser
 FOREIGN = """own => {
+  const leadsAway = to => !/^(data|blob):/.test(to) && new URL(to, document.baseURI).origin !== own;
   const found = [], look = root => {
     for (const element of root.querySelectorAll("*")) {
       if (element.shadowRoot) look(element.shadowRoot);
       const to = element.getAttribute("href") ?? element.getAttribute("xlink:href") ?? element.getAttribute("src");
       if (element.closest("[data-testid=stMarkdownContainer], [data-testid=stCaptionContainer]")
           && element.matches("img, a, iframe, object, embed, video, audio")) found.push(element.outerHTML);
-      else if (to && !/^(#|data:|blob:|\\.?\\/)/.test(to) && !to.startsWith(own)) found.push(element.outerHTML);
+      else if (to && leadsAway(to)) found.push(element.outerHTML);
     }
   };
   look(document);
@@ -57,10 +58,12 @@ KEYS = sorted(
         if key
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
+    | {"also", "by", "do", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
 )
 TEXTS = {
     "": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",), "checkpoints": ("token",),
-    "attention_steps": ("source", "target"), "masks": ("sources", "targets"), "positions": ("text",),
+    "what_if": ("text", "force", "do"), "atlas": ("site",), "attention_steps": ("source", "target"),
+    "masks": ("sources", "targets"), "positions": ("text",),
 }  # fmt: skip
 
 
@@ -214,7 +217,12 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
     walk.go("sequences", sequence=f">{planted(walk.host, 'header')} EI\n{'ACGT' * 12}")
     walk.go("sequences", sequence=f"ACGT{planted(walk.host, 'letters')}")
     walk.go("align", text="two dogs run", force=planted(walk.host, "forced"), screen="lesson")
-    assert walk.seen > 3
+    before = walk.seen
+    walk.go("what_if", do=f"{planted(walk.host, 'site').replace('~', '-')}~mean~h0")
+    walk.go("what_if", do=planted(walk.host, "change"))
+    walk.go("atlas", screen="head", site=planted(walk.host, "head"), head=planted(walk.host, "number"))
+    assert before > 3
+    assert walk.seen > before + 1
 
 
 @pytest.mark.parametrize(
@@ -241,6 +249,7 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows
     [
         ("", {"model": "folder"}),
         ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
+        ("what_if", {"model": "folder"}),
         ("align", {"first": "folder"}),
         ("align", {"first": "folder", "screen": "agreement"}),
         ("align", {"first": "folder", "screen": "training"}),
