@@ -290,8 +290,12 @@ def stage(board: Board) -> str:
 
 
 def _turn(name: str, stage: str | None) -> None:
-    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on."""
+    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on.
+
+    Only its arrow is seen (`frame.STYLE`): the label is for screen readers.
+    """
     st.button(
-        "", key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=t(f"attention_steps.{name}"),
+        t(f"attention_steps.{name}"), key=name, on_click=partial(put, stage=stage), disabled=stage is None,
+        help=t(f"attention_steps.{name}"),
         icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
     )  # fmt: skip
