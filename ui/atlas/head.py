@@ -12,7 +12,7 @@ from transformer.atlas.statistics import OFFSETS
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
 from transformer.figures.heatmap import heatmap
-from ui.atlas import choices, plane
+from ui.atlas import choices, measured, plane
 from ui.shared.address import choice
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
@@ -32,6 +32,7 @@ def head_panel(name: str, atlas: Atlas) -> None:
     st.text(said(line_of(row)))
     roles = [plain(f"atlas.role_{role}") for role in row["roles"]]
     st.caption(t("atlas.roles", roles="; ".join(roles)) if roles else t("atlas.no_role"))
+    measured.facts(name, measured.measured(name, atlas), row)
     left, right = st.columns(2, gap="medium")
     with left:
         _profile(row)
