@@ -10,7 +10,6 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages.test_checkpoints import asked, brought, fine, opened, shipped  # noqa: F401  (a fixture)
 from ui.store.ledger import LEDGER
 
-
 LATER = {*(f"decoder.{i}.cross" for i in range(3)), "decoder.1.self", "decoder.2.self", "log_probs"}
 """What reads a feed-forward net of a model with one encoder and three decoder layers."""
 
