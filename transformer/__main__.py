@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from transformer.commands import (
     alignment,
     atlas,
+    check,
     classify,
     convert,
     evaluate,
@@ -28,7 +29,7 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, evaluate, train, inspect, convert),
+    *(translate, classify, evaluate, train, inspect, check, convert),
     *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
 )
 
