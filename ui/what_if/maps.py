@@ -12,6 +12,7 @@ from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
 from transformer.runs.what_if import SameTarget, for_nobody, map_difference
+from ui.components.cells.component import cells
 from ui.shared.address import belong_to, choice, hundredths, parameter, set_parameter, whole_numbers
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.theme import is_dark
@@ -45,6 +46,7 @@ def map_panel(found: SameTarget, selected: Selection, owner: tuple[object, ...])
             selection_mode="points",
             config=plot_config(f"what-if-{shown}-{selected.site}-head-{head}"),
         )
+        cells(picture, "map-of-head", key="map-of-head-cells", selected=cell, on_pick=_keep_cell)
         for note in picture.notes:
             st.caption(sentence(note))
     with right:
@@ -122,5 +124,8 @@ def _cell(picture: Picture) -> tuple[int, int] | None:
 
 def _pick_cell() -> None:
     for point in st.session_state["map-of-head"].selection.points[:1]:
-        row, column = point["customdata"][:2]
-        set_parameter(CELL, f"{int(row)}-{int(column)}")
+        _keep_cell(*point["customdata"][:2])
+
+
+def _keep_cell(row: int, column: int) -> None:
+    set_parameter(CELL, f"{int(row)}-{int(column)}")
