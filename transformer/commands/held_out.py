@@ -21,7 +21,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="measure a sequence classifier's thresholds on held-out rows",
         description=(
             "Classify labelled rows that were not trained on; keep for each class and threshold the share found and "
-            f"the share called falsely, and bounds of the rows' composition. Writes {FILE} into the checkpoint's folder."
+            f"the share called falsely, and bounds of the rows' composition. Writes {FILE} beside the weights."
         ),
     )
     parser.add_argument("checkpoint", metavar="CHECKPOINT", type=checkpoint_path, help="folder of a classifier")

@@ -30,7 +30,7 @@ DESCRIPTION = """Read every record of a FASTA file in windows of the length that
 Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
 the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
 stderr, where that was measured. Tracks are bedGraph, a file for each class and strand: the probability from the
-middle letter of each window to that of the next. A window in which more than a tenth of the letters is unknown is not judged."""
+middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
