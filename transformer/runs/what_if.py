@@ -74,8 +74,8 @@ def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequ
         InputError: an intervention does not fit this checkpoint or sentence.
         CheckpointError: the checkpoint's attention cannot be changed.
     """
-    clean, _ = _logits(checkpoint, before, ())
-    changed, _ = _logits(checkpoint, before, interventions)
+    clean, _ = target_logits(checkpoint, before, ())
+    changed, _ = target_logits(checkpoint, before, interventions)
     with intervening(interventions):
         after = reread(checkpoint, before)
     ids = torch.tensor(before.target_ids)[:, None]
@@ -168,14 +168,14 @@ def _written(
     checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
 ) -> Float[np.ndarray, " step"]:
     """Log p of each token of the run's target, in nats."""
-    logits, ids = _logits(checkpoint, run, interventions)
+    logits, ids = target_logits(checkpoint, run, interventions)
     return log_probs(logits).gather(1, ids)[:, 0].numpy()
 
 
-def _logits(
+def target_logits(
     checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
 ) -> tuple[Float[Tensor, "step vocab"], Tensor]:
-    """Logits of each step of the run's target, and the ids that were written (step, 1)."""
+    """Logits of each step of the run's target under interventions, and the ids that were written (step, 1)."""
     model, _, _ = checkpoint.translator()
     read = torch.tensor([[model.config.bos_id, *run.target_ids[:-1]]])
     with intervening(interventions), run_of(checkpoint):
