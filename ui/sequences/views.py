@@ -16,6 +16,7 @@ from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded, rank_correlation
 from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
 from ui.sequences import runs
 from ui.sequences.controls import MEAN, POOLING, Place
@@ -109,6 +110,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         key="windows",
         config=plot_config(f"{place.stem}-windows"),
     )
+    cells(picture, "windows", key="windows-cells")
     whole = len(picture.keys) == len(run.spans)
     st.caption(f"{t('sequences.rows_are_queries' if whole else 'sequences.blocks')} {_groups(run)}")
     st.download_button(

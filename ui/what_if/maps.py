@@ -11,6 +11,7 @@ from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.pictures.picture import Picture
 from transformer.runs.what_if import map_difference
+from ui.components.cells.component import cells
 from ui.components.row_bars.component import row_bars
 from ui.shared.address import belong_to, choice, hundredths, parameter, set_parameter, whole_numbers
 from ui.shared.controls import MEAN, sentence
@@ -63,6 +64,7 @@ def map_panel(
             selection_mode="points",
             config=plot_config(origin.stem(*head_stem(picture), shown)),
         )
+        cells(picture, "map-of-head", key="map-of-head-cells", selected=cell, on_pick=_keep_cell)
         for note in picture.notes:
             st.caption(sentence(note))
     with right:
@@ -130,5 +132,8 @@ def _cell(picture: Picture) -> tuple[int, int] | None:
 
 def _pick_cell() -> None:
     for point in st.session_state["map-of-head"].selection.points[:1]:
-        row, column = point["customdata"][:2]
-        set_parameter(CELL, f"{int(row)}-{int(column)}")
+        _keep_cell(*point["customdata"][:2])
+
+
+def _keep_cell(row: int, column: int) -> None:
+    set_parameter(CELL, f"{int(row)}-{int(column)}")
