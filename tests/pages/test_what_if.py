@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.opening import address_of, fine, opened
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.interventions.text import from_text
+from transformer.runs.classify import classify
 from transformer.runs.donors import donor_of, log_odds
 from transformer.runs.what_if import same_target
 from ui.components.shared.blob import unpack
@@ -215,3 +216,31 @@ def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
     lost = opened("what_if", text=rider, do="decoder.3.cross~patch_output~vdonor")
     assert "donor" in lost.warning[0].value
     assert address_of(lost)["do"], "what stands there stays"
+
+
+def test_a_sequence_is_classified_before_and_after() -> None:
+    """Probabilities are those of two runs; a head of the pooling has a switch; a window is hidden from everybody."""
+    name, site = "splice-junctions", "encoder.0.self"
+    page = fine(opened("what_if", model=name, layer="0", head="1", cell="2-5"))
+    assert "do" not in address_of(page)
+    page.button(key="switch-pooling-2").click().run()
+    page.button(key="do-window_for_nobody").click().run()
+    changes = from_text(address_of(fine(page))["do"])
+    assert {(one.site, one.action, one.heads, one.keys) for one in changes} == {
+        ("pooling", "mean", (2,), None),
+        *((other, "knock_out", None, (5,)) for other in (site, "encoder.1.self", "pooling")),
+    }
+    checkpoint = load(CHECKPOINTS / name)
+    letters = checkpoint.examples[0].split("\n", 1)[1]
+    before = classify(checkpoint, letters)
+    with intervening(changes):
+        after = classify(checkpoint, letters)
+    table = next(frame.value for frame in page.dataframe if "change" in frame.value)
+    np.testing.assert_allclose(table["before"], before.probabilities)
+    np.testing.assert_allclose(table["after"], after.probabilities)
+    odds = [np.log(run.probabilities / (1 - run.probabilities)) for run in (before, after)]
+    np.testing.assert_allclose(table["change"], odds[1] - odds[0], atol=1e-9)
+    assert after.record["pooling"].all_weights()[:, :, 5].max() == 0
+    wrong = opened("what_if", model=name, do="decoder.0.cross~zero", lang="zh")
+    assert "decoder.0.cross" in wrong.warning[0].value
+    assert not wrong.exception

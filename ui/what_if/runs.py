@@ -5,9 +5,10 @@ import streamlit as st
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import DecodingOptions, Translation
+from transformer import DecodingOptions, Translation, intervening
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
+from transformer.runs.classify import Classification, classify
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
 from transformer.sites import Site
@@ -54,6 +55,18 @@ def heads_swept(name: str, asked: Asked, action: str) -> dict[Site, Float[np.nda
 def source_swept(name: str, asked: Asked) -> Float[np.ndarray, "source_word step"]:
     """Every source word for nobody, one at a time: the change of log p of each token."""
     return _source_swept(store.revision(name), asked)
+
+
+def classified(name: str, text: str, changes: str) -> Classification:
+    """What a classifier makes of a sequence under interventions."""
+    return _classified(store.revision(name), text, changes)
+
+
+@cached(max_entries=64)
+def _classified(revision: Revision, text: str, changes: str) -> Classification:
+    checkpoint = store.load(revision)
+    with intervening(from_text(changes)):
+        return classify(checkpoint, text)
 
 
 @cached(max_entries=128)
