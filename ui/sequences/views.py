@@ -20,9 +20,9 @@ from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
 from ui.sequences import runs
-from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
+from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
