@@ -55,7 +55,7 @@ with overview:
 with detail:
     view = sequence_controls.view()
     if view == "letters":
-        views.letters_panel(name, run, place, task, typed.id)
+        views.letters_panel(name, run, other, place, task, typed.id)
     elif view == "windows":
         views.windows_panel(run, place)
     else:
