@@ -8,7 +8,7 @@ from ui.store import atlases
 from ui.store.atlases import Atlas, Row
 from ui.texts import plain, t
 
-SCREENS = ("cards", "table", "map", "head")
+SCREENS = ("cards", "table", "map", "head", "compare")
 """The page's screens, in order."""
 
 SCREEN, SITE, HEAD, GROUP = "screen", "site", "head", "kind"
