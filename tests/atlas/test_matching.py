@@ -23,12 +23,14 @@ PAIRS = (
 
 def test_distances_are_those_of_the_records_row_by_row() -> None:
     """Location attention looks past the end of a source, the other one cannot: that weight counts as apart."""
-    checkpoints = [load(CHECKPOINTS / name) for name in ("multi30k-en-de-rnn", "multi30k-en-de-rnn-location")]
-    found = distances(*checkpoints, PAIRS)
+    first, second = (load(CHECKPOINTS / name) for name in ("multi30k-en-de-rnn", "multi30k-en-de-rnn-location"))
+    found = distances(first, second, PAIRS)
     assert list(found) == ["decoder.cross"]
     rows = []
     for text, target in PAIRS:
-        one, other = (translate(c, text, forced=target).record[Site("decoder.cross")].weights(0) for c in checkpoints)
+        one, other = (
+            translate(each, text, forced=target).record[Site("decoder.cross")].weights(0) for each in (first, second)
+        )
         assert other.shape[1] == one.shape[1] + 1
         rows += [jensenshannon(np.append(p, 0.0), q) ** 2 for p, q in zip(one, other, strict=True)]
     assert found["decoder.cross"].values[0, 0] == pytest.approx(np.sqrt(np.mean(rows)), abs=2e-4)
