@@ -32,7 +32,7 @@ def compare_panel(name: str, atlas: Atlas) -> None:
     if store.architecture(name) not in store.TRANSLATORS or not others:
         st.info(t("atlas.compare_none"))
         return
-    texts = sentences_of(atlas)
+    texts = sentences_of(atlas)[:MOST_SENTENCES]
     if not texts:
         st.info(t("atlas.compare_no_sentences"))
         return
@@ -73,7 +73,7 @@ def compare_panel(name: str, atlas: Atlas) -> None:
 def sentences_of(atlas: Atlas) -> Pairs:
     """The different example sentences that have a translation, in the order of their lines."""
     known = {one["line"]: (one["source"], one["target"]) for one in atlas.examples if one["source"] and one["target"]}
-    return tuple(known[line] for line in sorted(known)[:MOST_SENTENCES])
+    return tuple(known[line] for line in sorted(known))
 
 
 def head_text(head: Head) -> str:
