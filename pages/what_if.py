@@ -6,6 +6,7 @@ from transformer.errors import HeedmapError
 from transformer.interventions.text import to_text
 from ui import shell
 from ui.shared import address, controls, heads
+from ui.shared.files import Origin
 from ui.store import runs, store
 from ui.texts import t
 from ui.what_if import changes as changes_
@@ -34,7 +35,7 @@ with right:
     means = checkpoint.means
     action = changes_.off_choice(means is not None, "" if means is None else means.reference)
     changes = changes_.with_action(changes, action)
-    changes_.chips(changes)
+    changes_.chips(changes, views.words_for_nobody(before))
 asked = (request.text, request.options, request.forced)
 done = to_text(changes)
 try:
@@ -49,14 +50,18 @@ with sentences:
 with left:
     try_this.try_this(name)
 choice = controls.selection(before.record, heads.first_head(name, before))
+origin = Origin(name, request.text, found.after.record.interventions)
 board, effects = st.columns([2, 3], gap="large")
 with board:
-    switchboard.switchboard(found.after.record, choice, changes)
+    switchboard.switchboard(found.after.record, choice, changes, origin)
 with board:
     step = views.step_choice(found, (name, *asked, done))
 with effects:
     views.effects_panel(found, step)
 views.step_panel(found, step)
-maps.map_panel(found, choice, (name, *asked))
+maps.map_panel(
+    found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
+    owner=(name, *asked), origin=origin,
+)  # fmt: skip
 sweep.sweep_panel(name, asked, before, action)
 corpus.corpus_panel(checkpoint.folder, changes)

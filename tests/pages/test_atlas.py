@@ -1,5 +1,6 @@
 """The page Head atlas: what it shows is what the tables hold, in both languages, and each part has an address."""
 
+import json
 import re
 from pathlib import Path
 
@@ -85,6 +86,34 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
     _, site, head = str(relative.key).split("-")
     assert address_of(page)["site"] == site
     assert address_of(page).get("head", "0") == head
+
+
+def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
+    """On its card, in the table, and on its page with a link to Align; numbers are those of the files."""
+    folder = CHECKPOINTS / TRANSLATOR
+    lost = pd.read_csv(folder / "importance" / "heads.csv").query("snapshot == 'final'")
+    ours = lost.query("site == 'decoder.2.cross' and head == 1")["zero"].item()
+    place = 1 + int((lost["zero"] > ours).sum())
+    counts = json.loads((folder / "alignment_error.json").read_text())["methods"]["weights.2.1"]
+
+    def error(row: str) -> float:
+        one = counts[row]
+        return 1 - (one["found_sure"] + one["found_possible"]) / (one["found"] + one["sure"])
+
+    card = next(part for part in html(fine(opened("atlas", kind="decoder.cross"))).split("<a ") if "L2 H1" in part)
+    best = min(("read", "written"), key=error)
+    assert f"{ours:+.4f} nats without it · alignment error {error(best):.0%}" in card
+    assert {"read": "(row that reads)", "written": "(row that writes)"}[best] in card
+    table = fine(opened("atlas", screen="table")).dataframe[0].value
+    row = table.query("site == 'decoder.2.cross' and head == 1").iloc[0]
+    assert row["importance"] == pytest.approx(ours)
+    assert [row["error_written"], row["error_read"]] == pytest.approx([error("written"), error("read")])
+    assert table.query("site == 'encoder.2.self'")["error_read"].isna().all()
+    page = fine(opened("atlas", screen="head", site="decoder.2.cross", head="1"))
+    assert any(f"place {place} of 48" in one.value for one in page.caption)
+    link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
+    assert "first=multi30k-en-de" in link.query_string
+    assert "head1=2.1" in link.query_string
 
 
 @pytest.mark.parametrize(

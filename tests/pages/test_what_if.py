@@ -2,12 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, opened
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.interventions.text import from_text
+from ui.components.shared.blob import unpack
 from ui.store.shipped import CHECKPOINTS
 from ui.what_if.try_this import TRIALS
 
@@ -19,6 +21,15 @@ OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
 def words(page: AppTest, side: str) -> str:
     found = next(part.proto.body for part in page.get("html") if f"words {side}" in part.proto.body)
     return re.sub(r"<style>.*?</style>|<[^>]+>", "", found, flags=re.DOTALL).strip()
+
+
+def bars_of(page: AppTest) -> list[float]:
+    """The weights of the bars of the picked row."""
+    parts = [unpack(part.proto.bytes) for part in page.get("bidi_component") if part.proto.bytes]
+    header, arrays = next(part for part in parts if part[0]["instance"] == "row-bars")
+    assert len(header["labels"]) == len(arrays["weights"])
+    found: list[float] = arrays["weights"].tolist()
+    return found
 
 
 def chips(page: AppTest) -> list[str]:
@@ -106,11 +117,23 @@ def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
     assert {one.site for one in nobody} == {
         f"{stack}.{i}.{kind}" for i in range(4) for stack, kind in (("encoder", "self"), ("decoder", "cross"))
     }
-    page.button(key="clear").click().run()
-    page.button(key="do-force").click().run()
-    forced = from_text(address_of(fine(page))["do"])[0]
+    assert chips(page) == ["source word “in” for nobody"], "one chip takes all of them away"
+    page.button(key="chip-0").click().run()
+    assert "do" not in address_of(fine(page))
     before = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions()).record[site].weights(2)[3]
-    assert forced.value == pytest.approx([w for w in before if w >= 0.0005], abs=2e-3)
+    np.testing.assert_allclose(bars_of(page), before, atol=1e-6)
+
+
+def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
+    """Of several whole rows the last wins, so the others would be chips that do nothing."""
+    row = "decoder.1.cross~{}~h2~q3"
+    there = f"{row.format('uniform')}~~{row.format('temperature')}~v0.5"
+    page = fine(opened("what_if", text=SENTENCE, kind="decoder.cross", layer="1", head="2", cell="3-2", do=there))
+    page.button(key="do-sharpest").click().run()
+    assert address_of(fine(page))["do"] == f"{row.format('temperature')}~v0.5~~{row.format('sharpest')}"
+    assert sorted(bars_of(page)) == [0.0] * 10 + [1.0]
+    page.button(key="do-soften_row").click().run()
+    assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
 
 
 def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.interventions.active import intervening
@@ -23,6 +24,9 @@ from transformer.pictures.quantity import Quantity
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
+
+OF_SOURCE = ("encoder.self", "decoder.cross")
+"""The kinds of attention whose keys are the source."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,10 @@ def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
     return found
 
 
-def map_difference(found: SameTarget, site: str, head: int) -> Picture:
-    """Weights of one head after the change, minus those before, on the same target: by token, -1 to 1."""
-    before, after = (run.record[site].picture(head) for run in (found.before, found.after))
-    return replace(after, values=after.values - before.values, quantity=Quantity.DIFFERENCE, notes=())
+def map_difference(before: Record, after: Record, site: str, head: int) -> Picture:
+    """Weights of one head after the change, minus those before, on the same positions: -1 to 1."""
+    was, now = (record[site].picture(head) for record in (before, after))
+    return replace(now, values=now.values - was.values, quantity=Quantity.DIFFERENCE, notes=())
 
 
 def head_sweep(
@@ -156,7 +160,7 @@ def source_sweep(
 def for_nobody(run: Translation, word: int) -> list[Intervention]:
     """Knock the positions of one source word out of every attention that could see them."""
     keys = tuple(int(i) for i in np.flatnonzero(run.axes.source.membership[word]))
-    sites = [site for site in run.record.sites if site.group in ("encoder.self", "decoder.cross")]
+    sites = [site for site in run.record.sites if site.group in OF_SOURCE]
     return [Intervention(site, "knock_out", keys=keys) for site in sites]
 
 

@@ -10,10 +10,13 @@ from transformer.decoding.steps import Step
 from transformer.figures.distribution import next_tokens
 from transformer.figures.effects import effect_bars
 from transformer.figures.export import PLOT_CONFIG
-from transformer.runs.what_if import SameTarget, Word, aligned_words
+from transformer.runs.what_if import OF_SOURCE, SameTarget, Word, aligned_words, for_nobody
+from transformer.sites import Site
 from ui.shared.address import belong_to, put, whole
 from ui.shared.theme import is_dark
-from ui.texts import t
+from ui.texts import plain, t
+from ui.what_if.changes import Group
+from ui.what_if.maps import ForNobody
 
 STEP = "step"
 TOP = 5
@@ -45,6 +48,22 @@ def sentences(before: Translation, after: Translation | None) -> None:
             st.html(_STYLE + _marked(now, "now"))
             changed = sum(word.changed for word in now) + sum(word.changed for word in was)
             st.caption(t("what_if.words_changed", count=changed) if changed else t("what_if.words_same"))
+
+
+def words_for_nobody(before: Translation) -> list[Group]:
+    """Each source word, with what hides it from everybody."""
+    words = before.axes.source.merged().labels
+    return [
+        Group(plain("what_if.nobody_chip", word=word), tuple(for_nobody(before, i))) for i, word in enumerate(words)
+    ]
+
+
+def hides(before: Translation, site: str) -> ForNobody:
+    """What hides the word of a key from everybody, where the keys of a site are those of the source."""
+    if site not in before.record or Site(site).group not in OF_SOURCE:
+        return lambda _key: ()
+    words = before.axes.source.words
+    return lambda key: for_nobody(before, words[key]) if key < len(words) else ()
 
 
 def effects_panel(found: SameTarget, step: int) -> None:
