@@ -17,6 +17,7 @@ from ui.components.cells.component import CLICKABLE_CELLS
 from ui.components.cells.component import _cell as _cell_of_heatmap
 from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.matrices.component import Cell, _cell
+from ui.components.row_bars.component import _row, row_bars
 from ui.components.shared.blob import unpack
 
 PAGE = Path(__file__).parents[2] / "browser" / "pages" / "components.py"
@@ -261,3 +262,24 @@ def test_an_error_of_a_component_is_told_in_chinese():
     assert raised.value.fields == {"threshold": 1.5}
     assert isinstance(raised.value.message, Message)
     assert raised.value.message.in_language("zh").startswith("threshold=1.5 不是权重")
+
+
+@pytest.mark.parametrize(
+    ("news", "row"),
+    [
+        ({"thousandths": [250, 0, 750]}, (0.25, 0.0, 0.75)),
+        ({"thousandths": [250, 750]}, None),
+        ({"thousandths": [250, 0, 751]}, None),
+        ({"thousandths": [-1, 1, 1000]}, None),
+        ({"thousandths": [0.5, 0.5, 999]}, None),
+        ({"thousandths": [True, 499, 500]}, None),
+        ([250, 0, 750], None),
+    ],
+)
+def test_only_a_whole_row_of_thousandths_can_be_forced(news, row):
+    assert _row(news, 3) == row
+
+
+def test_bars_need_a_label_each():
+    with pytest.raises(InputError, match="3 keys with 2 labels"):
+        row_bars(np.ones(3) / 3, ["a", "b"], "q", key="k")
