@@ -10,12 +10,18 @@ from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
-from ui.shared.address import choice
+from ui.shared.address import choice, parameter, set_parameter
 from ui.shared.theme import is_dark
 from ui.store import arrivals, store
 from ui.texts import plain, t
 
 MAX_SET_MB = 5
+
+UPLOADED = "set"
+"""The key of the uploader."""
+
+WHOSE, OWN = "whose_set", "own"
+"""The query parameter that says of a motif that it is that of a set which was brought."""
 
 CLEAREST = "clearest"
 """The head whose motif is clearest, where a head is chosen."""
@@ -50,11 +56,19 @@ def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(store.checkpoint(name))
     arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB
-    )
+        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key=UPLOADED, max_upload_size=MAX_SET_MB,
+        on_change=_say_whose,
+    )  # fmt: skip
     limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
     st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
+    if upload is None and parameter(WHOSE) == OWN:
+        st.warning(t("sequences.set_not_here"), icon=":material/info:")
     return upload.getvalue() if upload is not None else shipped
+
+
+def _say_whose() -> None:
+    """The address says that a set was brought, which nobody else has: elsewhere it shows another one."""
+    set_parameter(WHOSE, OWN if st.session_state[UPLOADED] else None)
 
 
 def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width: int) -> None:
