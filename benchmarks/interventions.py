@@ -45,7 +45,7 @@ def _translator() -> list[Result]:
     tokens = len(before.target_ids)
     target = median_seconds(lambda: same_target(checkpoint, before, off), 15)
     again = median_seconds(lambda: decoded_again(checkpoint, SENTENCE, DecodingOptions(), off), 9)
-    sweep = median_seconds(lambda: head_sweep(checkpoint, before, "mean"), 3)
+    sweep = median_seconds(lambda: list(head_sweep(checkpoint, before, "mean")), 3)
     return [
         Result(SECTION, f"same target, {tokens} tokens", f"{target * 1e3:.0f} ms", "under 300 ms", target < 0.3),
         Result(SECTION, f"decode again, beam 5, {tokens} tokens", f"{again * 1e3:.0f} ms"),

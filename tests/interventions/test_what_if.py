@@ -64,14 +64,13 @@ def test_every_measure_of_a_step_is_what_it_says(checkpoint: Checkpoint) -> None
 
 def test_a_sweep_is_every_head_and_every_source_word_alone(checkpoint: Checkpoint) -> None:
     before = translate(checkpoint, TEXT, DecodingOptions(beam=1, max_length=9))
-    shares: list[float] = []
-    heads = head_sweep(checkpoint, before, "zero", shares.append)
-    assert shares == pytest.approx([(i + 1) / 6 for i in range(6)])
-    for site, changes in heads.items():
-        for head, change in enumerate(changes):
-            alone = same_target(checkpoint, before, [Intervention(site, "zero", heads=(head,))])
-            assert change == pytest.approx(alone.total, abs=1e-4)
-    words = source_sweep(checkpoint, before)
+    found = list(head_sweep(checkpoint, before, "zero"))
+    every = [(site, head) for site in before.record.sites for head in range(before.record[site].n_heads)]
+    assert [(site, head) for site, head, _ in found] == every
+    for site, head, change in found:
+        alone = same_target(checkpoint, before, [Intervention(site, "zero", heads=(head,))])
+        assert change == pytest.approx(alone.total, abs=1e-4)
+    words = np.stack(list(source_sweep(checkpoint, before)))
     merged = before.axes.source.merged().texts
     assert words.shape == (len(merged), len(before.target_ids))
     dog = merged.index("dog")
@@ -83,12 +82,6 @@ def test_a_sweep_is_every_head_and_every_source_word_alone(checkpoint: Checkpoin
     assert not again.record["decoder.0.cross"].all_weights()[:, :, keys].any()
     alone = same_target(checkpoint, before, removed)
     np.testing.assert_allclose(words[dog], [step.change for step in alone.steps], atol=1e-4)
-
-    def stop(share: float) -> None:
-        raise KeyboardInterrupt(share)
-
-    with pytest.raises(KeyboardInterrupt, match=r"0\.16"):
-        head_sweep(checkpoint, before, "zero", stop)
 
 
 def test_decoding_again_is_a_search_under_the_changes(checkpoint: Checkpoint, tmp_path: Path) -> None:

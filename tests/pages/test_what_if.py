@@ -15,6 +15,7 @@ from transformer.runs.what_if import same_target
 from ui.components.shared.blob import unpack
 from ui.store.shipped import CHECKPOINTS
 from ui.what_if.changes import DONOR
+from ui.what_if.runs import Sweep
 from ui.what_if.try_this import TRIALS
 
 NAME = "multi30k-en-de"
@@ -140,14 +141,30 @@ def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
     assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
 
 
-def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:
+def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grows by slices; cancelled, it keeps what it has and can go on; its table holds what was computed."""
     page = fine(opened("what_if", text="Two dogs run.", sweep="heads", map="difference", head="mean"))
     assert "Change of log p of the whole target" in " ".join(part.value for part in page.caption)
-    spec = next(spec for chart in page.get("plotly_chart") if "decoder.3.self" in (spec := chart.proto.spec))
-    assert "encoder.0.self" in spec
     assert any("Choose one head above" in part.value for part in page.info)
-    page = fine(opened("what_if", text="Two dogs run.", sweep="source", map="difference", do=OFF))
+    table = next(frame.value for frame in page.dataframe if len(frame.value) == 48 and frame.value.shape[1] == 2)
+    checkpoint = load(CHECKPOINTS / NAME)
+    before = translate(checkpoint, "Two dogs run.", DecodingOptions())
+    alone = same_target(checkpoint, before, [Intervention("decoder.3.cross", "mean", heads=(1,))]).total
+    assert dict(zip(*table.values.T, strict=True))["decoder.3.cross H1"] == pytest.approx(alone, abs=1e-4)
+
+    def one_alone(sweep: Sweep, _seconds: float = 0) -> None:
+        sweep.found.append(next(sweep.source))
+        sweep.cancel()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Sweep, "advance", one_alone)
+        page = fine(opened("what_if", text="Two dogs run.", sweep="source", do=OFF))
+        assert any("Cancelled after 1 of 5" in part.value for part in page.caption)
+    page.button(key="sweep-resume").click().run()
+    assert not [button for button in fine(page).button if str(button.key).startswith("sweep-")], "it is done"
     assert any("dogs" in chart.proto.spec for chart in page.get("plotly_chart"))
+    table = next(frame.value for frame in page.dataframe if frame.value.iloc[0, 0] == "Two")
+    np.testing.assert_allclose(table.iloc[:, 1], table.iloc[:, 2:].sum(axis=1))
 
 
 TRIED = {

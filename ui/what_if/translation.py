@@ -2,7 +2,9 @@
 
 import streamlit as st
 
+from transformer import Translation
 from transformer.errors import HeedmapError
+from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads
 from ui.shared.files import Origin
 from ui.store import runs, store
@@ -10,6 +12,7 @@ from ui.texts import t
 from ui.what_if import changes as changes_
 from ui.what_if import corpus, donor, maps, sweep, switchboard, try_this, views
 from ui.what_if import runs as changed_runs
+from ui.what_if.runs import Asked, Done
 
 
 def show(name: str) -> None:
@@ -35,15 +38,8 @@ def show(name: str) -> None:
         changes = changes_.with_action(changes, action)
         changes_.chips(changes, views.words_for_nobody(before))
     asked = (request.text, request.options, request.forced)
-    done = changed_runs.done_by(changes, other)
-    try:
-        found = changed_runs.on_same_target(name, asked, done)
-        after = None if request.forced else changed_runs.again(name, asked, done)
-    except HeedmapError as error:
-        with right:
-            controls.explain(error)
-        done, after = changed_runs.NOTHING, before
-        found = changed_runs.on_same_target(name, asked, done)
+    with right:
+        done, found, after = _runs(name, asked, changed_runs.done_by(changes, other), before)
     with sentences:
         views.sentences(before, after)
     choice = controls.selection(before.record, heads.first_head(name, before))
@@ -61,7 +57,19 @@ def show(name: str) -> None:
     )  # fmt: skip
     if other:
         donor.donor_panel(name, asked, done, before, choice, other)
-    sweep.sweep_panel(name, asked, before, action)
+    sweeping = sweep.sweep_panel(name, asked, before, action)
     corpus.corpus_panel(checkpoint.folder, changes)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
+    if sweeping:
+        st.rerun()
+
+
+def _runs(name: str, asked: Asked, done: Done, before: Translation) -> tuple[Done, SameTarget, Translation | None]:
+    """The changed runs; of changes that this sentence does not take, it is said why, and nothing is done."""
+    try:
+        found = changed_runs.on_same_target(name, asked, done)
+        return done, found, None if asked[2] else changed_runs.again(name, asked, done)
+    except HeedmapError as error:
+        controls.explain(error)
+        return changed_runs.NOTHING, changed_runs.on_same_target(name, asked, changed_runs.NOTHING), before
