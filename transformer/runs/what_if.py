@@ -7,6 +7,7 @@ steps can be compared; *decode again* searches anew under the interventions. Mea
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -66,6 +67,24 @@ class ClassEffect:
     name: str
     probabilities: tuple[float, float]
     change: float
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Two heads of one sentence: the change of log p of its target (nats) with one off, the other, and both.
+
+    Where both cost much more than the two together do alone, either one stands in for the other: `surplus` is low.
+    """
+
+    first: tuple[Site, int]
+    second: tuple[Site, int]
+    alone: tuple[float, float]
+    both: float
+
+    @property
+    def surplus(self) -> float:
+        """What both change beyond the sum of each alone: effects would add if the heads had nothing to do together."""
+        return self.both - sum(self.alone)
 
 
 @dataclass(frozen=True)
@@ -158,6 +177,23 @@ def head_sweep(checkpoint: Checkpoint, before: Translation, action: str) -> Iter
         for head in range(before.record[site].n_heads):
             changed = _written(checkpoint, before, [Intervention(site, action, heads=(head,))])
             yield site, head, float((changed - clean).sum())
+
+
+def interactions(checkpoint: Checkpoint, before: Translation, action: str, quiet: float) -> Iterator[Interaction]:
+    """Every pair of heads that alone change log p of the target by less than `quiet` nats, off together.
+
+    Heads that back one another up are found so, which no sweep of single heads shows. Each pair is a forward pass,
+    computed when it is asked for.
+
+    Raises:
+        InputError: the checkpoint brings no mean outputs.
+    """
+    alone = {(site, head): change for site, head, change in head_sweep(checkpoint, before, action)}
+    clean = _written(checkpoint, before, ()).sum()
+    for first, second in combinations([one for one, change in alone.items() if abs(change) < quiet], 2):
+        off = [Intervention(site, action, heads=(head,)) for site, head in (first, second)]
+        both = float(_written(checkpoint, before, off).sum() - clean)
+        yield Interaction(first, second, (alone[first], alone[second]), both)
 
 
 def source_sweep(checkpoint: Checkpoint, before: Translation) -> Iterator[Float[np.ndarray, " step"]]:

@@ -39,9 +39,7 @@ def show(name: str) -> None:
         changes_.chips(changes, views.words_for_nobody(before))
     asked = (request.text, request.options, request.forced)
     with right:
-        done, found, after = _runs(name, asked, changed_runs.done_by(changes, other), before)
-    with sentences:
-        views.sentences(before, after)
+        done, found = _same_target(name, asked, changed_runs.done_by(changes, other))
     choice = controls.selection(before.record, heads.first_head(name, before))
     origin = Origin(name, request.text, found.after.record.interventions)
     board, effects = st.columns([2, 3], gap="large")
@@ -50,6 +48,8 @@ def show(name: str) -> None:
         step = views.step_choice(found, (name, *asked, done))
     with effects:
         views.effects_panel(found, step, origin)
+    with sentences:  # above, but after the bars, which need no search
+        views.sentences(before, _again(name, asked, done))
     views.step_panel(found, step)
     maps.map_panel(
         found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
@@ -65,11 +65,21 @@ def show(name: str) -> None:
         st.rerun()
 
 
-def _runs(name: str, asked: Asked, done: Done, before: Translation) -> tuple[Done, SameTarget, Translation | None]:
-    """The changed runs; of changes that this sentence does not take, it is said why, and nothing is done."""
+def _same_target(name: str, asked: Asked, done: Done) -> tuple[Done, SameTarget]:
+    """The changed run; of changes that this sentence does not take, it is said why, and nothing is done."""
     try:
-        found = changed_runs.on_same_target(name, asked, done)
-        return done, found, None if asked[2] else changed_runs.again(name, asked, done)
+        return done, changed_runs.on_same_target(name, asked, done)
     except HeedmapError as error:
         controls.explain(error)
-        return changed_runs.NOTHING, changed_runs.on_same_target(name, asked, changed_runs.NOTHING), before
+        return changed_runs.NOTHING, changed_runs.on_same_target(name, asked, changed_runs.NOTHING)
+
+
+def _again(name: str, asked: Asked, done: Done) -> Translation | None:
+    """What the model writes now; None where a target is forced. Of changes that no search takes, it is said why."""
+    if asked[2] is not None:
+        return None
+    try:
+        return changed_runs.again(name, asked, done)
+    except HeedmapError as error:
+        controls.explain(error)
+        return changed_runs.again(name, asked, changed_runs.NOTHING)
