@@ -27,7 +27,7 @@ def expected():
 @pytest.fixture
 def opened(serve, visit):
     """`opened(address)` opens the app there."""
-    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+    return lambda address="translate", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
 
 
 def strip(page: Page):
@@ -130,7 +130,15 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
     here = opened("?view=Step+by+step&step=2")
     expect(here.page.get_by_text("Step 3 of")).to_be_visible()
     show(here, "Beams")
-    expect(here.page.locator(".st-key-tree .js-plotly-plot")).to_be_visible()
+    tree = here.page.locator(".st-key-tree .js-plotly-plot")
+    expect(tree).to_be_visible()
+    words = tree.locator("text").filter(has_text="</s>").last  # the end of the answer
+    place, around = box(words), box(tree)
+    assert place["y"] + place["height"] <= around["y"] + around["height"]
+    here.page.set_viewport_size({"width": 390, "height": 800})
+    expect(words).to_have_css("font-size", "11px")  # it may be scrolled sideways, and is not squeezed
+    assert box(tree)["width"] == around["width"]
+    assert here.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) -> None:

@@ -17,7 +17,7 @@ from transformer.lessons.expressions.board import Board
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.inside import norms
 from transformer.lessons.inside.boards import embedding_board, feed_forward_board, order_board, residual_board
-from transformer.lessons.inside.layers import Run
+from transformer.lessons.inside.layers import Run, in_float64
 from transformer.lessons.inside.outputs import is_tied, likeliest, output_board, positions_of
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
@@ -37,7 +37,7 @@ def shaken(model: Any) -> Any:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
-    return model
+    return in_float64(model)
 
 
 @cache
@@ -49,12 +49,12 @@ def run(name: str) -> Run:
         return Run(model, *toy_sentences(4), lambda ids: [toy_words()[i] for i in ids])
     if name.startswith("encoder"):
         reads = name.removeprefix("encoder").strip()
-        config = EncoderConfig(
+        encoder = EncoderConfig(
             vocab=11, d_model=6, n_heads=2, d_ff=5, n_layers=2, max_length=13, head=(7, 3) if reads else (),
             head_reads=reads or "each", norm_first=reads == "each", scale_embedding=reads == "mean",
             position_axis="batch" if reads == "first" else "sequence", activation="gelu",
         )  # fmt: skip
-        return Run(shaken(Encoder(config)), SOURCE, None, words)
+        return Run(shaken(Encoder(encoder)), SOURCE, None, words)
     dialect, *first = name.split()
     config = preset(
         dialect, source_vocab=17, target_vocab=17, d_model=6, n_heads=2, d_ff=5, n_encoder_layers=2,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote
 
-import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -135,7 +134,7 @@ def _hits(
     with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
         for block in plan.blocks():
             n_windows = block.probabilities.shape[1]
-            starts = np.arange(block.first, block.first + n_windows) * plan.step
+            starts = plan.starts(block.first, block.first + n_windows)
             for row, sign in enumerate(plan.strands.signs):
                 for name, column in zip(wanted, columns, strict=True):
                     values = block.probabilities[row, :, column]

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
@@ -22,8 +22,8 @@ from transformer.sequences.alphabet import Letters
 AT_ONCE = 64
 """Windows that share a forward pass: more would leave the processor's cache."""
 
-BLOCK = 512
-"""Windows of a block, which is the time between two signs of life (under half a second for the shipped models)."""
+BLOCK = 128
+"""Windows of a block, which is the time between two signs of life."""
 
 
 class Strands(StrEnum):
@@ -70,6 +70,10 @@ class ScanPlan:
     def passes(self) -> int:
         """Windows to be read on all strands asked for."""
         return self.n_windows * len(self.strands.signs)
+
+    def starts(self, first: int, after: int) -> Int[np.ndarray, " window"]:
+        """The letters (from 0) at which windows `first` to `after` begin."""
+        return np.arange(first, after) * self.step
 
     def centre(self, window: int) -> int:
         """The letter (from 0) where tracks show a window: after half of its letters, on either strand."""

@@ -5,9 +5,12 @@ from ui.texts import plain, t
 
 
 def what_to_read() -> str:
-    """One sequence (`one`), a file of many (`file`), or a set for its motifs (`motifs`)."""
+    """One sequence (`one`), a long one in windows (`scan`), a file of many (`file`), or a set for motifs (`motifs`)."""
     return choice(
-        t("sequences.read"), ["one", "file", "motifs"], key="read", text=lambda name: plain(f"sequences.read_{name}")
+        t("sequences.read"),
+        ["one", "scan", "file", "motifs"],
+        key="read",
+        text=lambda name: plain(f"sequences.read_{name}"),
     )
 
 

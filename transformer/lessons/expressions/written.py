@@ -44,8 +44,8 @@ class Cellwise:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """The cells of each operand that are taken."""
-        found = {"cell": cells, "row": cells.any(axis=1, keepdims=True), "column": cells.any(axis=0, keepdims=True),
-                 "one": cells.any(keepdims=True)}  # fmt: skip
+        rows, columns = cells.any(axis=1)[:, None], cells.any(axis=0)[None]
+        found = {"cell": cells, "row": rows, "column": columns, "one": np.full((1, 1), cells.any())}
         return {name: found[role] for name, role in zip(self.operands, self.roles, strict=True)}
 
     def ahead(self, operand: str, cells: Cells, known: Known, shape: tuple[int, int]) -> Cells:
@@ -56,7 +56,7 @@ class Cellwise:
         """The formula with the numbers of one cell."""
         at = {"cell": (row, column), "row": (row, 0), "column": (0, column), "one": (0, 0)}
         parts = np.array([known[name][at[role]] for name, role in zip(self.operands, self.roles, strict=True)])
-        terms = tuple((name, float(part)) for name, part in zip(self.operands, parts, strict=True))
+        terms = ((", ".join(self.operands), float(self.work(parts))),)
         written = dict(zip(_LETTERS, (number(part, digits=digits) for part in parts), strict=False))
         written |= dict(zip(_LETTERS.upper(), (number(part, True, digits) for part in parts), strict=False))
         return worked(self._filled(written, number(self.eps or 0.0)), terms, self.work, parts, digits)
@@ -99,9 +99,9 @@ class OverRow:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """Whole rows, and what is added to them."""
-        rows = cells.any(axis=1, keepdims=True)
+        rows = cells.any(axis=1)[:, None]
         found = {self.operand: np.repeat(rows, known[self.operand].shape[1], axis=1)}
-        return found if self.rest is None else {**found, self.rest: rows.any(keepdims=True)}
+        return found if self.rest is None else {**found, self.rest: np.full((1, 1), rows.any())}
 
     def ahead(self, operand: str, cells: Cells, known: Known, shape: tuple[int, int]) -> Cells:
         """The number of the row; of all rows for what is added to each."""

@@ -103,7 +103,7 @@ def order_board(run: Run, stack: str, layer: int, part: str) -> Board:
         InputError: the sub-layer is not in this run.
     """
     sub, labels, stage = run.sub_layer(stack, layer, part), run.labels(stack), STAGES[3]
-    norm = sub.residual.norm
+    norm: Any = sub.residual.norm
     with torch.no_grad():
         after, normed = sub.again(sub.x), norm(sub.x)
         before = sub.again(normed)
@@ -145,7 +145,7 @@ def feed_forward_board(run: Run, stack: str, layer: int) -> Board:
         yield row("b_in", "b_1", GIVEN, net.widen.bias, "unit")
         yield matrix("A", "A", stage, wide, labels, Product("H", "W_in", bias="b_in"), units)
         yield matrix("B", "B", stage, hidden, labels, bent("A", run.model.config.activation), units)
-        yield column("on", "a", stage, (hidden > 0).double().mean(-1), labels, share_above_zero("B"))
+        yield column("on", "c", stage, (hidden > 0).double().mean(-1), labels, share_above_zero("B"))
         yield matrix("W_out", "W_2", GIVEN, net.narrow.weight.T, None, Given(), ("unit", "dimension"))
         yield row("b_out", "b_2", GIVEN, net.narrow.bias)
         yield states("F", "F", stage, found, labels, Product("B", "W_out", bias="b_out"))

@@ -43,8 +43,15 @@ class SubLayer:
     again: Callable[[Tensor], Tensor]
 
 
+def in_float64(model: Model) -> Model:
+    """A copy of a model, ready for runs whose numbers can be held against each other to the last digit."""
+    return copy.deepcopy(model).double().eval()
+
+
 class Run:
-    """A model's run on one sentence pair, or on the source alone; `words` reads the ids of its output.
+    """A run of a model `in_float64` on one sentence pair, or on the source alone; `words` reads the ids of its output.
+
+    It shares the model's weights, and its hooks stand on a twin: runs of other threads do not meet in it.
 
     Raises:
         InputError: a sentence has no token.
@@ -53,11 +60,12 @@ class Run:
     def __init__(self, model: Model, source: Sentence, target: Sentence | None, words: Words) -> None:
         if not source.ids or (target is not None and not target.ids):
             raise InputError("lesson_no_token")
-        self.model: Model = copy.deepcopy(model).double().eval()
+        shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+        self.model: Model = copy.deepcopy(model, shared)
         self.sentences = {"encoder": source} if target is None else {"encoder": source, "decoder": target}
         self.words = words
         last = self.last
-        watched = [one for one in self.model.modules() if isinstance(one, (Residual, FeedForward))]
+        watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, (Residual, FeedForward))]
         watched += [one for block in self._blocks() for name, one in block.named_children() if "attention" in name]
         with torch.no_grad(), _calls(*watched, *([] if last is None else [last])) as seen:
             ids = torch.tensor([source.ids])

@@ -28,15 +28,16 @@ KINDS: tuple[Kind, ...] = ("torch", "annotated", "rms")
 _ENDS: dict[Kind, tuple[str, str]] = {"torch": ("", ""), "annotated": ("a", "'"), "rms": ("r", "''")}
 """What a form's names and symbols end with."""
 
-SHOWN: dict[Kind, tuple[str, ...]] = {
+BESIDE = "beside"
+"""All forms beside each other."""
+
+SHOWN: dict[str, tuple[str, ...]] = {
     "torch": ("X", "mu", "C", "v", "s", "N", "g", "b", "Y"),
     "annotated": ("X", "mu", "C", "va", "sa", "Na", "g", "b", "Ya"),
     "rms": ("X", "q", "r", "Nr", "g", "Yr"),
+    BESIDE: ("X", "s", "sa", "r", "Y", "Ya", "Da", "Yr", "Dr"),
 }
-"""The matrices of one form, step by step."""
-
-BESIDE = ("X", "s", "sa", "r", "Y", "Ya", "Da", "Yr", "Dr")
-"""The matrices of all forms beside each other: what is divided by, the results, the differences from the first."""
+"""The matrices of one form, step by step; or, of all, what is divided by, the results, and how these differ."""
 
 RESULT: dict[Kind, str] = {"torch": "Y", "annotated": "Ya", "rms": "Yr"}
 DIVISOR: dict[Kind, str] = {"torch": "s", "annotated": "sa", "rms": "r"}
