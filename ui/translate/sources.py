@@ -60,13 +60,16 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
         second = choice(t("sources.beside"), others, key=SECOND, text=_name, form="list", width="stretch")
     methods = [first] if second == NONE else [first, second]
     try:
-        answers = [
-            runs.attribution(checkpoint.name, request.text, request.options, request.forced, shown.node, method)
+        asked = [
+            runs.watched_attribution(checkpoint.name, request.text, request.options, request.forced, shown.node, method)
             for method in methods
         ]
         measured, aligned = faithfulness.shipped(checkpoint), alignment_error.shipped(checkpoint)
     except HeedmapError as error:
         controls.explain(error)
+        return
+    answers = [answer for answer in asked if answer is not None]
+    if not answers:
         return
     row = words.index(label)
     for place, answer in zip(st.columns(len(answers)), answers, strict=True):
@@ -76,7 +79,7 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
             _against_people(answer, aligned)
     if len(answers) == 2:
         _agreement(answers[0], answers[1], row, label)
-    _measured_here(checkpoint, request, shown, tuple(methods))
+    _measured_here(checkpoint, request, shown, tuple(answer.method for answer in answers))
     for number, answer in enumerate(answers):
         _whole(answer, row, number)
     missing = [_name(method) for method in METHODS if method not in known]
