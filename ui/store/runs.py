@@ -19,7 +19,7 @@ from ui.store.slow import with_progress
 from ui.texts import plain, t
 
 ATTRIBUTION = "attribution"
-SLOW = 1.0
+SLOW = 2.0
 """Seconds from which on a method tells beforehand what it costs."""
 
 

@@ -47,15 +47,14 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
     belong_to((shown.text, request.text), WORD)
     words = list(steps.labels)
     usual = next((label for label, special in zip(words, steps.special, strict=True) if not special), words[0])
-    one, two, three = st.columns(3)
+    label = choice(
+        t("sources.word"), words, key=WORD, text=str, default=usual, form="list", width="stretch",
+        help=t("sources.word_help"),
+    )  # fmt: skip
+    one, two = st.columns(2)
     with one:
-        label = choice(
-            t("sources.word"), words, key=WORD, text=str, default=usual, form="list", width="stretch",
-            help=t("sources.word_help"),
-        )  # fmt: skip
-    with two:
         first = choice(t("sources.method"), known, key=FIRST, text=_name, form="list", width="stretch")
-    with three:
+    with two:
         others = [NONE, *(method for method in known if method != first)]
         second = choice(t("sources.beside"), others, key=SECOND, text=_name, form="list", width="stretch")
     methods = [first] if second == NONE else [first, second]
