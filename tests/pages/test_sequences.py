@@ -230,7 +230,7 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
     assert table["predicted"][1] == ""
     assert "letter 3 is '!'" in table["problem"][1]
     np.testing.assert_allclose(table["EI"][2], classify(shipped, "GGGTTTACG").probabilities[0], atol=1e-6)
-    assert "All 3 records" in " ".join(caption.value for caption in at.caption)
+    assert "The file has 3 records" in " ".join(caption.value for caption in at.caption)
 
 
 def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:

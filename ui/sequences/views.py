@@ -11,16 +11,18 @@ from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
 from transformer.runs.classify import Classification
+from transformer.runs.held_out import HeldOut, composition
 from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded, rank_correlation
 from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
 from ui.sequences import methods, runs
-from ui.sequences.controls import MEAN, POOLING, Place
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
+from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
@@ -29,8 +31,19 @@ MOST_LINES = 300
 """Most windows whose head view is drawn."""
 
 
-def verdict(run: Classification, other: Classification | None, task: SequenceTask, known: str) -> None:
-    """The class and its probability, on the strand given and on the other one; `known` is the header's own class."""
+def verdict(
+    run: Classification, other: Classification | None, task: SequenceTask, known: str, held_out: HeldOut | None
+) -> None:
+    """The class and its probability, on the strand given and on the other one; `known` is the header's own class.
+
+    What makes the sequence unlike those that the classifier was trained on is said before, by `held_out`.
+    """
+    reasons = _unlike(run, task, held_out)
+    if reasons and held_out is not None:
+        st.warning(
+            t("sequences.unlike", reasons="; ".join(reasons), rows=held_out.rows, alarms=held_out.false_alarms),
+            icon=":material/warning:",
+        )
     best = run.classes[run.predicted]
     meaning = task.meanings.get(best, "")
     probability = float(run.probabilities[run.predicted])
@@ -47,10 +60,19 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
     )
     facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
-    facts += [plain("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
+    other_length = len(run.letters) != task.length
+    facts += [plain("sequences.facts_length", length=task.length)] * (other_length and not reasons)
     st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
     for note in run.letters.notes:
         st.caption(as_text(said(note)))
+
+
+def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -> list[str]:
+    """Why a sequence is unlike what the classifier was trained on; nothing where that was not measured."""
+    if held_out is None:
+        return []
+    found = composition(run.letters.text, task.alphabet)
+    return [said(reason) for reason in held_out.reasons(found, len(run.letters), task)]
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:
@@ -122,6 +144,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         key="windows",
         config=plot_config(f"{place.stem}-windows"),
     )
+    cells(picture, "windows", key="windows-cells")
     whole = len(picture.keys) == len(run.spans)
     st.caption(f"{t('sequences.rows_are_queries' if whole else 'sequences.blocks')} {_groups(run)}")
     st.download_button(
