@@ -45,6 +45,9 @@ class Cost:
 BACKWARD = {"gradients": 1.5, "gradients_published": 1.6, "integrated_gradients": 0.9}
 """How long a backward pass of a method takes, with what it does beside, against a forward pass (256 tokens)."""
 
+SHARED = 120
+"""Up to so many positions, passes that go together share much of what one costs alone."""
+
 
 def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost | None:
     """What a method will cost on this machine as busy as it is, told by one pass; None where that is a few passes.
@@ -64,7 +67,8 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost 
             start = time.perf_counter()
             passage.log_probs([passage.source_ids], [passage.read_ids])
             took.append(time.perf_counter() - start)
-    return Cost(passes[method], passes[method] * min(took) * BACKWARD.get(method, 1.1))
+    alone = min(1.0, (source + read) / SHARED)
+    return Cost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
 
 
 def usual_deletion(passage: Passage) -> How:

@@ -110,7 +110,7 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
 def _number(answer: Attribution, value: float) -> str:
     if not np.isfinite(value):
         return plain("sources.no_number")
-    return f"{value:.0%}" if answer.quantity in (Quantity.SHARE, Quantity.WEIGHT) else f"{value:.2f}"
+    return f"{value:.0%}" if answer.quantity in (Quantity.SHARE, Quantity.WEIGHT) else f"{value:z.2f}"
 
 
 def _told(answer: Attribution, measured: Faithfulness | None) -> None:
@@ -122,6 +122,11 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
         st.info(t("sources.not_measured"), icon=":material/help:")
         return
     chance = measured.fares["random"].share
+    if answer.method == "deletion":  # against itself it would say nothing
+        st.info(
+            t("sources.measure", sentences=measured.sentences, area=fare.area, chance=chance), icon=":material/rule:"
+        )
+        return
     spearman = t("sources.correlation", value=fare.spearman)
     found = t("sources.found", sentences=measured.sentences, share=fare.share, chance=chance, area=fare.area)
     st.info(f"{found} {spearman}", icon=":material/fact_check:")
