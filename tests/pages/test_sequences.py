@@ -330,7 +330,7 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
         np.testing.assert_allclose(values, expected[::step], atol=1e-7)
     said = " ".join(part.value for part in (*at.markdown, *at.caption))
     assert said.count("It asks:") == said.count("It cannot say:") == 1
-    assert "(reverse complement) against mutation effects" in said
+    assert "** (reverse complement) against mutation effects" in said
     assert "completeness gap" in said
 
 
