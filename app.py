@@ -44,6 +44,7 @@ def _pages() -> dict[str, list[st.Page]]:
         ],
         plain("lessons.section"): [
             st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
+            st.Page("pages/inside_layer.py", title=t("inside_layer.title"), icon=":material/layers:"),
             st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
             st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
         ],

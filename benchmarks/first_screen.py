@@ -14,7 +14,10 @@ from benchmarks.browsing import served
 from benchmarks.measuring import Result
 from tests.browser.visiting import PATIENCE, chromium_opened
 
-PAGES = ("", "translate", "align", "sequences", "checkpoints", "attention_steps", "masks", "positions")
+PAGES = (
+    *("", "translate", "align", "sequences", "checkpoints"),
+    *("attention_steps", "inside_layer", "masks", "positions"),
+)
 """The pages by their addresses; the first is the map."""
 
 WITHOUT = "checkpoints"

@@ -65,6 +65,7 @@ TEXTS = {
     "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
     "checkpoints": ("token",),
     "what_if": ("text", "force", "do"), "atlas": ("site",), "attention_steps": ("source", "target"),
+    "inside_layer": ("text", "target"),
     "masks": ("sources", "targets"), "positions": ("text",),
 }  # fmt: skip
 
@@ -262,6 +263,7 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows
         ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
         ("sequences", {"model": "classes", "read": "motifs"}),
         ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
+        ("inside_layer", {"made": "shipped", "stage": "output", "model": "folder"}),
         ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
         ("positions", {"made": "shipped", "model": "folder"}),
     ],
