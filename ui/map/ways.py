@@ -12,6 +12,16 @@ Way = tuple[str, str, dict[str, str]]
 """A page's script, the code of the link's text, the address there."""
 
 
+STAGES = {
+    "norm": "norm", "sum": "residual", "feed_forward": "feed_forward", "embedding": "embedding", "linear": "output",
+    "output": "output",
+}  # fmt: skip
+"""The stage of the lesson *Inside a layer* that explains a kind of part."""
+
+TAKEN_APART = ("seq2seq", "encoder")
+"""Architectures that the lesson shows."""
+
+
 def ways(
     name: str, checkpoint: Checkpoint, shown: Shown, text: str, node: Node, head: int
 ) -> tuple[list[Way], list[Way]]:
@@ -66,6 +76,26 @@ def _understand(name: str, shown: Shown, text: str, node: Node, head: int) -> li
         found.append(("pages/attention_steps.py", "understand_attention", {}))
     if node.kind == "attention" and node.site is not None and node.site.stack == "decoder" and node.site.kind == "self":
         found.append(("pages/masks.py", "understand_mask", {"screen": "build"}))
+    if node.kind in STAGES and architecture in TAKEN_APART:
+        found.append(("pages/inside_layer.py", "understand_inside", _inside(name, shown, text, target, node)))
     if node.kind == "positions":
         found.append(("pages/positions.py", "understand_positions", {}))
     return found
+
+
+def _inside(name: str, shown: Shown, text: str, target: str, node: Node) -> dict[str, str]:
+    """The lesson's address for a part: its stage, and the layer and sub-layer where the stage has them."""
+    query = {"made": "shipped", "model": name, "text": text, "stage": STAGES[node.kind]}
+    if target:
+        query["target"] = target
+    blocks = {block.name: block for block in shown.flow.diagram.blocks}
+    block = blocks[node.block]
+    stack = block.within or block.name
+    if shown.translation is not None and query["stage"] != "output":
+        query["side"] = stack
+    if block.kind == "layer":
+        query["at_layer"] = str([one.name for one in shown.flow.diagram.layers(stack)].index(block.name))
+        part = next((kind for kind in ("self", "cross", "feed_forward") if f".{kind}_" in f"{node.name}_"), None)
+        if part and query["stage"] != "feed_forward":
+            query["part"] = part
+    return query
