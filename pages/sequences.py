@@ -13,6 +13,7 @@ from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
+from ui.shared import sequence_controls as asked
 from ui.store import store
 from ui.texts import t
 
@@ -36,7 +37,7 @@ try:
         address.stop()
     left, right = st.columns([2, 3], gap="large")
     with left:
-        typed = sequence_controls.typed_sequence(checkpoint)
+        typed = asked.typed_sequence(checkpoint)
     run = runs.classification(name, typed.sequence)
     strands = bool(task.alphabet.complement)
     held_out = known_held_out(checkpoint)
@@ -47,14 +48,14 @@ except HeedmapError as error:
 
 with right:
     views.verdict(run, other, task, label_of(typed, task.classes), held_out)
-place = sequence_controls.place(run)
+place = asked.place(run)
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     views.all_heads_panel(run, place)
 with detail:
     view = sequence_controls.view()
     if view == "letters":
-        views.letters_panel(name, run, place, task, typed.id)
+        views.letters_panel(name, run, other, place, task, typed.id)
     elif view == "windows":
         views.windows_panel(run, place)
     else:

@@ -27,7 +27,7 @@ def expected():
 @pytest.fixture
 def opened(serve, visit):
     """`opened(address)` opens the app there."""
-    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+    return lambda address="translate", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
 
 
 def strip(page: Page):

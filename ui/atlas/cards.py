@@ -9,7 +9,7 @@ import streamlit as st
 from transformer.atlas.roles import largest_shares, line_of, share_name
 from transformer.atlas.statistics import REACH
 from ui.atlas import choices
-from ui.atlas.measured import Measured, line, measured
+from ui.atlas.measured import Measured, measured, short_line
 from ui.store.atlases import Atlas, Row
 from ui.texts import KEY, language, plain, said, t
 
@@ -66,7 +66,7 @@ def _card(name: str, row: Row, known: Measured) -> str:
         f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"
         for share, value, ratio in largest_shares(row, N_SHARES)
     )
-    more = line(known, row)
+    more = short_line(known, row)
     measures = f'<div class="more">{escape(more)}</div>' if more else ""
     return (
         f'<a href="{query}" target="_self"><b>{escape(choices.head_name(row))}</b>'

@@ -40,6 +40,8 @@ def head_panel(name: str, atlas: Atlas) -> None:
     with right:
         _shares(row)
     _examples(name, atlas, row)
+    if store.architecture(name) in store.TRANSLATORS:
+        st.button(t("atlas.open_vectors"), key="open-vectors", on_click=choices.open_vectors, args=(row,))
     below, beside = st.columns([2, 3], gap="medium")
     with below:
         _relatives(atlas, row)
@@ -129,15 +131,7 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     picture = translation.record[row["site"]].picture(row["head"])
     st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
     cells(picture, "atlas-example", key="atlas-example-cells")
-    layer = {} if row["layer"] is None else {"layer": str(row["layer"])}
-    st.page_link(
-        "pages/translate.py",
-        label=t("atlas.open_translate"),
-        query_params={
-            "model": name, "text": one["source"], "force": one["target"], "kind": row["group"], **layer,
-            "head": str(row["head"]), KEY: language(),
-        },
-    )  # fmt: skip
+    choices.open_in_translate(name, row, one["source"], one["target"])
 
 
 def _kind_of_input(name: str) -> str:

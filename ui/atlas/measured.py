@@ -81,7 +81,7 @@ def facts(name: str, found: Measured, row: Row) -> None:
         )
 
 
-def line(found: Measured, row: Row) -> str:
+def short_line(found: Measured, row: Row) -> str:
     """The same in one short line of plain text, for a card; empty where nothing was measured."""
     one = found.of(row)
     parts = []

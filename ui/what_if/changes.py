@@ -10,9 +10,10 @@ from transformer import Intervention, Record
 from transformer.errors import HeedmapError
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
-from transformer.interventions.value import OF_ROWS
+from transformer.interventions.value import OF_ROWS, ranges
+from transformer.messages import Message
 from ui.shared import controls
-from ui.shared.address import choice, parameter, set_parameter
+from ui.shared.address import choice, line, parameter, set_parameter
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
 
@@ -67,6 +68,18 @@ def clear() -> None:
     set_parameter(CHANGES, None)
 
 
+def donor_line() -> str:
+    """The sentence of the donor, in the address; empty where there is none."""
+    return line(
+        t("what_if.donor"),
+        "",
+        key=DONOR,
+        width="stretch",
+        placeholder=t("what_if.donor_hint"),
+        help=t("what_if.donor_help"),
+    ).strip()
+
+
 def off_choice(has_means: bool, reference: str) -> str:
     """What a head that is off gives on: its mean output, or zero where the checkpoint brings no means."""
     if not has_means:
@@ -110,13 +123,16 @@ def turn(record: Record, heads: Iterable[tuple[str, int]]) -> None:
 
 
 def chips(changes: Changes, together: Sequence[Group] = ()) -> None:
-    """Each intervention with a button that takes it away; those of `together` share one where all of them are there."""
+    """Each intervention with a button that takes it away.
+
+    One button takes away those of `together` where all of them are there, and what is done alike in several layers.
+    """
     if not changes:
         st.info(t("what_if.nothing_changed"), icon=":material/touch_app:")
         return
     groups = [group for group in together if set(group.ones) <= set(changes)]
     grouped = {one for group in groups for one in group.ones}
-    groups += [Group(said(one.message), (one,)) for one in changes if one not in grouped]
+    groups += _by_layers([one for one in changes if one not in grouped])
     with st.container(horizontal=True, gap="small", key="chips"):
         for number, group in enumerate(groups):
             st.button(
@@ -129,6 +145,21 @@ def chips(changes: Changes, together: Sequence[Group] = ()) -> None:
             )
         if len(groups) > 1:
             st.button(t("what_if.clear"), key="clear", icon=":material/clear_all:", on_click=clear)
+
+
+def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
+    """Each in one line; those that differ in their layer alone share one, which names the layers."""
+    alike: dict[object, list[Intervention]] = {}
+    for one in changes:
+        alike.setdefault((one.place.group, replace(one, site=one.place.group)), []).append(one)
+    groups = []
+    for ones in alike.values():
+        first, layers = ones[0], sorted(one.place.layer for one in ones if one.place.layer is not None)
+        named = (
+            ".".join((first.place.stack, ",".join(ranges(tuple(layers))), first.place.kind)) if layers else first.site
+        )
+        groups.append(Group(said(Message(first.message.code, **{**first.message.fields, "site": named})), tuple(ones)))
+    return groups
 
 
 def _read() -> Changes:

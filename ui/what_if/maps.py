@@ -37,8 +37,12 @@ def map_panel(
     *,
     owner: tuple[object, ...],
     origin: Origin,
+    hiding: str = "for_nobody",
 ) -> None:
-    """One head, large, by positions; a click on a cell offers what can be done to it."""
+    """One head, large, by positions; a click on a cell offers what can be done to it.
+
+    `hiding` is the text of the button that hides the position of a key from everybody.
+    """
     st.markdown(f"**{t('what_if.map')}**", help=t("what_if.map_help"))
     if head == MEAN:
         st.info(t("what_if.choose_head"), icon=":material/touch_app:")
@@ -71,10 +75,10 @@ def map_panel(
         if cell is None:
             st.info(t("what_if.pick_cell"), icon=":material/touch_app:")
         else:
-            _cell_panel(now, number, cell, for_nobody(cell[1]))
+            _cell_panel(now, number, cell, hiding, for_nobody(cell[1]))
 
 
-def _cell_panel(now: Picture, head: int, cell: tuple[int, int], nobody: Sequence[Intervention]) -> None:
+def _cell_panel(now: Picture, head: int, cell: tuple[int, int], hiding: str, nobody: Sequence[Intervention]) -> None:
     """What can be done to the picked cell, its column and its row."""
     row, column = cell
     query, key = now.queries.labels[row], now.keys.labels[column]
@@ -92,7 +96,7 @@ def _cell_panel(now: Picture, head: int, cell: tuple[int, int], nobody: Sequence
         _button("knock_out_column", make(action="knock_out", keys=(column,)))
         _button("cut_column", make(action="cut", keys=(column,)))
         if nobody:
-            _button("for_nobody", *nobody)
+            _button(hiding, *nobody)
     st.markdown(t("what_if.row_of", query=query))
     _row_bars(make, now, row)
     with st.container(horizontal=True, gap="xsmall"):
