@@ -156,4 +156,4 @@ def _next(run: Run) -> None:
 
 
 def _digits(value: float) -> str:
-    return readable(number(value, digits=6))
+    return readable(number(value, digits=4))
