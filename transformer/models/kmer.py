@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import EncoderBlock
+from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
@@ -65,7 +65,7 @@ class KmerConfig(StackConfig):
         at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
             raise ConfigError("window_widths", widths=str(self.widths))
-        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))
         one_of(self, "pooling", ("mean", "attention"))

@@ -199,11 +199,14 @@ def _contents(
         tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
         raise _garbled(source, error) from error
+    dropped = header.get("dropped")
+    if not isinstance(dropped, list) or not all(isinstance(kind, str) for kind in dropped):
+        raise _garbled(source, GarbledError("no list of kinds"))
     plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
     if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
         raise _garbled(source, GarbledError("no contents of a checkpoint"))
     name, place, file_format = (str(text) for text in texts)
-    return Contents(name, tensors, dict(settings or {}), place, file_format)
+    return Contents(name, tensors, dict(settings or {}), place, file_format, tuple(dropped))
 
 
 def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:

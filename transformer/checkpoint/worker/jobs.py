@@ -114,6 +114,7 @@ def probe(tokenizer: Tokenizer) -> None:
 def _packed(found: Contents) -> Iterator[Part]:
     described, memory = frames.packed(found.tensors)
     about = {"source": found.source, "place": found.place, "format": found.format, "settings": dict(found.settings)}
+    about["dropped"] = list(found.dropped)
     yield {**about, "tensors": described}, memory
 
 

@@ -99,6 +99,8 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
     return EncoderConfig(
         vocab=vocab,
         n_layers=max(1, layer_count(shapes, "encoder.")),
+        segment="segment" in shapes,
+        norm_after_embedding="embedding_norm.weight" in shapes,
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),
