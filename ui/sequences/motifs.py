@@ -11,6 +11,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
 from ui.shared.address import choice, parameter, set_parameter
+from ui.shared.controls import sentence
 from ui.shared.theme import is_dark
 from ui.store import arrivals, store
 from ui.texts import plain, t
@@ -34,6 +35,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.set_none"))
         return
     found = runs.sequence_set(name, fasta)
+    _left_out(found)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         label = choice(t("sequences.class"), list(task.classes), key="class", text=str)
         width = int(choice(t("sequences.width"), [str(w) for w in found.widths], key="motif-width", text=str))
@@ -52,13 +54,22 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
     _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
 
 
+def _left_out(found: SequenceSet) -> None:
+    """Say what of a file is not in the set, and why."""
+    if found.more:
+        st.caption(t("sequences.set_more", count=MAX_SEQUENCES))
+    if found.problems:
+        with st.expander(t("sequences.set_problems", count=len(found.problems)), icon=":material/info:"):
+            for problem in found.problems:
+                st.caption(sentence(problem))
+
+
 def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(store.checkpoint(name))
     arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key=UPLOADED, max_upload_size=MAX_SET_MB,
-        on_change=_say_whose,
-    )  # fmt: skip
+        t("sequences.set"), type=runs.FILES, key=UPLOADED, max_upload_size=MAX_SET_MB, on_change=_say_whose
+    )
     limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
     st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
     if upload is None and parameter(WHOSE) == OWN:

@@ -132,6 +132,16 @@ export function written(value, digits, undefinedWord) {
 }
 
 /**
+ * Decimals that a cell has room for: fewer for large numbers, which would run into their neighbours.
+ * @param {number} value
+ * @param {number} digits
+ */
+function room(value, digits) {
+  const size = Number.isFinite(value) ? Math.floor(Math.log10(Math.max(1, Math.abs(value)))) : 0;
+  return Math.max(0, Math.min(digits, 3 - size));
+}
+
+/**
  * Draw a matrix, its upper left corner at the pen's origin.
  * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
@@ -164,7 +174,7 @@ export function drawMatrix(context, { matrix, values, hidden, outlined, shape, r
       context.fillStyle = faded ? theme.text : ink;
       context.textAlign = "center";
       context.textBaseline = "middle";
-      context.fillText(written(values[index], digits, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
+      context.fillText(written(values[index], room(values[index], digits), "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
     }
     if (how) marks.push([x, y, how]);
     if (bit(outlined, index)) rings.push([x, y]);
