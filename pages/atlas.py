@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.atlas import cards, choices, head, plane, table
+from ui.atlas import cards, choices, compare, head, plane, table, vectors
 from ui.shared import address, controls
 from ui.texts import t
 
@@ -17,6 +17,8 @@ panels: dict[str, Callable[[], None]] = {
     "cards": lambda: cards.cards_panel(name, atlas, choices.group(atlas)),
     "table": lambda: table.table_panel(name, atlas),
     "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
+    "vectors": lambda: vectors.vectors_panel(name, atlas),
+    "compare": lambda: compare.compare_panel(name, atlas),
     "head": lambda: head.head_panel(name, atlas),
 }
 try:

@@ -19,9 +19,11 @@ from transformer.commands import (
     faithfulness,
     familiarity,
     heads,
+    held_out,
     importance,
     inspect,
     means,
+    scan,
     train,
     translate,
 )
@@ -29,8 +31,8 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, evaluate, train, inspect, check, convert),
-    *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
+    *(translate, classify, scan, evaluate, train, inspect, convert, check),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance, held_out),
 )
 
 

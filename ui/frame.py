@@ -34,6 +34,8 @@ STYLE = """
 .st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
+.st-key-tree-around { overflow-x: auto; }
+.st-key-tree { max-width: none !important; flex-shrink: 0; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"] {
   min-width: min(100%, 19rem);

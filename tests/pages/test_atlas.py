@@ -1,5 +1,6 @@
 """The page Head atlas: what it shows is what the tables hold, in both languages, and each part has an address."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened
+from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened, sent
 from tests.pages.test_chinese import english
 
 CHECKPOINTS = ROOT / "checkpoints"
@@ -87,6 +88,80 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
     assert address_of(page).get("head", "0") == head
 
 
+def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
+    """On its card, in the table, and on its page with a link to Align; numbers are those of the files."""
+    folder = CHECKPOINTS / TRANSLATOR
+    lost = pd.read_csv(folder / "importance" / "heads.csv").query("snapshot == 'final'")
+    ours = lost.query("site == 'decoder.2.cross' and head == 1")["zero"].item()
+    place = 1 + int((lost["zero"] > ours).sum())
+    counts = json.loads((folder / "alignment_error.json").read_text())["methods"]["weights.2.1"]
+
+    def error(row: str) -> float:
+        one = counts[row]
+        return 1 - (one["found_sure"] + one["found_possible"]) / (one["found"] + one["sure"])
+
+    card = next(part for part in html(fine(opened("atlas", kind="decoder.cross"))).split("<a ") if "L2 H1" in part)
+    best = min(("read", "written"), key=error)
+    assert f"{ours:+.4f} nats without it · alignment error {error(best):.0%}" in card
+    assert {"read": "(row that reads)", "written": "(row that writes)"}[best] in card
+    table = fine(opened("atlas", screen="table")).dataframe[0].value
+    row = table.query("site == 'decoder.2.cross' and head == 1").iloc[0]
+    assert row["importance"] == pytest.approx(ours)
+    assert [row["error_written"], row["error_read"]] == pytest.approx([error("written"), error("read")])
+    assert table.query("site == 'encoder.2.self'")["error_read"].isna().all()
+    page = fine(opened("atlas", screen="head", site="decoder.2.cross", head="1"))
+    assert any(f"place {place} of 48" in one.value for one in page.caption)
+    link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
+    assert "first=multi30k-en-de" in link.query_string
+    assert "head1=2.1" in link.query_string
+
+
+def test_two_checkpoints_stand_side_by_side_with_their_heads_in_pairs() -> None:
+    """What is said, drawn and listed is one and the same pairing; another pair shows its own two maps."""
+    page = fine(opened("atlas", screen="compare", second=f"{TRANSLATOR}@006400", kind="decoder.cross"))
+    said = next(part.value for part in page.markdown if "apart on average" in part.value)
+    mean, chance = (float(value) for value in re.findall(r"0\.\d+", said.replace("\\", "")))
+    table = page.dataframe[0].value
+    assert len(table) == 16
+    assert table["distance"].mean() == pytest.approx(mean, abs=6e-4)
+    cells, rings = figure(page, 0)["data"]
+    drawn = numbers(cells["z"])
+    assert drawn.mean() == pytest.approx(chance, abs=6e-4)
+    assert [drawn[y, x] for x, y in zip(rings["x"], rings["y"], strict=True)] == pytest.approx(table["distance"])
+    kept = int((table["first"] == table["second"]).sum())
+    assert any(f"{kept} of 16 are paired with the head of the same layer" in part.value for part in page.markdown)
+    assert kept > 8
+    page.selectbox(key="pair").set_value("decoder.2.cross.1")
+    page.run()
+    assert address_of(fine(page))["pair"] == "decoder.2.cross.1"
+    assert "decoder.2.cross" in next(part.value for part in page.markdown if "head 1" in part.value)
+    page.toggle(key="within").set_value(True)
+    page.run()
+    layers = fine(page).dataframe[0].value
+    assert (layers["first"].str[:2] == layers["second"].str[:2]).all()
+    assert "translators" in opened("atlas", screen="compare", model="splice-junctions").info[0].value
+
+
+def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_its_map() -> None:
+    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", point="query.3.1", colour="class"))
+    header, arrays = sent(page, "atlas-vectors")
+    n_queries, n_keys = (sum(len(one[side]) for one in header["sentences"]) for side in ("query", "key"))
+    assert len(arrays["places"]) == 2 * (n_queries + n_keys) > 2_000
+    assert len(arrays["classes"]) == n_queries + n_keys
+    begins = sum(len(one["query"]) * len(one["key"]) for one in header["sentences"][:3])
+    one = header["sentences"][3]
+    weights = arrays["weights"][begins : begins + len(one["query"]) * len(one["key"])].reshape(len(one["query"]), -1)
+    drawn = numbers(figure(page)["data"][0]["z"])
+    assert drawn == pytest.approx(weights, abs=1e-4)
+    assert weights.sum(1) == pytest.approx(1, abs=1e-4)
+    said = next(part.value for part in page.caption if "of the variance" in part.value)
+    assert f"{n_queries:,} queries and {n_keys:,} keys of {len(header['sentences'])} example sentences" in said
+    assert "Circles are queries" in header["words"]["hint"]
+    fine(opened("atlas", screen="vectors", point="query.9999.0", model="multi30k-en-de"))
+    refused = opened("atlas", screen="vectors", model="multi30k-en-de-rnn")
+    assert "its scores are made otherwise" in refused.warning[0].value
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -101,7 +176,7 @@ def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: di
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "table", "map", "head"])
+@pytest.mark.parametrize("screen", ["cards", "table", "map", "head", "vectors", "compare"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()

@@ -59,22 +59,21 @@ def maps_of(
     """
     sources = [seen.source(site) for site in sites]
     queries, keys = torch.tensor(n_queries), torch.tensor(n_keys)
-    weights = torch.cat([batch_weights(source) for source in sources], dim=1)
+    weights = [batch_weights(source) for source in sources]
     past = all(isinstance(source, Weights) and source.mask is None for source in sources)
-    if past and weights.shape[-1] > int(keys.max()):
-        weights, keys = _folded(weights, keys), keys + 1
-    real_query = torch.arange(weights.shape[2]) < queries[:, None]
-    real_key = torch.arange(weights.shape[3]) < keys[:, None]
+    if past and weights[0].shape[-1] > int(keys.max()):
+        weights, keys = [_folded(one, keys) for one in weights], keys + 1
+    rows, columns = weights[0].shape[2:]
+    real_query = torch.arange(rows) < queries[:, None]
+    real_key = torch.arange(columns) < keys[:, None]
     visible = real_query[:, :, None] & real_key[:, None, :]
     masks = {id(source.mask): source.mask for source in sources}.values()  # layers mostly share theirs
-    tables = [
-        None if mask is None else mask.dense(weights.shape[2], weights.shape[3], torch.device("cpu")) for mask in masks
-    ]
+    tables = [None if mask is None else mask.dense(rows, columns, torch.device("cpu")) for mask in masks]
     if all(table is not None for table in tables):
         visible = visible & reduce(or_, (table for table in tables if table is not None))[:, 0]
-    even = visible.to(weights.dtype)
+    even = visible.to(weights[0].dtype)
     even = even / even.sum(-1, keepdim=True).clamp(min=1)
-    whole = torch.cat([weights, even[:, None]], dim=1)
+    whole = torch.cat([*weights, even[:, None]], dim=1)
     if not bool(real_query.all()):
         whole = whole * real_query[:, None, :, None]
     heads = tuple((site, source.n_heads) for site, source in zip(sites, sources, strict=True))
@@ -97,10 +96,11 @@ def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"
         k = k.repeat_interleave(source.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
     scores = (source.q * source.scale) @ k.transpose(-1, -2)
     visible = source.mask.dense(source.n_queries, source.n_keys, scores.device)
-    if visible is None:
+    if visible is None or bool(visible.all()):
         return scores.float().softmax(-1)
     weights = scores.float().masked_fill_(~visible, -torch.inf).softmax(-1)
-    return weights.nan_to_num_(0.0)  # a row that sees nothing
+    sees = visible.any(-1)
+    return weights if bool(sees.all()) else weights.nan_to_num_(0.0)  # a row that sees nothing
 
 
 def _folded(

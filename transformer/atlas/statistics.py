@@ -7,13 +7,14 @@ Means over rows count queries with a choice (they see at least two keys), every 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from transformer.atlas.maps import Maps
 
@@ -31,8 +32,11 @@ NEIGHBOURS = {"previous": REACH - 1, "same": REACH, "next": REACH + 1}
 TINY = 1e-30
 """Is added where logarithms are taken, and 0 ln 0 is 0; much less would be slow to compute with (a denormal number)."""
 
-PAIRS_AT_ONCE = 2**16
-"""Cells of heads that are compared with one other at one time: 256 kB, which stays in a processor's cache."""
+PAIRS_AT_ONCE = 2**17
+"""Cells of heads that are compared with one other at one time: 512 kB, which stays in a processor's cache."""
+
+CELLS_AT_ONCE = 2**14
+"""Cells of a map that are sorted by offset at one time, so that long sentences take no more memory: 2 MB."""
 
 FISHER_LIMIT = 0.999999
 """A correlation beyond this counts as this: Fisher's z of 1 is infinite."""
@@ -77,7 +81,8 @@ def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
     if not bool(rows.all()):
         weights = weights * rows[:, None, :, None]
     n_rows = _count(rows.sum(-1))
-    found |= spread_of(maps, weights, rows)
+    above = weights + TINY
+    found |= spread_of(maps, above, rows)
     real = ~keys.special[:, : weights.shape[-1]]
     found["confidence"] = Totals(_per_head((weights * real[:, None, None]).amax(-1).double().sum(-1)), n_rows)
     received = weights.sum(2)
@@ -94,15 +99,18 @@ def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
     found["offset"] = offset_profile(weights, maps.visible & rows[:, :, None])
     found["argmax"] = argmax_profile(weights, rows)
     if weights.shape[1] > 2:
-        found["divergence"] = divergences(weights[:, :-1], n_rows)
+        found["divergence"] = divergences(above[:, :-1], maps.visible, found["entropy"])
     return found
 
 
 def spread_of(
-    maps: Maps, weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]
+    maps: Maps, above: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]
 ) -> dict[str, Totals]:
-    """Entropy of the rows in nats, and as a share of the most that a row can have."""
-    each = -_surprise(weights + TINY)
+    """Entropy of the rows in nats, and as a share of the most that a row can have; `above` is `TINY` more than weights.
+
+    Rows that do not count are `TINY` everywhere, and add nothing.
+    """
+    each = -(above.log().mul_(above).sum(-1).double())
     most = maps.visible.sum(-1).clamp(min=2).double().log()
     n_rows = _count(rows.sum(-1))
     return {
@@ -115,8 +123,16 @@ def offset_profile(
     weights: Float[Tensor, "sentence head query key"], visible: Bool[Tensor, "sentence query key"]
 ) -> Totals:
     """Weight on the key `offset` positions after the query; counted are the rows that can see that key."""
-    band = _band(weights).sum(2).double().numpy()
-    return Totals(band, _band(visible[:, None].to(weights.dtype)).sum(2).long().numpy())
+    n_queries, n_keys = weights.shape[2:]
+    share = torch.zeros(*weights.shape[:2], len(OFFSETS), dtype=torch.float64)
+    counted = torch.zeros(len(weights), len(OFFSETS))
+    size = max(1, CELLS_AT_ONCE // n_keys)
+    for start in range(0, n_queries, size):
+        rows = slice(start, min(start + size, n_queries))
+        at_offset = _at_offset(start, rows.stop, n_keys)
+        share += (weights[:, :, rows].flatten(2) @ at_offset).double()
+        counted += visible[:, rows].flatten(1).to(weights.dtype) @ at_offset
+    return Totals(share.numpy(), counted.long().numpy()[:, None])
 
 
 def argmax_profile(weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]) -> Totals:
@@ -175,23 +191,40 @@ def rare(
     return Totals(hit[:, :, None], counted.astype(np.int64)[:, None, None])
 
 
-def divergences(weights: Float[Tensor, "sentence head query key"], n_rows: Int[np.ndarray, "sentence 1 1"]) -> Totals:
+def divergences(
+    above: Float[Tensor, "sentence head query key"],
+    visible: Bool[Tensor, "sentence query key"],
+    entropy: Totals,
+) -> Totals:
     """Jensen-Shannon divergence in nats of each pair of heads, row by row: head 0 with 1, 2 ..., then 1 with 2 ...
 
-    It is ln 2 + (sum p ln p + sum q ln q - sum (p + q) ln (p + q)) / 2 for rows p and q that sum to 1.
+    It is ln 2 + (sum p ln p + sum q ln q - sum (p + q) ln (p + q)) / 2 for rows p and q that sum to 1; the first two
+    sums are the entropies of `spread_of`, which is given the same `TINY` more than weights. Cells that no sentence of
+    the batch sees are left out: a causal half.
     """
-    n_heads = weights.shape[1]
-    weights = weights + TINY
-    alone = _surprise(weights).sum(-1)
-    size = max(1, PAIRS_AT_ONCE // max(1, n_heads * weights.shape[2] * weights.shape[3]))
-    parts = []
-    for start in range(0, len(weights), size):
-        rows = slice(start, start + size)
-        both = [_surprise(weights[rows, i, None] + weights[rows, i + 1 :]).sum(-1) for i in range(n_heads - 1)]
-        single = [(alone[rows, i, None] + alone[rows, i + 1 :] - two) / 2 for i, two in enumerate(both)]
-        parts.append(torch.cat(single, dim=1) if single else alone.new_zeros(len(alone[rows]), 0))
-    pairs = torch.cat(parts).numpy() + np.log(2) * n_rows[:, 0]
-    return Totals(pairs[:, None, :].clip(min=0.0), n_rows)
+    n_sentences, n_heads = above.shape[:2]
+    seen = visible.any(0).flatten()
+    cells = above.flatten(2)
+    if not bool(seen.all()):
+        cells = cells[..., seen]
+    n_cells = cells.shape[-1]
+    alone = -torch.from_numpy(entropy.total[:, :n_heads, 0])
+    first, second = torch.triu_indices(n_heads, n_heads, 1)
+    both = torch.empty(n_sentences, len(first))
+    size = max(1, PAIRS_AT_ONCE // max(1, n_heads * n_cells))
+    room = torch.empty(2, size * (n_heads - 1) * n_cells)
+    for start in range(0, n_sentences, size):
+        part = cells[start : start + size]
+        done = 0
+        for head in range(n_heads - 1):
+            shape = len(part), n_heads - 1 - head, n_cells
+            total, logarithm = (one[: prod(shape)].view(shape) for one in room)
+            torch.add(part[:, head, None], part[:, head + 1 :], out=total)
+            torch.log(total, out=logarithm)
+            both[start : start + size, done : done + shape[1]] = logarithm.mul_(total).sum(-1)
+            done += shape[1]
+    pairs = ((alone[:, first] + alone[:, second] - both) / 2).numpy() + np.log(2) * entropy.counted[:, 0]
+    return Totals(pairs[:, None, :].clip(min=0.0), entropy.counted)
 
 
 def pairs_of(n_heads: int) -> list[tuple[int, int]]:
@@ -199,17 +232,11 @@ def pairs_of(n_heads: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(n_heads) for j in range(i + 1, n_heads)]
 
 
-def _surprise(rows: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch query"]:
-    """The sum of p ln p of each row, in nats; there is no 0 among them, but `TINY`."""
-    return rows.log().mul_(rows).sum(-1).double()
-
-
-def _band(table: Float[Tensor, "sentence head query key"]) -> Float[Tensor, "sentence head query offset"]:
-    """Each row from `REACH` positions before the query to as many after it; 0 where there is no key."""
-    n_queries, n_keys = table.shape[2:]
-    padded = F.pad(table, (REACH, REACH + max(0, n_queries - n_keys))).contiguous()
-    a, b, row, one = padded.stride()
-    return padded.as_strided((*table.shape[:3], len(OFFSETS)), (a, b, row + one, one))
+@lru_cache(maxsize=8)
+def _at_offset(first: int, last: int, n_keys: int) -> Float[Tensor, "cell offset"]:
+    """1 where a cell of these queries, row after row, lies at an offset: a product with it sums a map's diagonals."""
+    apart = (torch.arange(n_keys)[None, :] - torch.arange(first, last)[:, None]).flatten()
+    return (apart[:, None] == torch.tensor(OFFSETS)).float()
 
 
 def _weighted(

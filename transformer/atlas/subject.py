@@ -131,15 +131,25 @@ class TranslatorSubject:
             for one, ids in zip(readings, written, strict=True)
         ]
 
-    def run(self, readings: Sequence[Reading]) -> list[Observed]:
-        """Teacher forcing: row t of the decoder is where token t is read, and token t + 1 is written."""
+    def recorded(self, readings: Sequence[Reading]) -> tuple[Recording, Tensor, Tensor]:
+        """Teacher forcing: row t of the decoder is where token t is read, and token t + 1 is written.
+
+        Returns the recording, and the padded ids that the encoder and the decoder read.
+        """
         config = self.model.config
-        read_rows = [(config.bos_id, *reading.target[:-1]) for reading in readings]
         source = pad([reading.source for reading in readings], config.pad_id)
-        target = pad(read_rows, written_pad(config))
+        target = pad([(config.bos_id, *reading.target[:-1]) for reading in readings], written_pad(config))
         with recording() as seen:
             self._forward(source, target)
-        n_source, n_target = [len(reading.source) for reading in readings], [len(row) for row in read_rows]
+        return seen, source, target
+
+    def run(self, readings: Sequence[Reading]) -> list[Observed]:
+        """One pass with the references forced, and all of its attention measured."""
+        seen, source, target = self.recorded(readings)
+        n_source, n_target = (
+            [len(reading.source) for reading in readings],
+            [len(reading.target) for reading in readings],
+        )
         lengths = {"encoder.self": (n_source, n_source), "decoder.self": (n_target, n_target)}
         sides = {"encoder.self": (self.reader, source), "decoder.self": (self.writer, target)}
         found = []

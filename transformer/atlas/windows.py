@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.atlas.maps import Maps
-from transformer.atlas.statistics import OFFSETS, REACH, Totals, divergences, spread_of
+from transformer.atlas.statistics import OFFSETS, REACH, TINY, Totals, divergences, spread_of
 from transformer.layers.kmers import Window
 
 
@@ -38,7 +38,8 @@ def window_totals(maps: Maps, keys: WindowKeys) -> dict[str, Totals]:
     rows = maps.choosing
     weights = maps.weights * rows[:, None, :, None]
     n_rows = rows.sum(-1).long().numpy()[:, None, None]
-    found = spread_of(maps, weights, rows)
+    above = weights + TINY
+    found = spread_of(maps, above, rows)
     found["confidence"] = Totals(weights.amax(-1).double().sum(-1).numpy()[:, :, None], n_rows)
     received = weights.sum(2)
     found["width"] = Totals((received @ by_width(keys.spans)).double().numpy(), n_rows)
@@ -51,7 +52,7 @@ def window_totals(maps: Maps, keys: WindowKeys) -> dict[str, Totals]:
     if maps.sites[0][0].kind == "self":
         found |= offsets_of(weights, maps, keys.spans)
     if weights.shape[1] > 2:
-        found["divergence"] = divergences(weights[:, :-1], n_rows)
+        found["divergence"] = divergences(above[:, :-1], maps.visible, found["entropy"])
     return found
 
 

@@ -7,7 +7,13 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from transformer.figures import labels
-from transformer.figures.theme import ink, legend, template, theme
+from transformer.figures.theme import SEQUENTIAL, ink, legend, template, theme
+
+LARGEST_DISTANCE = float(np.sqrt(np.log(2)))
+"""The largest distance that two heads can have, as the root of a Jensen-Shannon divergence in nats."""
+
+_RING = "#ff1f6b"
+"""Marks a cell; no colour of the scale is near it."""
 
 _SIZE = 520
 
@@ -138,5 +144,49 @@ def tree_of_heads(
         template=template(dark), height=max(260, 80 + 24 * len(names)), margin=dict(l=70, r=16, t=16, b=48),
         showlegend=False, xaxis=dict(title=axis, rangemode="tozero"),
         yaxis=dict(tickvals=places, ticktext=[labels.safe(name) for name in drawn["ivl"]], showgrid=False),
+    )  # fmt: skip
+    return ink(figure, colours)
+
+
+def distance_map(
+    distances: Float[np.ndarray, "first second"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    pairs: Sequence[tuple[int, int]],
+    *,
+    axes: tuple[str, str],
+    quantity: str,
+    matched: str,
+    dark: bool = False,
+) -> go.Figure:
+    """The distance of each head of one model from each of another, dark where they are alike; pairs have a ring."""
+    colours = theme(dark)
+    figure = go.Figure(
+        [
+            go.Heatmap(
+                z=distances, x=list(range(len(columns))), y=list(range(len(rows))), zmin=0, zmax=LARGEST_DISTANCE,
+                colorscale=SEQUENTIAL, colorbar=dict(title=labels.safe(quantity), len=0.9),
+                customdata=[[f"{row} · {column}" for column in columns] for row in rows],
+                hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
+            ),
+            go.Scatter(
+                x=[column for _, column in pairs], y=[row for row, _ in pairs], mode="markers",
+                name=labels.safe(matched), hoverinfo="skip", showlegend=True,
+                marker=dict(size=14, symbol="circle-open", color=_RING, line=dict(width=3)),
+            ),
+        ]
+    )  # fmt: skip
+    side = max(24, min(34, 560 // max(len(rows), len(columns), 1)))
+    figure.update_layout(
+        template=template(dark), width=190 + max(6, len(columns)) * side, height=150 + max(4, len(rows)) * side,
+        margin=dict(l=90, r=16, t=44, b=90), legend=legend(y=1.02, yanchor="bottom"),
+        xaxis=dict(
+            title=labels.safe(axes[1]), tickvals=list(range(len(columns))),
+            ticktext=[labels.safe(name) for name in columns], tickangle=-90, showgrid=False,
+        ),
+        yaxis=dict(
+            title=labels.safe(axes[0]), tickvals=list(range(len(rows))), ticktext=[labels.safe(name) for name in rows],
+            autorange="reversed", showgrid=False,
+        ),
     )  # fmt: skip
     return ink(figure, colours)

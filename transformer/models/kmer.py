@@ -114,8 +114,11 @@ class KmerClassifier(nn.Module):
 
     def logits(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """What the norm, the pooling and the small classifier make of the windows' states."""
-        pooled = self.pooling(self.encoder_norm(states), mask)
-        return self.classifier(self.dropout(self.hidden(pooled).relu()))
+        return self.classifier(self.dropout(self.features(states, mask)))
+
+    def features(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
+        """What the last layer decides by: the windows' states normed, pooled, and passed through the hidden layer."""
+        return self.hidden(self.pooling(self.encoder_norm(states), mask)).relu()
 
     def encoder_inputs(
         self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None

@@ -20,7 +20,7 @@ from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, Ends
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -242,6 +242,10 @@ class Seq2Seq(nn.Module):
             sites[Site.of("decoder", i, "self")] = block.self_attention.core
             sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
+
+    def ends(self) -> Ends:
+        """The modules where tokens are embedded and scored."""
+        return Ends((self.source_embedding, self.target_embedding), self.projection)
 
     def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """Rows of an embedding table, scaled as the config says; positions are not added yet."""

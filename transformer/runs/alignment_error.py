@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
 from transformer.attribution.gold import GoldAlignment
@@ -65,9 +66,18 @@ def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
         CheckpointError: the file is damaged.
     """
     folder = checkpoint.folder
-    if folder is None or folder.name != checkpoint.name or not (folder / SUMMARY).is_file():
-        return None
+    return None if folder is None or folder.name != checkpoint.name else beside(folder)
+
+
+def beside(folder: Path) -> tuple[int, Rates] | None:
+    """Sentences, and the counts, that lie in a checkpoint's folder; None where there are none. No weights are read.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     path = folder / SUMMARY
+    if not path.is_file():
+        return None
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         rates = {

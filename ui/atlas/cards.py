@@ -9,6 +9,7 @@ import streamlit as st
 from transformer.atlas.roles import largest_shares, line_of, share_name
 from transformer.atlas.statistics import REACH
 from ui.atlas import choices
+from ui.atlas.measured import Measured, measured, short_line
 from ui.store.atlases import Atlas, Row
 from ui.texts import KEY, language, plain, said, t
 
@@ -34,6 +35,7 @@ _STYLE = """
 .atlas .profile i.here { background: #c4672c; }
 .atlas .profile i.unseen { height: 2px; background: color-mix(in srgb, currentColor 25%, transparent); }
 .atlas .ends { display: flex; justify-content: space-between; font-size: .72rem; opacity: .75; }
+.atlas .more { font-size: .78rem; margin: .3rem 0 0; }
 .atlas table { width: 100%; font-size: .78rem; border-collapse: collapse; margin: .35rem 0 0; }
 .atlas td { padding: 0; border: 0; vertical-align: top; }
 .atlas td + td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; padding-left: .5rem; }
@@ -44,24 +46,31 @@ _STYLE = """
 def cards_panel(name: str, atlas: Atlas, group: str) -> None:
     """A card a head, a row of cards a layer; a click opens the head's own page."""
     rows = atlas.groups[group]
+    known = measured(name, atlas)
     parts = [_STYLE]
     for layer, heads in groupby(rows, key=lambda row: row["layer"]):
         title = plain("atlas.alone") if layer is None else plain("atlas.layer", layer=layer)
-        cards = "".join(_card(name, row) for row in heads)
+        cards = "".join(_card(name, row, known) for row in heads)
         parts.append(f'<div class="atlas-layer">{escape(title)}</div><div class="atlas">{cards}</div>')
     st.html("".join(parts))
     st.caption(t("atlas.cards_note", shown=SHOWN))
+    if known.about is not None:
+        st.caption(t("atlas.cards_importance", pairs=known.about["pairs"], source=known.about["source"]))
+    if known.sentences is not None and not all(isnan(known.of(row).error_read) for row in rows):
+        st.caption(t("atlas.cards_error", sentences=known.sentences))
 
 
-def _card(name: str, row: Row) -> str:
+def _card(name: str, row: Row, known: Measured) -> str:
     query = f"?model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
     shares = "".join(
         f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"
         for share, value, ratio in largest_shares(row, N_SHARES)
     )
+    more = short_line(known, row)
+    measures = f'<div class="more">{escape(more)}</div>' if more else ""
     return (
         f'<a href="{query}" target="_self"><b>{escape(choices.head_name(row))}</b>'
-        f'<div class="does">{escape(said(line_of(row)))}</div>{_profile(row)}<table>{shares}</table></a>'
+        f'<div class="does">{escape(said(line_of(row)))}</div>{_profile(row)}<table>{shares}</table>{measures}</a>'
     )
 
 

@@ -6,9 +6,9 @@ from ui.shared import address
 from ui.shared.address import choice
 from ui.store import atlases
 from ui.store.atlases import Atlas, Row
-from ui.texts import plain, t
+from ui.texts import KEY, language, plain, t
 
-SCREENS = ("cards", "table", "map", "head")
+SCREENS = ("cards", "table", "map", "head", "vectors", "compare")
 """The page's screens, in order."""
 
 SCREEN, SITE, HEAD, GROUP = "screen", "site", "head", "kind"
@@ -57,6 +57,24 @@ def head(atlas: Atlas) -> Row:
 def open_head(row: Row) -> None:
     """Show a head's own page in the next run."""
     address.put(**{SCREEN: "head", SITE: row["site"], HEAD: row["head"]})
+
+
+def open_vectors(row: Row) -> None:
+    """Show a head's queries and keys in the next run."""
+    address.put(**{SCREEN: "vectors", SITE: row["site"], HEAD: row["head"]})
+
+
+def open_in_translate(name: str, row: Row, text: str, target: str) -> None:
+    """A link to a sentence with its reference in Translate, at exactly this head."""
+    layer = {} if row["layer"] is None else {"layer": str(row["layer"])}
+    st.page_link(
+        "pages/translate.py",
+        label=t("atlas.open_translate"),
+        query_params={
+            "model": name, "text": text, "force": target, "kind": row["group"], **layer,
+            "head": str(row["head"]), KEY: language(),
+        },
+    )  # fmt: skip
 
 
 def kind_name(group: str) -> str:

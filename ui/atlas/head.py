@@ -12,7 +12,8 @@ from transformer.atlas.statistics import OFFSETS
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
 from transformer.figures.heatmap import heatmap
-from ui.atlas import choices, plane
+from ui.atlas import choices, measured, plane
+from ui.components.cells.component import cells
 from ui.shared.address import choice
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
@@ -32,12 +33,15 @@ def head_panel(name: str, atlas: Atlas) -> None:
     st.text(said(line_of(row)))
     roles = [plain(f"atlas.role_{role}") for role in row["roles"]]
     st.caption(t("atlas.roles", roles="; ".join(roles)) if roles else t("atlas.no_role"))
+    measured.facts(name, measured.measured(name, atlas), row)
     left, right = st.columns(2, gap="medium")
     with left:
         _profile(row)
     with right:
         _shares(row)
     _examples(name, atlas, row)
+    if store.architecture(name) in store.TRANSLATORS:
+        st.button(t("atlas.open_vectors"), key="open-vectors", on_click=choices.open_vectors, args=(row,))
     below, beside = st.columns([2, 3], gap="medium")
     with below:
         _relatives(atlas, row)
@@ -126,15 +130,8 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     translation = runs.translation(name, one["source"], DecodingOptions(beam=1), one["target"] or None)
     picture = translation.record[row["site"]].picture(row["head"])
     st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
-    layer = {} if row["layer"] is None else {"layer": str(row["layer"])}
-    st.page_link(
-        "pages/translate.py",
-        label=t("atlas.open_translate"),
-        query_params={
-            "model": name, "text": one["source"], "force": one["target"], "kind": row["group"], **layer,
-            "head": str(row["head"]), KEY: language(),
-        },
-    )  # fmt: skip
+    cells(picture, "atlas-example", key="atlas-example-cells")
+    choices.open_in_translate(name, row, one["source"], one["target"])
 
 
 def _kind_of_input(name: str) -> str:

@@ -5,6 +5,8 @@ import streamlit as st
 
 from transformer.atlas.roles import ROLES, line_of
 from ui.atlas import choices
+from ui.atlas.measured import COLUMNS as MEASURED
+from ui.atlas.measured import measured
 from ui.shared.address import choice
 from ui.store.atlases import Atlas
 from ui.texts import plain, said, t
@@ -17,6 +19,8 @@ COLUMNS = (
     "punctuation", "number", "first_piece", "sibling", "rare", "diagonality", "advance", "peak_offset", "peak_share",
 )  # fmt: skip
 """The measures that the table shows; the file has all columns."""
+
+_FORMATS = {"peak_offset": "%d", "importance": "%.4f"}
 
 
 def table_panel(name: str, atlas: Atlas) -> None:
@@ -33,14 +37,21 @@ def table_panel(name: str, atlas: Atlas) -> None:
             text=lambda one: plain("atlas.all") if one == ALL else plain(f"atlas.role_{one}"),
         )  # fmt: skip
     rows = [row for row in atlas.heads if group in {ALL, row["group"]} and (role == ALL or role in row["roles"])]
-    whole = pd.DataFrame([{key: value for key, value in row.items() if not isinstance(value, list)} for row in rows])
-    known = [column for column in COLUMNS if not whole.empty and whole[column].notna().any()]
+    beside = measured(name, atlas)
+    more = [{column: getattr(beside.of(row), column) for column in MEASURED} for row in rows]
+    whole = pd.DataFrame(
+        [
+            {key: value for key, value in row.items() if not isinstance(value, list)} | extra
+            for row, extra in zip(rows, more, strict=True)
+        ]
+    )
+    known = [column for column in (*COLUMNS, *MEASURED) if not whole.empty and whole[column].notna().any()]
     shown = pd.DataFrame(
         {
             "site": [row["site"] for row in rows],
             "head": [row["head"] for row in rows],
             "does": [said(line_of(row)) for row in rows],
-            **{column: [row[column] for row in rows] for column in known},
+            **{column: whole[column].tolist() for column in known},
         }
     )
     st.dataframe(
@@ -52,7 +63,7 @@ def table_panel(name: str, atlas: Atlas) -> None:
             "does": st.column_config.TextColumn(plain("atlas.does"), width="large"),
             **{
                 column: st.column_config.NumberColumn(
-                    plain(f"atlas.measure_{column}"), format="%d" if column == "peak_offset" else "%.3f",
+                    plain(f"atlas.measure_{column}"), format=_FORMATS.get(column, "%.3f"),
                     help=plain(f"atlas.measure_{column}_help"),
                 )
                 for column in known

@@ -76,6 +76,16 @@ def history(name: str) -> list[tuple[str, Atlas]]:
     return [(path.name, _read(str(path), (path / "heads.parquet").stat().st_mtime_ns)) for path in found]
 
 
+def at(name: str) -> Atlas | None:
+    """The atlas of a checkpoint, or of a moment of its training (`NAME@000400`); None where there is none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    ref = CheckpointRef.parse(name)
+    return atlas(name) if not ref.snapshot else dict(history(str(ref.base))).get(ref.snapshot)
+
+
 def habit_of(name: str, site: str, head: int) -> tuple[Message, int] | None:
     """One line on what a head usually does, and over how many sentences that was seen; None where it is not known."""
     found = atlas(name)

@@ -1,0 +1,1 @@
+"""Queries and keys of a head as points of a plane."""
