@@ -175,7 +175,8 @@ def _config(
         bos = start if start >= 0 else bos
     elif pad in {bos, eos}:
         pad = -1  # an id that stands in texts is no padding
-    longest = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions")]
+    configs = [settings, *(getattr(settings, side, None) for side in ("encoder", "decoder"))]
+    longest = [getattr(one, name, None) for one in configs for name in ("max_position_embeddings", "n_positions")]
     longest.append(tokenizer.max_length if tokenizer else None)
     return HuggingFaceConfig(
         family=contents.family,
