@@ -42,7 +42,9 @@ SHOWN = {
     ),
 }  # fmt: skip
 REFUSED = {
-    "big_bird": (lambda: hf.BigBirdForMaskedLM(hf.BigBirdConfig(**ENCODER, block_size=4, num_random_blocks=1)), "no attention"),
+    "big_bird": (
+        lambda: hf.BigBirdForMaskedLM(hf.BigBirdConfig(**ENCODER, block_size=4, num_random_blocks=1)), "no attention",
+    ),
     "mamba": (lambda: hf.MambaForCausalLM(hf.MambaConfig(**SIZES, hidden_size=16)), "no attention"),
     "pegasus_x": (lambda: hf.PegasusXForConditionalGeneration(hf.PegasusXConfig(**STACKS)), "returns no attention"),
     "nystromformer": (
