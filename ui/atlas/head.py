@@ -45,7 +45,8 @@ def head_panel(name: str, atlas: Atlas) -> None:
     with below:
         _relatives(atlas, row)
     with beside:
-        _history(name, row)
+        if not choices.is_own(atlas):  # what ships is of another corpus
+            _history(name, row)
 
 
 def _profile(row: Row) -> None:
