@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 
 from ui.frame import Frame
 from ui.guard import Guard
+from ui.old_links import OldLinks
 from ui.shared import address, menu
 from ui.shared.language import language_choice
 from ui.texts import KEY, plain, t
@@ -31,7 +32,8 @@ def _pages() -> dict[str, list[st.Page]]:
     """Every page, under the heading of its section."""
     return {
         plain("translate.section"): [
-            st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:", default=True),
+            st.Page("pages/map.py", title=t("map.title"), icon=":material/account_tree:", default=True),
+            st.Page("pages/translate.py", title=t("translate.title"), icon=":material/translate:"),
             st.Page("pages/align.py", title=t("align.title"), icon=":material/compare_arrows:"),
             st.Page("pages/what_if.py", title=t("what_if.title"), icon=":material/alt_route:"),
             st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
@@ -42,6 +44,7 @@ def _pages() -> dict[str, list[st.Page]]:
         ],
         plain("lessons.section"): [
             st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
+            st.Page("pages/inside_layer.py", title=t("inside_layer.title"), icon=":material/layers:"),
             st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
             st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
         ],
@@ -51,4 +54,4 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
-    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard), Middleware(Frame)])
+    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard), Middleware(OldLinks), Middleware(Frame)])

@@ -14,8 +14,11 @@ from benchmarks.browsing import served
 from benchmarks.measuring import Result
 from tests.browser.visiting import PATIENCE, chromium_opened
 
-PAGES = ("", "align", "sequences", "checkpoints", "attention_steps", "masks", "positions")
-"""The pages by their addresses; the first is Translate."""
+PAGES = (
+    *("", "translate", "align", "sequences", "checkpoints"),
+    *("attention_steps", "inside_layer", "masks", "positions"),
+)
+"""The pages by their addresses; the first is the map."""
 
 WITHOUT = "checkpoints"
 """The page that shows no picture before something is brought."""
@@ -25,7 +28,7 @@ ROUNDS = 3
 SECTION = "The first screen, 1280 x 800"
 
 PICTURES = (
-    ".bitext path, .all-heads .cell canvas, .head-view canvas, .alignments canvas, .matrices canvas, "
+    ".map svg .box, .bitext path, .all-heads .cell canvas, .head-view canvas, .alignments canvas, .matrices canvas, "
     ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .plot path"
 )
 """What holds the numbers of a picture, in every component and in Plotly's charts."""
@@ -137,18 +140,20 @@ def measure() -> list[Result]:
         cold = visit(browser, address)
         warm = [visit(browser, address) for _ in range(ROUNDS)]
         pages = {name: visit(browser, f"{address}/{name}") for name in PAGES[1:]}
-        click = click_on_a_head(browser, address)
+        click = click_on_a_head(browser, f"{address}/translate")
     seconds = statistics.median(one.seconds for one in warm)
     first = warm[-1]
     results = [
-        Result(SECTION, "a new server's first visit: first picture of Translate", f"{cold.seconds:.1f} s", "4 s",
+        Result(SECTION, "a new server's first visit: first picture of the map", f"{cold.seconds:.1f} s", "4 s",
                cold.seconds <= 4),
-        Result(SECTION, "a later visit by a new browser", f"{seconds:.1f} s", "1.5 s", seconds <= 1.5),
+        Result(SECTION, "a later visit of the map by a new browser", f"{seconds:.1f} s", "2 s", seconds <= 2),
+        Result(SECTION, "a later visit of Translate by a new browser", f"{pages['translate'].seconds:.1f} s", "1.5 s",
+               pages["translate"].seconds <= 1.5),
         Result(SECTION, "a click on a head to its picture", f"{click:.2f} s"),
         Result(SECTION, "bytes that a new browser fetches: Streamlit's own", f"{first.framework / 1e6:.1f} MB"),
         Result(SECTION, "bytes that a new browser fetches: this project's", f"{first.ours / 1e3:.0f} kB"),
     ]  # fmt: skip
-    for name, seen in {"translate": first, **pages}.items():
+    for name, seen in {"map": first, **pages}.items():
         if seen.top is not None:
             results.append(Result(SECTION, f"{name}: top of the first picture", f"{seen.top} px", "under 800 px",
                                   seen.top < SIZE["height"]))  # fmt: skip

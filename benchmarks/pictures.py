@@ -76,7 +76,7 @@ def _our_grid(browser: Browser, times: int = 3) -> tuple[int, float]:
 def _head_change(browser: Browser) -> Result:
     """Median over 20 changes of head on the Translate page, after four to warm up."""
     with served("app.py") as address:
-        page, _ = _visit(browser, f"{address}/?text={quote(SENTENCE)}&words=false")
+        page, _ = _visit(browser, f"{address}/translate?text={quote(SENTENCE)}&words=false")
         page.locator(".st-key-kind").get_by_text("Encoder self").click()
         expect(page.locator(TITLE)).to_contain_text("encoder", timeout=60_000)
         times = [float(page.evaluate(CHANGE_HEAD, [str(turn % 4), TITLE])) for turn in range(1, 25)][4:]

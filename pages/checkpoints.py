@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.checkpoints import attention, bring, inspection
+from ui.checkpoints import attention, bring, inspection, proof
 from ui.checkpoints.questions import questions_panel
 from ui.shared import address, controls
 from ui.store import store
@@ -34,6 +34,7 @@ except HeedmapError as error:
 
 panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
+    "check": lambda: proof.check_panel(name, store.checkpoint(name)),
     "tensors": lambda: inspection.tensors_panel(name),
     "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),

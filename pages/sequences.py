@@ -4,12 +4,16 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from transformer.runs.classify import classifier
+from transformer.runs.held_out import known_held_out
+from transformer.sequences.labels import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
 from ui.sequences import runs, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
+from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
+from ui.shared import sequence_controls as asked
 from ui.store import store
 from ui.texts import t
 
@@ -22,6 +26,9 @@ try:
     checkpoint = store.checkpoint(name)
     _, task = classifier(checkpoint)
     what = sequence_controls.what_to_read()
+    if what == "scan":
+        scan_panel(name, checkpoint, task)
+        address.stop()
     if what == "file":
         file_panel(name, task)
         address.stop()
@@ -30,24 +37,25 @@ try:
         address.stop()
     left, right = st.columns([2, 3], gap="large")
     with left:
-        typed = sequence_controls.typed_sequence(checkpoint)
+        typed = asked.typed_sequence(checkpoint)
     run = runs.classification(name, typed.sequence)
     strands = bool(task.alphabet.complement)
+    held_out = known_held_out(checkpoint)
     other = runs.classification(name, task.alphabet.reverse_complement(run.letters.text)) if strands else None
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
 with right:
-    views.verdict(run, other, task, typed.description.partition(" ")[0])
-place = sequence_controls.place(run)
+    views.verdict(run, other, task, label_of(typed, task.classes), held_out)
+place = asked.place(run)
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     views.all_heads_panel(run, place)
 with detail:
     view = sequence_controls.view()
     if view == "letters":
-        views.letters_panel(name, run, place, task, typed.id)
+        views.letters_panel(name, run, other, place, task, typed.id)
     elif view == "windows":
         views.windows_panel(run, place)
     else:

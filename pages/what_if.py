@@ -1,62 +1,13 @@
-"""What if: change the attention of the running model, and see what becomes of the sentence."""
+"""What if: change the attention of the running model, and see what becomes of what it says."""
 
-import streamlit as st
-
-from transformer.errors import HeedmapError
-from transformer.interventions.text import to_text
 from ui import shell
-from ui.shared import address, controls, heads
-from ui.store import runs, store
+from ui.shared import address, controls
+from ui.store import store
 from ui.texts import t
-from ui.what_if import changes as changes_
-from ui.what_if import corpus, maps, sweep, switchboard, try_this, views
-from ui.what_if import runs as changed_runs
+from ui.what_if import sequence, translation
 
 shell.heading(t("what_if.title"), t("what_if.intro"))
-name = controls.checkpoint_choice(*store.TRANSLATORS)
+name = controls.checkpoint_choice(*store.TRANSLATORS, store.CLASSIFIERS)
 if name is None:
     address.stop()
-
-left, right = st.columns([2, 3], gap="large")
-try:
-    checkpoint = store.checkpoint(name)
-    with left:
-        request = controls.request(checkpoint, checkpoint.model.config.max_length)
-    before = runs.translation(name, request.text, request.options, request.forced)
-except HeedmapError as error:
-    with right:
-        controls.explain(error)
-    address.stop()
-
-with right:
-    sentences = st.container()
-    changes = changes_.asked()
-    means = checkpoint.means
-    action = changes_.off_choice(means is not None, "" if means is None else means.reference)
-    changes = changes_.with_action(changes, action)
-    changes_.chips(changes)
-asked = (request.text, request.options, request.forced)
-done = to_text(changes)
-try:
-    found = changed_runs.on_same_target(name, asked, done)
-    after = None if request.forced else changed_runs.again(name, asked, done)
-except HeedmapError as error:
-    with right:
-        controls.explain(error)
-    found, after = changed_runs.on_same_target(name, asked, ""), before
-with sentences:
-    views.sentences(before, after)
-with left:
-    try_this.try_this(name)
-choice = controls.selection(before.record, heads.first_head(name, before))
-board, effects = st.columns([2, 3], gap="large")
-with board:
-    switchboard.switchboard(found.after.record, choice, changes)
-with board:
-    step = views.step_choice(found, (name, *asked, done))
-with effects:
-    views.effects_panel(found, step)
-views.step_panel(found, step)
-maps.map_panel(found, choice, (name, *asked))
-sweep.sweep_panel(name, asked, before, action)
-corpus.corpus_panel(checkpoint.folder, changes)
+(sequence if store.architecture(name) == store.CLASSIFIERS else translation).show(name)

@@ -41,7 +41,7 @@ FLOORS = (
     ("ui.texts", "ui.components"),
     ("ui.store",),
     ("ui.shared",),
-    ("ui.translate", "ui.align", "ui.atlas", "ui.sequences", "ui.checkpoints", "ui.lessons", "ui.what_if"),
+    ("ui.translate", "ui.align", "ui.atlas", "ui.sequences", "ui.checkpoints", "ui.lessons", "ui.map", "ui.what_if"),
     ("ui",),
     ("pages",),
     ("app",),

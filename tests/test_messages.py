@@ -100,7 +100,10 @@ def calls(*names: str) -> Iterator[tuple[str, ast.Call]]:
 SAYING = ("Message", "words", "refused", *ERRORS)
 """What makes a message of a code and fields."""
 
-FROM_SCRIPTS = ("canvas_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_", "vectors_")
+FROM_SCRIPTS = (
+    *("canvas_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_"),
+    *("cells_", "row_bars_", "map_", "vectors_"),
+)
 """How the codes begin that scripts of components ask for; a test of theirs finds unused ones."""
 
 

@@ -29,6 +29,7 @@ from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.check import Check, check, check_file
 from transformer.runs.classify import Classification, classify
 from transformer.runs.parity import attention_maps
 from transformer.runs.translate import Translation, follow, translate
@@ -40,6 +41,7 @@ __all__ = [
     "Attribution",
     "AttributionError",
     "Axis",
+    "Check",
     "Checkpoint",
     "CheckpointError",
     "Classification",
@@ -62,6 +64,8 @@ __all__ = [
     "Translation",
     "architecture",
     "attention_maps",
+    "check",
+    "check_file",
     "classify",
     "follow",
     "intervening",

@@ -12,15 +12,18 @@ from collections.abc import Sequence
 from transformer.commands import (
     alignment,
     atlas,
+    check,
     classify,
     convert,
     evaluate,
     faithfulness,
     familiarity,
     heads,
+    held_out,
     importance,
     inspect,
     means,
+    scan,
     train,
     translate,
 )
@@ -28,8 +31,8 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, evaluate, train, inspect, convert),
-    *(heads, atlas, familiarity, faithfulness, alignment, means, importance),
+    *(translate, classify, scan, evaluate, train, inspect, convert, check),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance, held_out),
 )
 
 

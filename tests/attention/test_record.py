@@ -328,6 +328,12 @@ def record() -> Record:
     return Record({Site("encoder.0.self"): attention(7, 7), Site("decoder.0.cross"): in_pieces()})
 
 
+def test_a_record_says_what_it_does_not_have_without_an_error() -> None:
+    record = Record({Site("encoder.0.self"): attention(7, 7)})
+    assert "encoder.0.self" in record
+    assert "pooling" not in record
+
+
 def test_a_record_is_a_mapping_in_the_order_of_the_run() -> None:
     found = record()
     assert found.sites == tuple(found) == ("encoder.0.self", "decoder.0.cross")

@@ -53,10 +53,12 @@ def test_every_method_answers_on_the_same_axes() -> None:
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
     passage, record = asked(reference.passage(recurrent(attention)))
-    assert defined(passage, record) == ("deletion_removed", "weights")
+    assert defined(passage, record) == ("deletion_removed", "integrated_gradients", "weights")
     for method in METHODS:
         if method in defined(passage, record):
-            assert attribute(passage, record, method).values.shape == (len(READ), len(SOURCE))
+            found = attribute(passage, record, method)
+            assert found.of_source.shape == (len(READ), len(SOURCE))
+            assert len(found.prefix) == (len(READ) if method == "integrated_gradients" else 0)
         else:
             with pytest.raises(AttributionError):
                 attribute(passage, record, method)

@@ -1,5 +1,6 @@
 """The lessons as a teacher meets them: a click on a cell lights up every matrix and writes the equation."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,43 @@ def test_the_table_of_positions_is_drawn(serve, visit, dark):
     opened = visit(f"{serve(APP)}/positions", dark=dark, width=400)
     expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visit):
+    """From the norm to the feed-forward net, on a narrow window too, with keys, and Back."""
+    opened = visit(f"{serve(APP)}/inside_layer?stage=norm")
+    page = opened.page
+    opened.drawn(page.locator(".matrices"))
+    click(opened, "Y", 1, 2)
+    for name, relation, count in [
+        ("N", "sources", 1), ("g", "sources", 1), ("b", "sources", 1), ("s", "further-sources", 1),
+        ("X", "further-sources", 4), ("mu", "further-sources", 1),
+    ]:  # fmt: skip
+        expect(matrix(page, name)).to_have_attribute(f"data-{relation}", str(count))
+    expect(page.locator("annotation").filter(has_text="Y[1,2]").first).to_be_attached()
+    assert "cell=Y.1.2" in page.url
+    with opened.run():
+        page.locator(".st-key-next button:visible").click()
+    expect(matrix(page, "Z")).to_have_attribute("data-picked", "1-2")
+    with opened.run():
+        page.get_by_role("radio", name="Feed-forward").click()
+    expect(matrix(page, "F")).to_have_attribute("data-picked", "1-2")
+    with opened.run():
+        matrix(page, "A").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+    assert re.search(r"cell=A\.\d\.\d", page.url)
+    with opened.run():
+        page.go_back()
+    expect(matrix(page, "F")).to_have_attribute("data-picked", "1-2")
+
+
+@pytest.mark.parametrize("lesson", ["attention_steps", "inside_layer"])
+def test_on_a_phone_both_ways_on_are_in_sight(serve, visit, lesson: str):
+    opened = visit(f"{serve(APP)}/{lesson}?lang=zh", width=390, dark=True)
+    page = opened.page
+    opened.drawn(page.locator(".matrices"))
+    for name in ("previous", "next"):
+        box = page.locator(f".st-key-{name} button:visible").bounding_box()
+        assert box
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390

@@ -58,11 +58,14 @@ KEYS = sorted(
         if key
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
+    | {"checkpoint", "sentence", "part", "at_word", "layers"}
     | {"also", "by", "do", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
 )
 TEXTS = {
-    "": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",), "checkpoints": ("token",),
+    "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
+    "checkpoints": ("token",),
     "what_if": ("text", "force", "do"), "atlas": ("site",), "attention_steps": ("source", "target"),
+    "inside_layer": ("text", "target"),
     "masks": ("sources", "targets"), "positions": ("text",),
 }  # fmt: skip
 
@@ -247,7 +250,9 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        ("", {"model": "folder"}),
+        ("", {"checkpoint": "folder", "lang": "zh"}),
+        ("", {"checkpoint": "classes"}),
+        ("translate", {"model": "folder"}),
         ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
         ("what_if", {"model": "folder"}),
         ("align", {"first": "folder"}),
@@ -258,6 +263,7 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows
         ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
         ("sequences", {"model": "classes", "read": "motifs"}),
         ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
+        ("inside_layer", {"made": "shipped", "stage": "output", "model": "folder"}),
         ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
         ("positions", {"made": "shipped", "model": "folder"}),
     ],

@@ -17,9 +17,10 @@ FALLS_BACK = "script-src wasm-eval {address}/static/js/protobuf."
 
 STOPPED = ("Content Security Policy", "Content-Security-Policy")
 ADDRESSES = (
-    "", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads", "sequences",
-    "sequences?read=motifs", "sequences?read=file", "checkpoints", "checkpoints?show=tensors",
-    "checkpoints?show=circuits", "attention_steps", "masks", "masks?screen=test", "positions",
+    "", "translate", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads",
+    "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan", "checkpoints",
+    "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
+    "masks?screen=test", "positions",
     "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0", "atlas", "atlas?screen=table",
     "atlas?screen=map", "atlas?screen=head",
 )  # fmt: skip
@@ -85,6 +86,9 @@ def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> 
 def test_pictures_components_and_downloads_work_under_it(watched: Watched, serve: Callable[..., str]) -> None:
     page = watched.page
     watched.go(f"{serve(ROOT / 'app.py')}/")
+    watched.visit.drawn(page.locator(".map"))
+    assert watched.stopped() == []
+    watched.go(f"{serve(ROOT / 'app.py')}/translate")
     watched.visit.drawn(page.locator(".all-heads"))
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     watched.go(f"{serve(ROOT / 'app.py')}/checkpoints?show=tensors")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.parts import box
 from transformer import DecodingOptions, load, translate
 
 pytestmark = pytest.mark.browser
@@ -26,7 +27,7 @@ def expected():
 @pytest.fixture
 def opened(serve, visit):
     """`opened(address)` opens the app there."""
-    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+    return lambda address="translate", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
 
 
 def strip(page: Page):
@@ -129,7 +130,38 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
     here = opened("?view=Step+by+step&step=2")
     expect(here.page.get_by_text("Step 3 of")).to_be_visible()
     show(here, "Beams")
-    expect(here.page.locator(".st-key-tree .js-plotly-plot")).to_be_visible()
+    tree = here.page.locator(".st-key-tree .js-plotly-plot")
+    expect(tree).to_be_visible()
+    words = tree.locator("text").filter(has_text="</s>").last  # the end of the answer
+    place, around = box(words), box(tree)
+    assert place["y"] + place["height"] <= around["y"] + around["height"]
+    here.page.set_viewport_size({"width": 390, "height": 800})
+    expect(words).to_have_css("font-size", "11px")  # it may be scrolled sideways, and is not squeezed
+    assert box(tree)["width"] == around["width"]
+    assert here.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) -> None:
+    here = opened(f"?layer=3&head=0&text={SENTENCE}")
+    page, picture = here.page, expected.record["decoder.3.cross"].picture(0, words=True)
+    layer, ring = page.locator(".cells .layer"), page.locator(".cells .ring")
+    expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.3.cross")
+    layer.focus()
+    for key in ("End", "ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(key)
+    query, key = 1, len(picture.keys) - 2
+    words = f"Query {picture.queries.labels[query]}, key {picture.keys.labels[key]}: {picture.values[query, key]:.3f}."
+    expect(page.locator(".cells .reading")).to_have_text(words)
+    active = layer.get_attribute("aria-activedescendant")
+    told = page.locator(f"[id='{active}']")
+    assert (told.text_content(), told.get_attribute("aria-selected")) == (words, "false")
+    middle, place = cell(page, query, key), box(ring)
+    assert (place["x"] + place["width"] / 2, place["y"] + place["height"] / 2) == pytest.approx(middle, abs=1.5)
+    with here.run():
+        page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("pair=decoder.cross"))
+    expect(page.locator(".cells .reading")).to_have_text(f"{words} Marked.")
+    expect(page.get_by_text(f"{picture.queries.labels[query]} looks at {picture.keys.labels[key]}")).to_be_visible()
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.figures.examples import HOSTILE
 from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
-from transformer.figures.beams import STEPS_IN_VIEW, TOKEN_LENGTH, beam_tree, layout, status_text
+from transformer.figures import labels
+from transformer.figures.beams import BAND, LETTERS, SHORTEST, TOKEN_LENGTH, WIDE, beam_tree, places, status_text
 
 
 def grow(beam: int, steps: int, seed: int) -> BeamTree:
@@ -50,40 +51,103 @@ def points(figure: go.Figure) -> dict[int, tuple[float, float, str]]:
 
 
 @searches
-def test_every_node_has_a_place_of_its_own(beam: int, steps: int, seed: int) -> None:
-    tree = grow(beam, steps, seed)
-    rows = layout(tree)
-    assert len({(node.step, rows[node.id]) for node in tree.nodes}) == len(tree.nodes)
-
-
-@searches
 def test_no_branches_cross(beam: int, steps: int, seed: int) -> None:
     tree = grow(beam, steps, seed)
-    rows = layout(tree)
+    spots = places(tree, label)
     for one, other in combinations([node for node in tree.nodes if node.parent is not None], 2):
         if one.step == other.step:
             assert one.parent is not None
             assert other.parent is not None
-            before = rows[tree.nodes[one.parent].id] - rows[tree.nodes[other.parent].id]
-            after = rows[one.id] - rows[other.id]
+            before = spots[one.parent].x - spots[other.parent].x
+            after = spots[one.id].x - spots[other.id].x
             assert before * after >= 0
+            assert after != 0
 
 
 @searches
-def test_the_answer_runs_straight_along_the_top(beam: int, steps: int, seed: int) -> None:
+def test_the_answer_runs_straight_down_the_left_side(beam: int, steps: int, seed: int) -> None:
     tree = grow(beam, steps, seed)
-    rows = layout(tree)
+    spots = places(tree, label)
     line = {0, *(node.id for node in tree.lineage(tree.best.id))}
-    assert {node.id for node in tree.nodes if rows[node.id] == 0} == line
-    assert max(rows) <= max(sum(node.step == step for node in tree.nodes) for step in range(14))
+    assert {node.id for node in tree.nodes if spots[node.id].x == 0} == line
+    assert [spot.row for spot in spots] == [node.step for node in tree.nodes]
+
+
+def pixels(figure: go.Figure) -> tuple[float, float]:
+    """Pixels of a unit of x and of y, where the figure is drawn at its size."""
+    layout = figure.layout
+    across, down = layout.xaxis.range[1] - layout.xaxis.range[0], layout.yaxis.range[0] - layout.yaxis.range[1]
+    margin = layout.margin
+    return (layout.width - margin.l - margin.r) / across, (layout.height - margin.t - margin.b) / down
+
+
+def boxes(figure: go.Figure) -> list[tuple[float, float, float, float]]:
+    """Left, top, right and bottom of every node with its word, in pixels; letters are as high as their font is."""
+    x_unit, y_unit = pixels(figure)
+    found = []
+    for one in figure.data:
+        if one.name:
+            for x, y, text in zip(one.x, one.y, one.text, strict=True):
+                plain = text.removeprefix("<b>").removesuffix("</b>")
+                right = 8 + labels.width([plain], LETTERS) if plain else 5
+                found.append((x * x_unit - 5, y * y_unit - LETTERS / 2, x * x_unit + right, y * y_unit + LETTERS / 2))
+    return found
+
+
+@pytest.mark.parametrize(("beam", "steps"), [(1, 4), (3, 11), (5, 15), (5, 40), (8, 13)])
+def test_no_line_crosses_a_word_and_no_word_touches_another(beam: int, steps: int) -> None:
+    figure = beam_tree(grow(beam, steps, seed=7), label)
+    _, y_unit = pixels(figure)
+    words = boxes(figure)
+    for one, other in combinations(words, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    for lines in figure.data[:3]:
+        for i in range(0, len(lines.x), 3):
+            upper, lower = lines.y[i] * y_unit, lines.y[i + 1] * y_unit
+            assert upper + 4 < lower  # a line, and downwards
+            assert all(bottom <= upper or lower <= top for _, top, _, bottom in words)
+
+
+def test_a_usual_search_is_in_view_as_a_whole_in_the_panel_of_a_small_window() -> None:
+    tree = grow(beam=5, steps=15, seed=1)
+    figure = beam_tree(tree, label)
+    assert figure.layout.width <= 560
+    assert figure.layout.height <= 660
+    low, high = figure.layout.xaxis.range
+    assert all(low < spot.x < high and low + spot.x <= WIDE for spot in places(tree, label))
+    assert figure.layout.yaxis.range == (15.5, -0.5)
+    assert (figure.layout.dragmode, figure.layout.xaxis.fixedrange, figure.layout.yaxis.fixedrange) == (
+        False,
+        True,
+        True,
+    )
+
+
+def test_kept_words_are_written_and_the_worst_pruned_ones_give_way() -> None:
+    tree = grow(beam=5, steps=15, seed=1)
+    spots = places(tree, label)
+    for step in range(1, 16):
+        here = [node for node in tree.nodes if node.step == step]
+        assert all(spots[node.id].text for node in here if node.status != "pruned")
+        written = [node.rank for node in here if node.status == "pruned" and spots[node.id].text]
+        left_out = [node.rank for node in here if not spots[node.id].text]
+        assert left_out
+        assert max(written, default=0) < min(left_out)
+
+
+def test_the_left_side_tells_the_probabilities_of_the_bold_line() -> None:
+    late = max(TREE.nodes, key=lambda node: node.step)
+    texts = beam_tree(TREE, label, late.id).layout.yaxis.ticktext
+    line = [f"{np.exp(node.log_prob):.2f} · {node.step}" for node in TREE.lineage(late.id)]
+    assert list(texts) == ["0", *line]
 
 
 def test_each_node_is_drawn_once_under_its_status_and_can_be_clicked() -> None:
     drawn = points(beam_tree(TREE, label))
     assert sorted(drawn) == list(range(len(TREE.nodes)))
-    rows = layout(TREE)
+    spots = places(TREE, label)
     for node in TREE.nodes:
-        assert drawn[node.id] == (node.step, rows[node.id], status_text(node.status))
+        assert drawn[node.id] == (spots[node.id].x, node.step, status_text(node.status))
 
 
 def test_statuses_differ_by_symbol_and_not_by_colour_alone() -> None:
@@ -99,7 +163,8 @@ def test_nothing_fades_when_a_node_is_chosen() -> None:
 
 
 def test_edges_join_each_node_to_its_parent() -> None:
-    figure, rows = beam_tree(TREE, label), layout(TREE)
+    figure, spots = beam_tree(TREE, label), places(TREE, label)
+    half = BAND / 2 / pixels(figure)[1]
     drawn = set()
     for lines in figure.data[:2]:
         for i in range(0, len(lines.x), 3):
@@ -107,8 +172,8 @@ def test_edges_join_each_node_to_its_parent() -> None:
     expected = set()
     for node in TREE.nodes[1:]:
         assert node.parent is not None
-        parent = TREE.nodes[node.parent]
-        expected.add(((parent.step, rows[parent.id]), (node.step, rows[node.id])))
+        parent, child = spots[node.parent], spots[node.id]
+        expected.add(((parent.x, parent.row + half), (child.x, child.row - half)))
     assert drawn == expected
 
 
@@ -116,7 +181,8 @@ def test_edges_join_each_node_to_its_parent() -> None:
 def test_the_line_of_the_selected_hypothesis_is_bold(selected: int | None) -> None:
     figure = beam_tree(TREE, label, selected)
     line = TREE.lineage(TREE.best.id if selected is None else selected)
-    assert list(figure.data[2].x[1::3]) == [node.step for node in line]
+    spots = places(TREE, label)
+    assert list(figure.data[2].x[1::3]) == [spots[node.id].x for node in line]
     bold = {
         i for one in figure.data if one.name for i, text in zip(one.customdata, one.text, strict=True) if "<b>" in text
     }
@@ -158,28 +224,12 @@ def test_tokens_are_drawn_as_they_are_and_short() -> None:
     for one in figure.data:
         for text in [*(one.text or ()), *(one.hovertext or ())]:
             assert "<" not in text.replace("<b>", "", 1).replace("</b>", "", 1).replace("<br>", "")
-    long = beam_tree(TREE, lambda token: "x" * 99)
-    assert {len(text.removeprefix("<b>").removesuffix("</b>")) for one in long.data for text in one.text or ()} == {
-        TOKEN_LENGTH
-    }
-
-
-def test_a_long_search_begins_at_its_start_and_a_selected_hypothesis_is_in_view() -> None:
-    tree = grow(beam=5, steps=40, seed=1)
-    first = beam_tree(tree, label).layout
-    assert first.xaxis.range[0] < 0 < STEPS_IN_VIEW < first.xaxis.range[1] < STEPS_IN_VIEW + 1
-    assert first.height < 600
-    late = next(node for node in tree.nodes if node.step == 33)
-    low, high = beam_tree(tree, label, late.id).layout.xaxis.range
-    assert low < 33 < high
-    assert high - low == pytest.approx(STEPS_IN_VIEW, abs=1.5)
-    assert first.dragmode == "pan"
-
-
-def test_a_short_search_is_in_view_as_a_whole() -> None:
-    low, high = beam_tree(grow(2, 3, 0), label).layout.xaxis.range
-    assert low < 0
-    assert 3 < high < 4
+    long = beam_tree(grow(2, 5, 3), lambda token: "x" * 99)
+    lengths = {len(text.removeprefix("<b>").removesuffix("</b>")) for one in long.data for text in one.text or ()}
+    assert lengths == {TOKEN_LENGTH}
+    wide = beam_tree(grow(6, 5, 3), lambda token: "x" * 99)
+    lengths = {len(text.removeprefix("<b>").removesuffix("</b>")) for one in wide.data for text in one.text or ()}
+    assert lengths == {0, SHORTEST, TOKEN_LENGTH}
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:

@@ -17,6 +17,7 @@ from transformer import figures
 from transformer.decoding.steps import Candidate, Step
 from transformer.figures.agreement import agreement_bars
 from transformer.figures.beams import beam_tree
+from transformer.figures.calibration import calibration_curve
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.effects import effect_bars, effect_grid
 from transformer.figures.export import csv, html
@@ -26,6 +27,7 @@ from transformer.figures.heatmap import alt_text, heatmap
 from transformer.figures.importance import removal_curves
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.figures.logo import logo
+from transformer.figures.scan import ScanPicture, scan_track
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.source_share import source_share_bars
 from transformer.figures.tensors import histogram
@@ -110,6 +112,11 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         tree_of_heads,
         lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
     ),
+    "scan": (
+        scan_track,
+        lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
+    ),
+    "calibration": (calibration_curve, lambda: calibration_curve([0.4, 0.9], [0.5, 0.8], [3, 12])),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""

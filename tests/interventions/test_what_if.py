@@ -12,6 +12,7 @@ from transformer import Checkpoint, DecodingOptions, Intervention, intervening, 
 from transformer.runs.what_if import (
     Word,
     aligned_words,
+    class_effects,
     decoded_again,
     for_nobody,
     head_sweep,
@@ -108,3 +109,14 @@ def test_words_that_differ_are_marked_in_both() -> None:
     assert [word.text for word in was if word.changed] == ["Rad"]
     assert [word.text for word in now if word.changed] == ["großer", "Auto"]
     assert aligned_words("", "a") == ([], [Word("a", True)])
+
+
+def test_the_log_odds_of_each_class_change_by_what_two_distributions_say() -> None:
+    before, after = np.array([0.7, 0.2, 0.1]), np.array([0.25, 0.05, 0.7])
+    found = class_effects(("a", "b", "c"), before, after)
+    assert [one.name for one in found] == ["a", "b", "c"]
+    for one, p, q in zip(found, before, after, strict=True):
+        assert one.probabilities == (p, q)
+        assert one.change == pytest.approx(math.log(q / (1 - q)) - math.log(p / (1 - p)))
+    sure = class_effects(("a", "b"), np.array([1.0, 1e-30]), np.array([0.5, 0.5]))
+    assert sure[0].change == pytest.approx(-math.log(1e30)), "1 - p is 0 there, what the others have is not"

@@ -1,5 +1,7 @@
 """A reader of the lessons' formulas: it computes what a formula says, with NumPy alone, from the symbols' numbers."""
 
+import functools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -73,7 +75,7 @@ class Formula:
     def begins_a_factor(self) -> bool:
         self.space()
         rest = self.text[self.at :]
-        ends = ("", "+", "-", ")", "]", "}", ",", "&", "\\\\", r"\end", r"\cdot", r"\qquad")
+        ends = ("", "+", "-", ")", "]", "}", ",", "&", ">", "\\\\", r"\end", r"\cdot", r"\qquad")
         return bool(rest) and not any(end and rest.startswith(end) for end in ends)
 
     def power(self) -> Numbers:
@@ -121,6 +123,20 @@ class Formula:
             return found
         if self.takes(r"\sum_k"):
             return self.product().sum(axis=2, keepdims=True)
+        if self.takes(r"\max_k"):
+            return self.product().max(axis=2, keepdims=True)
+        if self.takes(r"\max("):
+            return functools.reduce(np.maximum, self.parts(")"))
+        if self.takes(r"\ln("):
+            (found,) = self.parts(")")
+            return np.log(found)
+        if self.takes(r"\operatorname{erf}("):
+            (found,) = self.parts(")")
+            return np.asarray(np.vectorize(math.erf)(found))
+        if self.takes(r"\mathbf{1}("):
+            found = self.sum()
+            self.need("> 0)")
+            return np.asarray(found > 0, dtype=float)
         if self.takes(r"\infty"):
             return np.array(np.inf)
         if self.takes(r"\text{undefined}"):
@@ -128,11 +144,7 @@ class Formula:
         if self.takes(r"\begin{cases}"):
             return self.conditions()
         if self.takes("["):
-            parts = [self.sum()]
-            while self.takes(","):
-                parts.append(self.sum())
-            self.need("]")
-            return np.concatenate(parts, axis=1)
+            return np.concatenate(self.parts("]"), axis=1)
         for name in self.names:
             if self.text.startswith(name, self.at):
                 self.at += len(name)
@@ -145,6 +157,14 @@ class Formula:
             return np.array(np.e)
         raise AssertionError(f"not understood: {self.text[self.at :]!r} in {self.text!r}")
 
+    def parts(self, end: str) -> list[Numbers]:
+        """What stands between commas, up to a closing sign."""
+        found = [self.sum()]
+        while self.takes(","):
+            found.append(self.sum())
+        self.need(end)
+        return found
+
     def indexed(self, matrix: Numbers) -> Numbers:
         """A matrix whose axes are named, with one axis for each of i, j, k; without names, the matrix itself."""
         found = re.compile(r"\[([ijk])(?:,([ijk]))?\]").match(self.text, self.at)
@@ -155,7 +175,10 @@ class Formula:
         if matrix.ndim == 3:  # a mean or deviation of rows, which has its axes already
             assert names == ["i"]
             return matrix
-        if len(names) == 1:
+        if names == ["i"]:
+            assert matrix.shape[1] == 1, "one index i names the rows of one column"
+            matrix = matrix[:, 0]
+        elif len(names) == 1:
             assert matrix.shape[0] == 1, "one index names the columns of one row"
             matrix = matrix[0]
         shape = [1, 1, 1]

@@ -13,7 +13,7 @@ from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("translate", "align", "sequences", "checkpoints", "attention_steps", "masks", "positions")
+PAGES = ("translate", "align", "sequences", "checkpoints", "attention_steps", "inside_layer", "masks", "positions")
 ODD: dict[str, dict[str, Any]] = {
     "translate": {
         "head": "0",
@@ -34,6 +34,7 @@ ODD: dict[str, dict[str, Any]] = {
         "map": "downloads",
     },
     "attention_steps": {"made": "shipped", "screen": "board", "at_head": "1", "source": "two dogs"},
+    "inside_layer": {"made": "shipped", "stage": "output", "text": "two dogs", "position": "1"},
     "masks": {"made": "shipped", "screen": "break", "how": "no_padding", "at_head": "1"},
     "positions": {"screen": "rotation", "d_table": "12"},
 }

@@ -29,13 +29,11 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opened(page: str = "", **address: str) -> AppTest:
+def opened(page: str = "translate", **address: str) -> AppTest:
     at = AppTest.from_file(APP, default_timeout=60)
-    if page:
-        at.run()
     for name, value in address.items():
         at.query_params[name] = value
-    at = at.switch_page(f"pages/{page}.py").run() if page else at.run()
+    at.switch_page(f"pages/{page}.py").run()
     assert not at.exception
     return at
 
@@ -49,7 +47,9 @@ def test_a_broken_config_is_told_of_and_the_others_are_listed(kind: str, shipped
     assert not any("address names" in warning.value for warning in at.warning)
 
 
-@pytest.mark.parametrize("page", ["align", "masks", "positions", "checkpoints", "sequences", "attention_steps"])
+@pytest.mark.parametrize(
+    "page", ["map", "align", "masks", "positions", "checkpoints", "sequences", "attention_steps", "inside_layer"]
+)
 def test_every_page_opens_beside_a_broken_folder(page: str, shipped: Path):
     (shipped / "broken" / "config.json").write_bytes(BROKEN["not UTF-8"])
     opened(page)

@@ -229,7 +229,7 @@ def test_another_session_sees_nothing_of_an_upload():
     assert theirs.run().selectbox(key="model").options == ["tiny"]
     elsewhere = AppTest.from_file(APP, default_timeout=120)
     elsewhere.query_params["model"] = "upload/secret"
-    assert fine(elsewhere.run()).selectbox(key="model").options == ["tiny"]
+    assert fine(elsewhere.switch_page("pages/translate.py").run()).selectbox(key="model").options == ["tiny"]
 
 
 def test_an_upload_can_be_chosen_on_translate():

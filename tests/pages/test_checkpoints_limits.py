@@ -27,7 +27,6 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(**address: str) -> AppTest:
     page = AppTest.from_file(APP, default_timeout=120)
     page.query_params.update(address)
-    page.run()
     page.switch_page("pages/checkpoints.py").run()
     assert not page.exception
     return page

@@ -38,6 +38,9 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     *(("checkpoints", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
     ("checkpoints", {"model": "letters"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
+    *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),
+    ("inside_layer", {"stage": "feed_forward", "gelu": "true"}),
+    ("inside_layer", {"stage": "residual", "norm_first": "true"}),
     *(("masks", {"screen": screen}) for screen in ("build", "scores", "conventions", "break", "module", "test")),
     *(("masks", {"screen": "break", "made": "shipped", "how": how}) for how in ("no_padding", "transpose")),
     ("masks", {"screen": "conventions", "given": "key_padding", "convention": "attn_3d"}),
@@ -130,5 +133,5 @@ def test_english_would_be_found_wherever_it_stands() -> None:
         st.plotly_chart(go.Figure(layout={"title": "three is said here"}))
         st.html("<p title='four is said here'></p>")
 
-    page = AppTest.from_function(script).run()
+    page = AppTest.from_function(script, default_timeout=60).run()
     assert [text.partition(" ")[0] for text in english(page)] == ["four", "one", "three", "two"]

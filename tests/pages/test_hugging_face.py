@@ -40,7 +40,6 @@ def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def opened(script: str, model: str) -> AppTest:
     """A page with a checkpoint chosen."""
     page = AppTest.from_file(APP, default_timeout=170)
-    page.run()
     page.switch_page(f"pages/{script}.py").run()
     page.selectbox(key="model").set_value(model)
     return fine(page.run())

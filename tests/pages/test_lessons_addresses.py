@@ -14,6 +14,12 @@ HOSTILE: dict[str, list[dict[str, str]]] = {
         {"temperature": "0"}, {"temperature": "99"}, {"temperature": "inf"}, {"cell": "none"},
         {"cell": "S0:1"}, {"cell": "S0:1,2,3"}, {"cell": "S0:0,1"}, {"cell": "S0:,"},
     ],
+    "inside_layer": [
+        {"stage": "<b>"}, {"cell": "Y.1e9.2", "stage": "norm"}, {"form": "layer"},
+        {"side": "decoder", "part": "pooling"}, {"norm_first": "maybe", "stage": "residual"},
+        {"stage": "output", "position": "99"}, {"position": "-1", "stage": "output"}, {"at_layer": "7"},
+        {"d_model": "3", "stage": "norm"}, {"part": "cross", "stage": "order"}, {"n_tokens": "1", "stage": "output"},
+    ],
     "masks": [
         {"mask": "<b>"}, {"row": "9"}, {"screen": "nothing"}, {"how": "?"}, {"convention": "numpy"},
         {"given": "numpy"}, {"lang": "zh"},

@@ -19,6 +19,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import classify
 from transformer.runs.sequence_attribution import mutations
+from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
 from ui.store import holdings
@@ -229,7 +230,7 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
     assert table["predicted"][1] == ""
     assert "letter 3 is '!'" in table["problem"][1]
     np.testing.assert_allclose(table["EI"][2], classify(shipped, "GGGTTTACG").probabilities[0], atol=1e-6)
-    assert "All 3 records" in " ".join(caption.value for caption in at.caption)
+    assert "The file has 3 records" in " ".join(caption.value for caption in at.caption)
 
 
 def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
@@ -300,3 +301,40 @@ def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
     at.segmented_control(key="class").set_value("IE").run()
     assert not at.exception
     assert "No sequence of this class" in at.warning[0].value
+
+
+@pytest.mark.parametrize("method", ["hidden", "window", "contributions"])
+def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpoint, method: str) -> None:
+    """The other strand is drawn at the letters that pair with its own: mirrored."""
+    at = fine(page(by=method, strand="both"))
+    run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
+    other = classify(shipped, "ACGTCAACTGACACNTGCAACGT")
+    drawn = [numbers(trace, "y") for trace in chart(at)["data"][-2:]]
+    for values, each, step in ((drawn[0], run, 1), (drawn[1], other, -1)):
+        if method in DELETIONS:
+            expected = deletions(shipped, each.letters, run.predicted, method).lost
+        else:
+            expected = window_shares(shipped, each, method).relative
+        np.testing.assert_allclose(values, expected[::step], atol=1e-7)
+    said = " ".join(part.value for part in (*at.markdown, *at.caption))
+    assert said.count("It asks:") == said.count("It cannot say:") == 1
+    assert "(reverse complement) against mutation effects" in said
+    assert "completeness gap" in said
+
+
+def test_a_classifier_that_averages_its_windows_has_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: Checkpoint
+) -> None:
+    mean = sequence_checkpoint(pooling="mean")
+    save_folder(tmp_path / "shelf" / "mean", "kmer", mean.model, task=shipped.task, examples=(EXAMPLE,))
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "shelf")
+    at = fine(page(by="rollout"))
+    assert at.segmented_control(key="layer").options == ["0", "1"]
+    assert not at.error
+
+
+def test_what_is_too_short_to_be_without_a_letter_says_so() -> None:
+    at = page(sequence="ACGTA", by="removed")
+    assert "the widest window needs 5" in at.warning[0].value
+    assert not at.exception
+    assert at.get("plotly_chart")

@@ -22,7 +22,7 @@ def opened(**address: str) -> AppTest:
     page = AppTest.from_file(APP, default_timeout=60)
     for name, value in address.items():
         page.query_params[name] = value
-    page.run()
+    page.switch_page("pages/translate.py").run()
     assert not page.exception
     return page
 

@@ -2,13 +2,19 @@
 
 import re
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, opened
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.interventions.text import from_text
+from transformer.runs.classify import classify
+from transformer.runs.donors import donor_of, log_odds
+from transformer.runs.what_if import same_target
+from ui.components.shared.blob import unpack
 from ui.store.shipped import CHECKPOINTS
+from ui.what_if.changes import DONOR
 from ui.what_if.try_this import TRIALS
 
 NAME = "multi30k-en-de"
@@ -19,6 +25,15 @@ OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
 def words(page: AppTest, side: str) -> str:
     found = next(part.proto.body for part in page.get("html") if f"words {side}" in part.proto.body)
     return re.sub(r"<style>.*?</style>|<[^>]+>", "", found, flags=re.DOTALL).strip()
+
+
+def bars_of(page: AppTest) -> list[float]:
+    """The weights of the bars of the picked row."""
+    parts = [unpack(part.proto.bytes) for part in page.get("bidi_component") if part.proto.bytes]
+    header, arrays = next(part for part in parts if part[0]["instance"] == "row-bars")
+    assert len(header["labels"]) == len(arrays["weights"])
+    found: list[float] = arrays["weights"].tolist()
+    return found
 
 
 def chips(page: AppTest) -> list[str]:
@@ -106,11 +121,23 @@ def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
     assert {one.site for one in nobody} == {
         f"{stack}.{i}.{kind}" for i in range(4) for stack, kind in (("encoder", "self"), ("decoder", "cross"))
     }
-    page.button(key="clear").click().run()
-    page.button(key="do-force").click().run()
-    forced = from_text(address_of(fine(page))["do"])[0]
+    assert chips(page) == ["source word “in” for nobody"], "one chip takes all of them away"
+    page.button(key="chip-0").click().run()
+    assert "do" not in address_of(fine(page))
     before = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions()).record[site].weights(2)[3]
-    assert forced.value == pytest.approx([w for w in before if w >= 0.0005], abs=2e-3)
+    np.testing.assert_allclose(bars_of(page), before, atol=1e-6)
+
+
+def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
+    """Of several whole rows the last wins, so the others would be chips that do nothing."""
+    row = "decoder.1.cross~{}~h2~q3"
+    there = f"{row.format('uniform')}~~{row.format('temperature')}~v0.5"
+    page = fine(opened("what_if", text=SENTENCE, kind="decoder.cross", layer="1", head="2", cell="3-2", do=there))
+    page.button(key="do-sharpest").click().run()
+    assert address_of(fine(page))["do"] == f"{row.format('temperature')}~v0.5~~{row.format('sharpest')}"
+    assert sorted(bars_of(page)) == [0.0] * 10 + [1.0]
+    page.button(key="do-soften_row").click().run()
+    assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
 
 
 def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:
@@ -133,6 +160,10 @@ TRIED = {
     "order": "Eine Frau spielt Gitarre auf der Straße.",
     "determiner": "Das Mädchen hält die Hand des Traktors.",
     "head": "Das Mädchen hält die Hand des Doktors.",
+    "pair": "Eine Frau sitzt auf einer öffentlichen Bank auf einer öffentlichen Bank.",
+    "donor_output": "Eine Frau in einem roten Hemd fährt Fahrrad.",
+    "donor_weights": "Ein Mann in einem roten Hemd fährt Fahrrad.",
+    "donor_horse": "Ein Mann in einem roten Hemd reitet auf einem Fahrrad.",
     "quiet": "Ein Mann in einem roten Hemd fährt Fahrrad.",
 }
 
@@ -140,11 +171,76 @@ TRIED = {
 def test_what_is_worth_trying_does_what_its_line_says() -> None:
     checkpoint = load(CHECKPOINTS / NAME)
     for trial in TRIALS:
-        with intervening(from_text(trial.changes)):
+        donors = {DONOR: donor_of(checkpoint, translate(checkpoint, trial.donor), DONOR)} if trial.donor else {}
+        changes = from_text(trial.changes, donors)
+        with intervening(changes):
             assert translate(checkpoint, trial.text).text == TRIED[trial.name]
-        unchanged = translate(checkpoint, trial.text).text
-        assert (unchanged == TRIED[trial.name]) == (trial.name == "quiet")
+        unchanged = translate(checkpoint, trial.text)
+        assert (unchanged.text == TRIED[trial.name]) == (trial.name in ("quiet", "donor_weights"))
+        if trial.name == "pair":
+            for one in changes:
+                with intervening([one]):
+                    assert translate(checkpoint, trial.text).text == unchanged.text
+                assert abs(same_target(checkpoint, unchanged, [one]).total) < 0.2
+            assert same_target(checkpoint, unchanged, changes).total < -3.5
     page = fine(opened("what_if"))
     page.button(key="try-actor").click().run()
     assert words(fine(page), "now") == TRIED["actor"]
     assert address_of(page)["text"] == "A woman is playing a guitar on the street."
+
+
+def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
+    """The button writes what its controls say; the odds are those of two runs; other lengths are refused with both."""
+    rider, woman = SENTENCE, "A woman in a red shirt rides a bicycle."
+    page = fine(opened("what_if", text=rider, donor=woman, layer="3", head="1"))
+    assert "Eine Frau in einem roten Hemd" in " ".join(part.value for part in page.caption)
+    assert [chart for chart in page.get("plotly_chart") if "\\u2192" in chart.proto.spec], "cells stand for cells"
+    page.button_group(key="patch").set_value("output").run()
+    page.button_group(key="patch-heads").set_value("layer").run()
+    page.button_group(key="patch-rows").set_value("all").run()
+    page.button(key="do-patch").click().run()
+    assert address_of(fine(page))["do"] == "decoder.3.cross~patch_output~q0-9~vdonor"
+    assert words(page, "now").startswith("Eine Frau")
+    table = next(frame.value for frame in page.dataframe if "odds" in frame.value)
+    checkpoint = load(CHECKPOINTS / NAME)
+    first, other = (translate(checkpoint, text) for text in (rider, woman))
+    changes = from_text(address_of(page)["do"], {DONOR: donor_of(checkpoint, other, DONOR)})
+    found = log_odds(checkpoint, first, other, changes)
+    assert found is not None
+    assert table["odds"].tolist() == pytest.approx([found.base, found.changed, found.donor])
+    longer = opened("what_if", text=rider, donor="A tall man in a red shirt rides a bicycle.", layer="3")
+    told = next(one.value for one in longer.warning if "keys" in one.value or "rows" in one.value)
+    assert "12" in told
+    assert "11" in told
+    assert not [button for button in longer.button if button.key == "do-patch"]
+    lost = opened("what_if", text=rider, do="decoder.3.cross~patch_output~vdonor")
+    assert "donor" in lost.warning[0].value
+    assert address_of(lost)["do"], "what stands there stays"
+
+
+def test_a_sequence_is_classified_before_and_after() -> None:
+    """Probabilities are those of two runs; a head of the pooling has a switch; a window is hidden from everybody."""
+    name, site = "splice-junctions", "encoder.0.self"
+    page = fine(opened("what_if", model=name, layer="0", head="1", cell="2-5"))
+    assert "do" not in address_of(page)
+    page.button(key="switch-pooling-2").click().run()
+    page.button(key="do-window_for_nobody").click().run()
+    changes = from_text(address_of(fine(page))["do"])
+    assert {(one.site, one.action, one.heads, one.keys) for one in changes} == {
+        ("pooling", "mean", (2,), None),
+        *((other, "knock_out", None, (5,)) for other in (site, "encoder.1.self", "pooling")),
+    }
+    checkpoint = load(CHECKPOINTS / name)
+    letters = checkpoint.examples[0].split("\n", 1)[1]
+    before = classify(checkpoint, letters)
+    with intervening(changes):
+        after = classify(checkpoint, letters)
+    table = next(frame.value for frame in page.dataframe if "change" in frame.value)
+    np.testing.assert_allclose(table["before"], before.probabilities)
+    np.testing.assert_allclose(table["after"], after.probabilities)
+    odds = [np.log(run.probabilities / (1 - run.probabilities)) for run in (before, after)]
+    np.testing.assert_allclose(table["change"], odds[1] - odds[0], atol=1e-9)
+    assert after.record["pooling"].all_weights()[:, :, 5].max() == 0
+    wrong = opened("what_if", model=name, do="decoder.0.cross~zero", lang="zh")
+    assert "decoder.0.cross" in wrong.warning[0].value
+    assert not wrong.exception

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from transformer.errors import InputError
 from transformer.sequences import fasta
 from transformer.sequences.fasta import FastaRecord, fasta_of, parse_fasta, read_fasta
+from transformer.sequences.labels import label_of
 
 TWO = b">one first of two\r\nACGT\r\nAC\r\n\r\n; a comment\n>two\nGG\n"
 RECORDS = [FastaRecord("one", "first of two", "ACGTAC"), FastaRecord("two", "", "GG")]
@@ -68,3 +69,20 @@ def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
     bomb = gzip.compress(b">x\n" + b"A" * 5_000)
     with pytest.raises(InputError, match="split it"):
         list(fasta_of(bomb))
+
+
+@pytest.mark.parametrize(
+    ("header", "label"),
+    [
+        ("one EI", "EI"),
+        ("one EI, a donor", ""),
+        ("one a donor label=IE; from 1992", "IE"),
+        ("one N class: EI", "EI"),  # said outright, it counts more than a word
+        ("chr1|7|IE", "IE"),
+        ("IE", ""),  # a name is no class
+        ("one ei", ""),
+    ],
+)
+def test_the_class_that_a_header_names(header, label):
+    (record,) = parse_fasta([f">{header}", "ACGT"])
+    assert label_of(record, ("EI", "IE", "N")) == label

@@ -230,6 +230,9 @@ class Record(Mapping[Site, AttentionMap]):
             raise RecordError("site_not_in_record", site=site, sites=self.sites)
         return found
 
+    def __contains__(self, site: object) -> bool:
+        return site in self.maps
+
     def __iter__(self) -> Iterator[Site]:
         return iter(self.maps)
 

@@ -7,6 +7,7 @@ from transformer.attention.record import Record
 from transformer.attribution.contributions import contributions, encoder_contributions
 from transformer.attribution.deletion import How, Progress, deletion
 from transformer.attribution.gradients import gradients
+from transformer.attribution.integrated_gradients import integrated_gradients
 from transformer.attribution.norms import encoder_norms, norms
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution
@@ -15,6 +16,7 @@ from transformer.attribution.value_zeroing import encoder_value_zeroing, value_z
 from transformer.attribution.weights import CROSS, DECODER, ENCODER, encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.messages import Message
+from transformer.models.protocols import HasEnds
 from transformer.models.seq2seq import Seq2Seq
 
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
@@ -33,6 +35,7 @@ METHODS = (
     "norms_residual",
     "gradients",
     "gradients_published",
+    "integrated_gradients",
     "value_zeroing",
     "rollout",
     "weights",
@@ -41,6 +44,9 @@ METHODS = (
 
 READING_METHODS = ("contributions", "norms", "norms_residual", "value_zeroing", "rollout", "weights")
 """Every method for a model that reads one text, of what its positions end with."""
+
+WRITTEN_METHODS = (*DELETIONS, "integrated_gradients")
+"""Methods for a decoder alone, of each token that it scored after those before it."""
 
 _OF_PASSAGE: dict[str, Callable[..., Attribution]] = {
     "contributions": contributions,
@@ -64,6 +70,7 @@ def defined(passage: Passage, record: Record) -> tuple[str, ...]:
         "deletion": passage.abilities.hides,
         "deletion_unknown": unknown,
         "deletion_removed": True,
+        "integrated_gradients": isinstance(passage.model, HasEnds),
         "rollout": groups >= {ENCODER, DECODER, CROSS},
         "weights": CROSS in groups,
     }
@@ -82,7 +89,7 @@ def attribute(
     """The answer of one of `METHODS` about a passage whose attention was recorded.
 
     `words` answers in whole words: deletion takes words away; of the others, parts are summed and steps averaged.
-    `progress` is told of the two that are slow on long texts, deletion and gradients.
+    `progress` is told of those that are slow on long texts, deletion and the two kinds of gradients.
 
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
@@ -95,6 +102,8 @@ def attribute(
         found = weights(passage, record, **one)
     elif method == "rollout":
         found = rollout(passage, record)
+    elif method == "integrated_gradients":
+        found = integrated_gradients(passage, progress=progress)
     elif method.startswith("gradients"):
         found = gradients(passage, method == "gradients_published", progress)
     else:

@@ -48,9 +48,11 @@ def encoder(model: Encoder) -> Diagram:
     states: Shape = ("source", config.d_model)
     block = sketch.block("encoder", "encoder")
     read = sketch.part("source", "input", block, ("source",), ("source",), sizes=[("vocab", config.vocab)])
-    x = sketch.part("embedding", "embedding", block, ("source",), states, [model.embedding], read,
+    tables = [model.embedding] if model.segment is None else [model.embedding, model.segment]
+    x = sketch.part("embedding", "embedding", block, ("source",), states, tables, read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
     x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)
+    x = norm(sketch, "embedding_norm", model.embedding_norm, block, states, x)
     x = encoder_layers(sketch, model.encoder, config, "source", x, block)
     x = norm(sketch, "encoder_norm", model.encoder_norm, block, states, x)
     shape = states
@@ -92,9 +94,10 @@ def kmer(model: KmerClassifier) -> Diagram:
     pooled: Shape = (model.hidden.in_features,)
     x = sketch.part("pooling", "attention" if attends else "pooling", block, windows, pooled, [model.pooling], x,
                     site=Site("pooling") if attends else None, form=config.pooling, sizes=sizes)  # fmt: skip
-    x = sketch.part("hidden", "linear", block, pooled, (config.d_model,), [model.hidden], x, form="relu")
+    hidden: Shape = (model.hidden.out_features,)
+    x = sketch.part("hidden", "linear", block, pooled, hidden, [model.hidden], x, form="relu")
     classes: Shape = (config.n_classes,)
-    x = sketch.part("classifier", "linear", block, (config.d_model,), classes, [model.classifier], x)
+    x = sketch.part("classifier", "linear", block, hidden, classes, [model.classifier], x)
     sketch.part("output", "output", block, classes, classes, after=x, form="softmax")
     return _diagram(model.architecture, "classifier", config.norm_first, causal=False, sketch=sketch)
 

@@ -28,6 +28,9 @@ LARGEST_CELL = 48
 TITLE_LETTER = 10
 """Pixels that a letter of the title takes at most, on average."""
 
+NARROW = 400
+"""Pixels that a page has for a map on a narrow screen: it shrinks the cells there, but no letters."""
+
 WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
 
@@ -146,7 +149,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
     title_lines = [say(picture.title)]
     if picture.changes:  # a title that names what was changed may be long, and has to be read whole
-        title_lines = textwrap.wrap(title_lines[0], (wide - 24) // TITLE_LETTER)
+        title_lines = textwrap.wrap(title_lines[0], (min(wide, NARROW) - 24) // TITLE_LETTER)
     below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
     above = below_buttons + 22 * (len(title_lines) - 1)
     top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")

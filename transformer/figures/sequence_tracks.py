@@ -16,8 +16,8 @@ from transformer.messages import words
 NAMED_LETTERS = 120
 """Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
 
-_ROW = {"attention": 150, "mutations": 130, "gradients": 120}
-"""Pixels of each track."""
+_ROW = {"attention": 150, "mutations": 130, "gradients": 120, "method": 120}
+"""Pixels of each track, by the first word of its name."""
 
 _WIDTH_COLOURS = ("#2a788e", "#d98a3d", "#7a5195", "#5f9e4a", "#b5495b", "#8c8c8c")
 """One for each window width, told apart also by colour-blind readers; they repeat beyond six."""
@@ -33,12 +33,21 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
+class MethodTrack:
+    """What one more method says of each letter: nats of the log-odds (`signed`), or multiples of the even share."""
+
+    title: str
+    values: Float[np.ndarray, " letter"]
+    signed: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Tracks:
     """What is drawn over the letters of `text`.
 
     `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
     stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
-    `label`; None leaves their track out.
+    `label`; None leaves their track out. `methods` stand below them.
     """
 
     text: str
@@ -49,10 +58,11 @@ class Tracks:
     change: Float[np.ndarray, "new letter"] | None = None
     contribution: Float[np.ndarray, " letter"] | None = None
     spans: tuple[Span, ...] = ()
+    methods: tuple[MethodTrack, ...] = ()
 
 
 def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
-    """Attention received, the effect of every mutation, and integrated gradients, one above the other.
+    """Attention received, the effect of every mutation, integrated gradients and other methods, one above the other.
 
     The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does.
 
@@ -60,20 +70,23 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
         RecordError: a track does not have a value for each letter.
     """
     length = len(tracks.text)
-    for name in ("attention", "change", "contribution"):
-        values = getattr(tracks, name)
+    given = {name: getattr(tracks, name) for name in ("attention", "change", "contribution")}
+    for name, values in (given | {method.title: method.values for method in tracks.methods}).items():
         if values is not None and values.shape[-1] != length:
             raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=length)
     colours = theme(dark)
     rows = ["attention"]
     rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
+    rows += [f"method {i}" for i in range(len(tracks.methods))]
     figure = go.Figure(layout=_layout(tracks, rows, dark))
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
         _add_mutations(figure, tracks, names, tracks.change, _axis(rows, "mutations"), colours)
     if tracks.contribution is not None:
-        _add_gradients(figure, tracks.contribution, names, _axis(rows, "gradients"), colours)
+        _add_bars(figure, tracks.contribution, names, _axis(rows, "gradients"), colours)
+    for i, method in enumerate(tracks.methods):
+        _add_bars(figure, method.values, names, _axis(rows, f"method {i}"), colours, method.signed)
     for i, span in enumerate(tracks.spans):
         figure.add_shape(
             type="rect", xref="x", yref="paper", x0=span.start - 0.5, x1=span.stop - 0.5, y0=0, y1=1,
@@ -145,9 +158,15 @@ def _add_mutations(
     )
 
 
-def _add_gradients(
-    figure: go.Figure, values: Float[np.ndarray, " letter"], names: Sequence[str], axis: str, colours: Theme
+def _add_bars(
+    figure: go.Figure,
+    values: Float[np.ndarray, " letter"],
+    names: Sequence[str],
+    axis: str,
+    colours: Theme,
+    signed: bool = True,
 ) -> None:
+    number = words("figure_tracks_nats", value="%{y:+.3f}") if signed else "%{y:.3f}"
     figure.add_trace(
         go.Bar(
             x=np.arange(len(values)),
@@ -156,7 +175,7 @@ def _add_gradients(
             customdata=names,
             showlegend=False,
             marker=dict(color=np.where(values >= 0, colours.accent, colours.second).tolist(), line=dict(width=0)),
-            hovertemplate="%{customdata}<br>" + words("figure_tracks_nats", value="%{y:+.3f}") + "<extra></extra>",
+            hovertemplate="%{customdata}<br>" + number + "<extra></extra>",
         )
     )
 
@@ -177,12 +196,13 @@ def _axis(rows: Sequence[str], row: str) -> str:
 
 def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
     """Tracks from top to bottom, with one axis of letters below them all."""
-    gap, total = 46, sum(_ROW[row] for row in rows) + 46 * (len(rows) - 1)
+    heights = {row: _ROW[row.split()[0]] for row in rows}
+    gap, total = 46, sum(heights.values()) + 46 * (len(rows) - 1)
     titles = {
         "attention": words("figure_tracks_attention"),
         "mutations": words("figure_tracks_mutations", label=safe(tracks.label)),
         "gradients": words("figure_tracks_gradients", label=safe(tracks.label)),
-    }
+    } | {f"method {i}": safe(method.title) for i, method in enumerate(tracks.methods)}
     layout: dict[str, Any] = dict(
         template=template(dark),
         height=total + 130,
@@ -196,7 +216,7 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
     )
     top = total
     for i, row in enumerate(rows):
-        domain = [max(0.0, (top - _ROW[row]) / total), top / total]
+        domain = [max(0.0, (top - heights[row]) / total), top / total]
         axis: dict[str, Any] = dict(domain=domain, fixedrange=True, anchor="x")
         if row == "mutations":
             axis |= dict(
@@ -219,7 +239,7 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
                 showarrow=False,
             )
         )
-        top -= _ROW[row] + gap
+        top -= heights[row] + gap
     layout["xaxis"] = _letters_axis(
         tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y", words("figure_tracks_letter")
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from transformer.flow.capture import Added, Normed, Trace, Units
 from transformer.layers.norms import AnnotatedLayerNorm
@@ -51,6 +52,16 @@ def share(trace: Trace, name: str, batch: int = 0) -> Share:
     return Share(*(part[batch].norm(dim=-1).double().numpy() for part in (added.state, added.found)))
 
 
+def between(trace: Trace, before: str, after: str, batch: int = 0) -> Share:
+    """What everything between two states of the stream added to the first one.
+
+    Raises:
+        RecordError: one of them was not kept, or more than once.
+    """
+    state, end = (trace.at(name, Tensor)[batch] for name in (before, after))
+    return Share(*(part.norm(dim=-1).double().numpy() for part in (state, end - state)))
+
+
 def scale(trace: Trace, name: str, batch: int = 0) -> Float[np.ndarray, " position"]:
     """What the layer norm `name` multiplied each centred position by, before its gain: one over its deviation.
 
@@ -79,3 +90,18 @@ def activity(trace: Trace, name: str, strongest: int = 5, batch: int = 0) -> Act
         hidden = units.net.hidden(units.read[batch])
     top = hidden.topk(min(strongest, hidden.shape[-1]), dim=-1)
     return Activity((hidden > 0).double().mean(-1).numpy(), top.indices.numpy(), top.values.double().numpy())
+
+
+def strengths(trace: Trace, name: str, groups: int, batch: int = 0) -> Float[np.ndarray, "position group"]:
+    """The largest value in each of so many groups of neighbouring hidden units of the feed-forward net `name`.
+
+    Units stand in their order; groups are as even as their number allows, and no more than there are units.
+
+    Raises:
+        RecordError: no net of that name ran, or it ran more than once.
+    """
+    units = trace.at(name, Units)
+    with torch.inference_mode():
+        hidden = units.net.hidden(units.read[batch])
+    parts = hidden.tensor_split(min(groups, hidden.shape[-1]), dim=-1)
+    return torch.stack([part.amax(-1) for part in parts], dim=-1).double().numpy()

@@ -6,7 +6,9 @@ is x + sublayer(norm(x)); with the norm after, norm(x + sublayer(x)).
 Source: Vaswani et al. 2017, section 3.1 (norm after); Xiong et al. 2020 (norm before).
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,6 +17,13 @@ from torch.nn import functional as F
 from transformer.layers.attention import KeysValues, MultiHeadAttention
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
+"""What stands between the two maps of a feed-forward net; `gelu_tanh` is the approximation that GPT-2 computes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.widen = nn.Linear(config.d_model, config.d_ff)
         self.narrow = nn.Linear(config.d_ff, config.d_model)
-        self.activation = F.gelu if config.activation == "gelu" else F.relu
+        self.activation = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:

@@ -49,6 +49,18 @@ def target_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
     return _sentence(tokenizer, tokenizer.target_ids(_checked(_TARGET, text))[:-1], _TARGET)
 
 
+def encoder_sentence(checkpoint: Checkpoint, text: str) -> Sentence:
+    """What an encoder without a decoder reads of `text`: its pieces, and special tokens where its family is known.
+
+    Raises:
+        InputError: nothing to read, or more than a blackboard holds.
+    """
+    tokenizer = _found(checkpoint, checkpoint.tokenizer)
+    if not tokenizer.encode(_checked(_SOURCE, text)):
+        raise InputError("lesson_empty", what=_SOURCE)
+    return _short(tokenizer, tokenizer.encoder_ids(text), _SOURCE)
+
+
 def _found(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> Tokenizer:
     if tokenizer is None:
         raise CheckpointError("lesson_no_tokenizer", name=checkpoint.name)
@@ -64,6 +76,10 @@ def _checked(what: Message, text: str) -> str:
 def _sentence(tokenizer: Tokenizer, ids: list[int], what: Message) -> Sentence:
     if len(ids) < 2:
         raise InputError("lesson_empty", what=what)
+    return _short(tokenizer, ids, what)
+
+
+def _short(tokenizer: Tokenizer, ids: list[int], what: Message) -> Sentence:
     if len(ids) > MAX_TOKENS:
         raise InputError("lesson_too_many_tokens", what=what, found=len(ids), most=MAX_TOKENS)
     return Sentence.of(ids, tokenizer.labels(ids))

@@ -82,6 +82,47 @@ def toy_transformer(
     return _rounded(Seq2Seq(config), d_model, seed)
 
 
+def toy_layers(d_model: int, seed: int, norm_first: bool = False, gelu: bool = False, tied: bool = True) -> Seq2Seq:
+    """One encoder and one decoder layer with nothing at rest: gains, shifts and biases are round numbers too.
+
+    `gelu` bends the feed-forward nets with GELU instead of ReLU; `tied` makes the target's embedding the output layer.
+
+    Raises:
+        ConfigError: the width is too large to be written down.
+    """
+    _between("d_model", d_model, 1, MAX_SIZE)
+    vocab = N_SPECIAL + MAX_TOKENS
+    config = Seq2SeqConfig(
+        source_vocab=vocab,
+        target_vocab=vocab,
+        d_model=d_model,
+        n_heads=1 if d_model % 2 else 2,
+        d_ff=2 * d_model,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        dropout=0.0,
+        norm_first=norm_first,
+        norm_after_stack=norm_first,
+        activation="gelu" if gelu else "relu",
+        tie_projection=tied,
+        projection_bias=True,
+        max_length=LONGEST,
+    )
+    model = _rounded(Seq2Seq(config), d_model, seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                middle = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+                parameter.copy_(middle + torch.randint(-1, 2, parameter.shape, generator=generator) * 0.5)
+    return model
+
+
+def toy_words() -> tuple[str, ...]:
+    """The words that a toy writes, by id: padding, start and end, then those of its target sentence."""
+    return ("<pad>", "<s>", "</s>", *TARGET_WORDS)
+
+
 def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed: int) -> Recurrent:
     """A recurrent encoder-decoder with `additive` or `location` attention, its parameters round numbers too.
 

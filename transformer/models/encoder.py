@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import EncoderBlock
+from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
@@ -34,6 +34,8 @@ class EncoderConfig(StackConfig):
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
+    `norm_after_embedding` adds a norm between the embedding with its positions and the first layer, as BERT has one.
+    `segment` adds one vector to every token: the first row of a table of segments, the others of which are not read.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
@@ -52,6 +54,8 @@ class EncoderConfig(StackConfig):
     norm: str = "torch"
     norm_eps: float = 1e-5
     norm_first: bool = False
+    segment: bool = False
+    norm_after_embedding: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
     activation: str = "relu"
@@ -69,7 +73,7 @@ class EncoderConfig(StackConfig):
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
         at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
         one_of(self, "norm", ("torch", "annotated"))
-        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", POSITION_KINDS)
         one_of(self, "position_axis", ("sequence", "batch"))
         probability(self, "dropout", "attention_dropout")
@@ -91,6 +95,11 @@ class Encoder(nn.Module):
         self.config = config
         self.embedding = nn.Embedding(config.vocab, config.d_model)
         self.positions = positions(config.positions, config.d_model, config.max_length)
+        self.segment = nn.Parameter(torch.zeros(config.d_model)) if config.segment else None
+        norm_at_start = config.norm_after_embedding
+        self.embedding_norm = (
+            layer_norm(config.norm, config.d_model, config.norm_eps) if norm_at_start else nn.Identity()
+        )
         self.dropout = nn.Dropout(config.dropout)
         blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
         self.encoder = cast(Sequence[EncoderBlock], blocks)
@@ -115,8 +124,10 @@ class Encoder(nn.Module):
         x = self.embedding(ids)
         if self.config.scale_embedding:
             x = x * self.config.d_model**0.5
+        if self.segment is not None:
+            x = x + self.segment
         mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
-        return self.dropout(self._add_positions(x)), mask
+        return self.dropout(self.embedding_norm(self._add_positions(x))), mask
 
     def outputs(self, ids: Int[Tensor, "batch position"]) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import EncoderBlock
+from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
@@ -32,6 +32,7 @@ class KmerConfig(StackConfig):
     `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
     `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug, `sinusoidal` the
     paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
+    `d_hidden` is the width of the small classifier's hidden layer; 0 says d_model.
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -56,6 +57,7 @@ class KmerConfig(StackConfig):
     scale_embedding: bool = True
     pooling: str = "mean"
     n_questions: int = 1
+    d_hidden: int = 0
     pad_id: int = -1
 
     def __post_init__(self) -> None:
@@ -63,10 +65,11 @@ class KmerConfig(StackConfig):
         at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
         if not self.widths or min(self.widths) < 1:
             raise ConfigError("window_widths", widths=str(self.widths))
-        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))
         one_of(self, "pooling", ("mean", "attention"))
+        at_least(self, 0, "d_hidden")
         probability(self, "dropout", "attention_dropout")
         heads_fit(self.d_model, self.n_heads)
 
@@ -92,8 +95,9 @@ class KmerClassifier(nn.Module):
         attends = config.pooling == "attention"
         n_pooled = config.n_questions if attends else 1
         self.pooling = AttentionPooling(d_model, config.n_heads, n_pooled) if attends else MeanPooling()
-        self.hidden = nn.Linear(n_pooled * d_model, d_model)
-        self.classifier = nn.Linear(d_model, config.n_classes)
+        d_hidden = config.d_hidden or d_model
+        self.hidden = nn.Linear(n_pooled * d_model, d_hidden)
+        self.classifier = nn.Linear(d_hidden, config.n_classes)
 
     def forward(
         self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None
@@ -110,8 +114,11 @@ class KmerClassifier(nn.Module):
 
     def logits(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """What the norm, the pooling and the small classifier make of the windows' states."""
-        pooled = self.pooling(self.encoder_norm(states), mask)
-        return self.classifier(self.dropout(self.hidden(pooled).relu()))
+        return self.classifier(self.dropout(self.features(states, mask)))
+
+    def features(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
+        """What the last layer decides by: the windows' states normed, pooled, and passed through the hidden layer."""
+        return self.hidden(self.pooling(self.encoder_norm(states), mask)).relu()
 
     def encoder_inputs(
         self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None

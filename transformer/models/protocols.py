@@ -88,6 +88,27 @@ class Abilities:
     hides: bool = False
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Where a model's tokens come in and go out.
+
+    `embeddings` are the tables that are looked up, of the source and of the target (or of the one text), in the order
+    in which a pass does it; `projection` is the module that reads each position's last state and makes scores of it.
+    """
+
+    embeddings: tuple[nn.Module, ...]
+    projection: nn.Module
+
+
+@runtime_checkable
+class HasEnds(Protocol):
+    """A model that says where its tokens come in and go out."""
+
+    def ends(self) -> Ends:
+        """The modules where tokens are embedded and scored."""
+        ...
+
+
 @runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""

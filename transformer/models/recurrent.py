@@ -17,7 +17,7 @@ from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
 from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, Ends
 from transformer.sites import Site
 
 
@@ -167,6 +167,10 @@ class Recurrent(nn.Module):
     def attention_sites(self) -> dict[Site, nn.Module]:
         """The one attention of the model, by its site; its forward returns (mixed, weights)."""
         return {Site("decoder.cross"): self.attention}
+
+    def ends(self) -> Ends:
+        """The modules where tokens are embedded and scored."""
+        return Ends((self.source_embedding, self.target_embedding), self.projection)
 
     def _encode(
         self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None

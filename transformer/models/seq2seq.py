@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import BlockCache, DecoderBlock, EncoderBlock
+from transformer.layers.blocks import ACTIVATIONS, BlockCache, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, Ends
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -29,9 +29,10 @@ from transformer.sites import Site
 class Seq2SeqConfig(StackConfig):
     """Everything that tells one encoder-decoder Transformer from another.
 
-    `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` `relu` or `gelu`.
-    `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by sqrt(d_model). `positions`: the
-    paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and not trained. `target_pad_id` pads
+    `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` one of
+    `blocks.ACTIVATIONS`. `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by
+    sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and
+    not trained. `target_pad_id` pads
     targets where `pad_id`, which pads sources, does not.
 
     Raises:
@@ -72,7 +73,7 @@ class Seq2SeqConfig(StackConfig):
         at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "max_length")
         at_least(self, 1, "n_encoder_layers", "n_decoder_layers")
         one_of(self, "norm", ("torch", "annotated"))
-        one_of(self, "activation", ("relu", "gelu"))
+        one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", POSITION_KINDS)
         probability(self, "dropout", "attention_dropout")
         if self.d_k < 0 or self.d_v < 0:
@@ -241,6 +242,10 @@ class Seq2Seq(nn.Module):
             sites[Site.of("decoder", i, "self")] = block.self_attention.core
             sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
+
+    def ends(self) -> Ends:
+        """The modules where tokens are embedded and scored."""
+        return Ends((self.source_embedding, self.target_embedding), self.projection)
 
     def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """Rows of an embedding table, scaled as the config says; positions are not added yet."""

@@ -26,6 +26,9 @@ class Quantity(Enum):
     LOG_PROB_LOST = "log_prob_lost"
     """Natural log-probability of a token that goes with a part of the input: positive where the part spoke for it."""
 
+    LOG_PROB_ADDED = "log_prob_added"
+    """Natural log-probability of a token that a part of the input adds; negative where the part speaks against it."""
+
     NORM = "norm"
     """The length of a vector that a part of the input gives."""
 

@@ -9,8 +9,8 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
-from transformer.attribution.methods import attribute_reading
-from transformer.attribution.passage import Reading
+from transformer.attribution.methods import WRITTEN_METHODS, attribute, attribute_reading
+from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
@@ -47,7 +47,8 @@ class AnyRun:
     ) -> Attribution:
         """Where what the model wrote came from; or, of a model that reads one text, what its positions end with.
 
-        `checkpoint` is the one that ran. Methods are `attribution.methods.METHODS`, or `READING_METHODS`.
+        `checkpoint` is the one that ran. Methods are `attribution.methods.METHODS`, or `READING_METHODS`; of a decoder
+        alone, which scores each token after those before it, `WRITTEN_METHODS` too.
 
         Raises:
             AttributionError: no such method, or one that is not defined for this model.
@@ -57,10 +58,37 @@ class AnyRun:
         own = next((each for site, each in self.record.items() if site.kind == "self"), None)
         if own is None:
             raise AttributionError("attribution_nothing_recorded", name=checkpoint.name, group="encoder.self")
+        if method in WRITTEN_METHODS:
+            with forward_slot():
+                return attribute(self.passage(checkpoint), self.record, method, layer, head)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
         with forward_slot():
             return attribute_reading(reading, self.record, method, layer, head)
+
+    def passage(self, checkpoint: Checkpoint) -> Passage:
+        """What was written, as methods of attribution ask about it; of a decoder alone, every token after the first.
+
+        Raises:
+            AttributionError: the model writes nothing, and scores no tokens that it reads.
+        """
+        if self.translation is not None:
+            return self.translation.passage(checkpoint)
+        if "log_probs" not in self.outputs:
+            raise AttributionError("attribution_nothing_scored", name=checkpoint.name)
+        axis = next(each.keys for site, each in self.record.items() if site.kind == "self")
+        read, written = (axis.kept(range(start, start + len(axis) - 1)) for start in (0, 1))
+        return Passage(
+            name=checkpoint.name,
+            model=checkpoint.model,
+            source_ids=(),
+            read_ids=self.ids[:-1],
+            written_ids=self.ids[1:],
+            source=axis.kept(()),
+            read=read,
+            written=written,
+            unknown_target_id=-1 if checkpoint.tokenizer is None else checkpoint.tokenizer.unknown_id,
+        )
 
 
 def run_any(

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import torch
@@ -30,8 +29,11 @@ MAX_LETTERS = 4_096
 LETTERS_AT_ONCE = 16_384
 """Letters that share one forward pass when many sequences are classified."""
 
-RECORDS_AHEAD = 1_024
-"""Records of a file that are sorted by length together, so that equal lengths share a pass."""
+LETTERS_AHEAD = 4_096
+"""Letters of a file that are read before anything is said of them: equal lengths among them share a pass.
+
+With 64 sequences of 64 letters, as with one of 4,096, that is well under a second.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +131,7 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
     A sequence's probabilities do not depend on its neighbours: only equal lengths share a pass, so none is padded.
     """
     model, task = classifier(checkpoint)
-    source = iter(records)
-    while chunk := list(islice(source, RECORDS_AHEAD)):
+    for chunk in _ahead(records):
         found: dict[int, Verdict] = {}
         same_length: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
         for number, record in enumerate(chunk):
@@ -155,6 +156,19 @@ def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Fl
 def window_name(text: str, span: Window) -> str:
     """A window's positions, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
     return f"{span.start + 1}-{span.start + span.width} {text[span.start : span.start + span.width]}"
+
+
+def _ahead(records: Iterable[FastaRecord]) -> Iterator[list[FastaRecord]]:
+    """Records that follow one another, of about `LETTERS_AHEAD` letters together; a record without letters counts 1."""
+    chunk, letters = list[FastaRecord](), 0
+    for record in records:
+        chunk.append(record)
+        letters += min(MAX_LETTERS, len(record.sequence)) or 1
+        if letters >= LETTERS_AHEAD:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
+        yield chunk
 
 
 def _in_batches(

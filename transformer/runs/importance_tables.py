@@ -40,6 +40,23 @@ class Importance:
         _write(folder / REMOVALS, Removal, self.removals)
         (folder / RUN).write_text(json.dumps(self.about, indent=1) + "\n", encoding="utf-8")
 
+    def with_one(
+        self, name: str, heads: tuple[HeadImportance, ...], removals: tuple[Removal, ...], nll: float
+    ) -> "Importance":
+        """With one more snapshot, or one anew, in the order of a training: the checkpoint first, then by name."""
+        every = sorted({*self.heads, name}, key=lambda one: (one != WHOLE, one))
+        about = {**self.about, "nll": {**self.about["nll"], name: nll}}
+        about["nll"] = {one: about["nll"][one] for one in every if one in about["nll"]}
+        return Importance(
+            {one: heads if one == name else self.heads[one] for one in every},
+            {
+                one: removals if one == name else self.removals[one]
+                for one in every
+                if one == name or one in self.removals
+            },
+            about,
+        )
+
     @classmethod
     def of_folder(cls, folder: Path) -> "Importance":
         """What was written there.

@@ -33,12 +33,13 @@ def attention_maps(
     """
     with run_of(checkpoint), recording() as seen:
         model = copy.deepcopy(checkpoint.model).to(dtype)  # within the slot: many at once would be many copies
-        output = model.outputs(*(_ids(x) for x in (inputs, targets) if x is not None))
-    batch = range(len(_ids(inputs)))
+        output = model.outputs(*(token_ids(x) for x in (inputs, targets) if x is not None))
+    batch = range(len(token_ids(inputs)))
     maps = {site: np.stack([seen.map(site, batch=row).all_weights() for row in batch]) for site in seen.sites}
     return maps | {name: value.numpy() for name, value in output.items()}
 
 
-def _ids(ids: TokenIds) -> Tensor:
+def token_ids(ids: TokenIds) -> Tensor:
+    """Token ids as (batch, position)."""
     tensor = torch.as_tensor(ids)
     return tensor[None] if tensor.dim() == 1 else tensor

@@ -78,7 +78,7 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
-    _refuse_long(letters)
+    refuse_long(letters)
     original = torch.tensor(letters.ids)
     n_letters, length = len(task.alphabet.letters), len(letters)
     position, letter = torch.meshgrid(torch.arange(length), torch.arange(n_letters), indexing="ij")
@@ -111,7 +111,7 @@ def integrated_gradients(
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
-    _refuse_long(letters)
+    refuse_long(letters)
     table = model.embedding.weight.detach()
     end = table[torch.tensor(letters.ids)]
     start = table[: len(task.alphabet.letters)].mean(0).expand_as(end)
@@ -133,6 +133,11 @@ def integrated_gradients(
     return Gradients(contribution.numpy(), float(both[0] - both[1]))
 
 
-def _refuse_long(letters: Letters) -> None:
+def refuse_long(letters: Letters) -> None:
+    """Turn away what would take too many runs.
+
+    Raises:
+        InputError: the sequence is longer than `MAX_MUTATED`.
+    """
     if len(letters) > MAX_MUTATED:
         raise InputError("letters_mutated", found=len(letters), most=MAX_MUTATED)

@@ -15,6 +15,7 @@ from transformer.runs.classify import Classification, classifier, classify_toget
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
+from transformer.sequences.labels import label_of
 from transformer.sequences.motifs import Motif, motif, top_site
 from transformer.sites import Site
 
@@ -83,7 +84,7 @@ class SequenceSet:
 def read_set(
     checkpoint: Checkpoint, records: Iterable[FastaRecord], progress: Callable[[float], None] | None = None
 ) -> SequenceSet:
-    """Run every sequence, recorded; its class is the first word after its name, or else the predicted one.
+    """Run every sequence, recorded; its class is what its header names (`label_of`), or else the predicted one.
 
     Labels count only when every sequence has one, so the classes of a set never mix what is known and what is guessed.
 
@@ -96,8 +97,8 @@ def read_set(
         raise InputError("set_empty")
     if len(known) > MAX_SEQUENCES:
         raise InputError("set_large", found=len(known), most=MAX_SEQUENCES)
-    words = [record.description.partition(" ")[0] for record in known]
-    labelled = all(word in task.classes for word in words)
+    words = [label_of(record, task.classes) for record in known]
+    labelled = all(words)
     sequences = [_read(checkpoint, record) for record in known]
     by_length = sorted(range(len(known)), key=lambda i: len(sequences[i]))
     found: dict[int, ReadSequence] = {}

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.interventions.active import intervening
@@ -23,6 +24,9 @@ from transformer.pictures.quantity import Quantity
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
+
+OF_SOURCE = ("encoder.self", "decoder.cross")
+"""The kinds of attention whose keys are the source."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,15 @@ class SameTarget:
 
 
 @dataclass(frozen=True)
+class ClassEffect:
+    """What interventions do to one class: its probability before and after, and the change of its log-odds (nats)."""
+
+    name: str
+    probabilities: tuple[float, float]
+    change: float
+
+
+@dataclass(frozen=True)
 class Word:
     """A word of one of two texts, and whether the other one has another there."""
 
@@ -70,8 +83,8 @@ def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequ
         InputError: an intervention does not fit this checkpoint or sentence.
         CheckpointError: the checkpoint's attention cannot be changed.
     """
-    clean, _ = _logits(checkpoint, before, ())
-    changed, _ = _logits(checkpoint, before, interventions)
+    clean, _ = target_logits(checkpoint, before, ())
+    changed, _ = target_logits(checkpoint, before, interventions)
     with intervening(interventions):
         after = reread(checkpoint, before)
     ids = torch.tensor(before.target_ids)[:, None]
@@ -104,6 +117,18 @@ def decoded_again(
         return translate(checkpoint, text, options)
 
 
+def class_effects(
+    names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
+) -> tuple[ClassEffect, ...]:
+    """Each class before and after; log-odds are ln(p / (1 - p)), of probabilities that sum to 1."""
+    odds = []
+    for probabilities in (before, after):
+        others = np.array([np.delete(probabilities, i).sum() for i in range(len(probabilities))])  # exact next to p = 1
+        odds.append(np.log(probabilities) - np.log(others))
+    rows = zip(names, before.tolist(), after.tolist(), (odds[1] - odds[0]).tolist(), strict=True)
+    return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
+
+
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
     """Both texts in words; those that the longest common sequence leaves out are changed."""
     first, second = before.split(), after.split()
@@ -114,10 +139,10 @@ def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
     return found
 
 
-def map_difference(found: SameTarget, site: str, head: int) -> Picture:
-    """Weights of one head after the change, minus those before, on the same target: by token, -1 to 1."""
-    before, after = (run.record[site].picture(head) for run in (found.before, found.after))
-    return replace(after, values=after.values - before.values, quantity=Quantity.DIFFERENCE, notes=())
+def map_difference(before: Record, after: Record, site: str, head: int) -> Picture:
+    """Weights of one head after the change, minus those before, on the same positions: -1 to 1."""
+    was, now = (record[site].picture(head) for record in (before, after))
+    return replace(now, values=now.values - was.values, quantity=Quantity.DIFFERENCE, notes=())
 
 
 def head_sweep(
@@ -156,7 +181,7 @@ def source_sweep(
 def for_nobody(run: Translation, word: int) -> list[Intervention]:
     """Knock the positions of one source word out of every attention that could see them."""
     keys = tuple(int(i) for i in np.flatnonzero(run.axes.source.membership[word]))
-    sites = [site for site in run.record.sites if site.group in ("encoder.self", "decoder.cross")]
+    sites = [site for site in run.record.sites if site.group in OF_SOURCE]
     return [Intervention(site, "knock_out", keys=keys) for site in sites]
 
 
@@ -164,14 +189,14 @@ def _written(
     checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
 ) -> Float[np.ndarray, " step"]:
     """Log p of each token of the run's target, in nats."""
-    logits, ids = _logits(checkpoint, run, interventions)
+    logits, ids = target_logits(checkpoint, run, interventions)
     return log_probs(logits).gather(1, ids)[:, 0].numpy()
 
 
-def _logits(
+def target_logits(
     checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
 ) -> tuple[Float[Tensor, "step vocab"], Tensor]:
-    """Logits of each step of the run's target, and the ids that were written (step, 1)."""
+    """Logits of each step of the run's target under interventions, and the ids that were written (step, 1)."""
     model, _, _ = checkpoint.translator()
     read = torch.tensor([[model.config.bos_id, *run.target_ids[:-1]]])
     with intervening(interventions), run_of(checkpoint):

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from jaxtyping import UInt8
+
 from transformer.errors import ConfigError, InputError
 from transformer.messages import Message
 
@@ -91,6 +94,20 @@ class Alphabet:
     def ids(self, text: str) -> list[int]:
         """The id of each letter of a sequence that was read."""
         return [self._ids[letter] for letter in text]
+
+    def id_array(self, text: str) -> UInt8[np.ndarray, " letter"]:
+        """`ids` for long sequences: one byte a letter."""
+        table = bytes(self._ids.get(chr(code), self.unknown_id) for code in range(256))
+        return np.frombuffer(text.encode("latin-1").translate(table), np.uint8)
+
+    def complement_ids(self) -> UInt8[np.ndarray, " id"]:
+        """The id opposite to each id; unknown letters are opposite to unknown ones.
+
+        Raises:
+            InputError: letters of this alphabet have no complement.
+        """
+        pairs = [self.reverse_complement(letter) for letter in self.letters]
+        return np.array([*self.ids("".join(pairs)), self.unknown_id], np.uint8)
 
     def reverse_complement(self, text: str) -> str:
         """The other strand, read in its own direction (5' to 3').

@@ -33,10 +33,11 @@ class SequenceTask:
     """The part of a checkpoint's config that its model does not need, and whoever reads its answers does.
 
     `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
-    which calibrates them. `meanings` says in words what a class is.
+    which calibrates them. `meanings` says in words what a class is. `background` is the class that says that there is
+    nothing to be found, empty where no class does.
 
     Raises:
-        ConfigError: fewer than two classes, one twice, or a temperature that is not positive.
+        ConfigError: under two classes, one twice, a background that is none, or a temperature that is not positive.
     """
 
     alphabet: Alphabet
@@ -45,12 +46,15 @@ class SequenceTask:
     temperature: float = 1.0
     meanings: Mapping[str, str] = field(default_factory=dict)
     landmarks: tuple[Landmark, ...] = ()
+    background: str = ""
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
             raise ConfigError("classes_of_task", classes=str(self.classes))
         if not 0 < self.temperature < HOTTEST:
             raise ConfigError("temperature_of_task", temperature=self.temperature)
+        if self.background and self.background not in self.classes:
+            raise ConfigError("background_of_task", background=self.background, classes=self.classes)
 
     @classmethod
     def of(cls, described: Any) -> "SequenceTask":
@@ -71,7 +75,13 @@ class SequenceTask:
             temperature=float(temperature),
             meanings=_texts(rest.get("meanings", {}), "task.meanings"),
             landmarks=tuple(_landmark(one) for one in _list(rest.get("landmarks", []), "task.landmarks")),
+            background=_text(rest["background"], "task.background") if rest.get("background", "") != "" else "",
         )
+
+    @property
+    def findable(self) -> tuple[str, ...]:
+        """The classes that a scan looks for: all but the background."""
+        return tuple(name for name in self.classes if name != self.background)
 
     def described(self) -> dict[str, Any]:
         """What config.json holds; `of` reads it."""

@@ -27,22 +27,28 @@ def csv(text: str, columns: Columns) -> str:
 
 
 def bedgraph(sequence: str, columns: Columns, start: int = 0) -> str:
-    """One track a column; `sequence` is the name that a browser knows, `start` where its letter 0 lies (from 0).
+    """One track a column; `sequence` is the name that a browser knows, `start` where its letter 0 lies (from 0)."""
+    return "".join(track_line(title) + intervals(sequence, values, start) for title, values in columns.items())
+
+
+def track_line(title: str) -> str:
+    """The line of bedGraph that begins a track."""
+    quoted = title.replace('"', "'")
+    return f'track type=bedGraph name="{quoted}"\n'
+
+
+def intervals(sequence: str, values: Float[np.ndarray, " letter"], start: int = 0, step: int = 1) -> str:
+    """The lines of bedGraph for values that lie `step` letters apart, the first at letter `start` (from 0).
 
     Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks.
     """
     name = "_".join(sequence.split()) or "sequence"
-    lines = []
-    for title, values in columns.items():
-        quoted = title.replace('"', "'")
-        lines.append(f'track type=bedGraph name="{quoted}"')
-        edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
-        lines += [
-            f"{name}\t{start + first}\t{start + after}\t{values[first]:.6g}"
-            for first, after in pairwise(edges)
-            if after > first and not np.isnan(values[first])
-        ]
-    return "\n".join(lines) + "\n"
+    edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
+    return "".join(
+        f"{name}\t{start + step * first}\t{start + step * after}\t{values[first]:.6g}\n"
+        for first, after in pairwise(edges)
+        if after > first and not np.isnan(values[first])
+    )
 
 
 def _refuse_misfits(text: str, columns: Columns) -> None:

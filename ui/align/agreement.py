@@ -8,6 +8,7 @@ from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap
 from ui.align.choices import Aligned, Pair
 from ui.align.files import stem
+from ui.components.cells.component import cells
 from ui.texts import plain, t
 
 
@@ -44,6 +45,7 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
         alt=alt_text(comparison.difference),
         config=plot_config(stem(shown, "difference")),
     )
+    cells(comparison.difference, "difference", key="difference-cells")
     st.caption(t("align.look_difference", first=shown.first.label, second=shown.second.label))
 
 

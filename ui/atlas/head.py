@@ -13,6 +13,7 @@ from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
 from transformer.figures.heatmap import heatmap
 from ui.atlas import choices, measured, plane
+from ui.components.cells.component import cells
 from ui.shared.address import choice
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
@@ -130,6 +131,7 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     translation = runs.translation(name, one["source"], DecodingOptions(beam=1), one["target"] or None)
     picture = translation.record[row["site"]].picture(row["head"])
     st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
+    cells(picture, "atlas-example", key="atlas-example-cells")
     choices.open_in_translate(name, row, one["source"], one["target"])
 
 

@@ -19,7 +19,7 @@ from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transforme
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.readable import readable
-from ui.shared.address import put
+from ui.shared.address import choice, parameter, put
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -122,6 +122,29 @@ def _set(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     put(**{key: value for key, value in settings.items() if value != defaults.get(key)})
 
 
+def stage(page: str, stages: Sequence[str]) -> str:
+    """Which step is looked at, the first one at first: the one before or after, or one of a row of all.
+
+    Where the row is too long for the window it wraps, and both buttons stay in sight.
+    """
+    here = parameter("stage")
+    at = stages.index(here) if here in stages else 0
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
+        _turn("previous", stages[at - 1] if at else None)
+        _turn("next", stages[at + 1] if at + 1 < len(stages) else None)
+        return choice(
+            t(f"{page}.stage"), stages, key="stage", bare=True, text=lambda stage: plain(f"{page}.stage_{stage}")
+        )
+
+
+def _turn(name: str, stage: str | None) -> None:
+    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on."""
+    st.button(
+        "", key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=t(f"lessons.{name}"),
+        icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
+    )  # fmt: skip
+
+
 def matrix_downloads(
     board: Board,
     names: Sequence[str],
@@ -157,8 +180,12 @@ def matrix_downloads(
 
 
 def _file_of(matrix: Matrix) -> str:
-    """What a matrix is called on the page, as a file's name; without a meaning of its axes, its own name."""
-    return re.sub(r'[<>:"/\\|?*]', "", readable(matrix.symbol)) if any(matrix.axes) else matrix.name
+    """What a matrix is called on the page, as a file's name.
+
+    Its own name where its axes have no meaning, or where no file can be called as it is.
+    """
+    called = readable(matrix.symbol)
+    return matrix.name if re.search(r'[<>:"/\\|?*]', called) or not any(matrix.axes) else called
 
 
 def _described(board: Board, name: str, title: str) -> str:

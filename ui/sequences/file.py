@@ -3,7 +3,9 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from weakref import ref
 
 import pandas as pd
 import streamlit as st
@@ -11,13 +13,16 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
+from transformer.runs.classify import MAX_LETTERS, Verdict, classifier, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
+from transformer.sequences.labels import label_of
 from transformer.sequences.task import SequenceTask
+from ui.sequences.scores import scores_panel
+from ui.shared.address import put
 from ui.shared.files import frame_csv
 from ui.store import arrivals, holdings, store
 from ui.store.cache import in_session
-from ui.texts import said, t
+from ui.texts import plain, said, t
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 50_000
@@ -25,6 +30,9 @@ MAX_RECORDS = 50_000
 
 SLICE_SECONDS = 0.5
 """How long one rerun classifies before it shows what it has, and listens."""
+
+ROWS = "file-rows"
+"""The key of the table, whose rows open their record."""
 
 JOB = "sequence-job"
 """The kind of result that a file on its way is: it holds a checkpoint, so it goes with the session's uploads."""
@@ -35,7 +43,8 @@ class Job:
     """A file on its way through the classifier, in one session; `broken` says why its rest could not be unpacked."""
 
     source: Iterator[Verdict]
-    total: int
+    records: Sequence[FastaRecord]
+    labels: Sequence[str]
     broken: str = ""
     longer: bool = False
     found: list[Verdict] = field(default_factory=list)
@@ -51,7 +60,15 @@ class Job:
         except InputError as error:
             broken = error.message
         longer = len(records) > MAX_RECORDS
-        return cls(verdicts(checkpoint, records[:MAX_RECORDS]), min(len(records), MAX_RECORDS), broken, longer)
+        records = records[:MAX_RECORDS]
+        _, task = classifier(checkpoint)
+        labels = [label_of(record, task.classes) for record in records]
+        return cls(verdicts(checkpoint, records), records, labels, broken, longer)
+
+    @property
+    def total(self) -> int:
+        """Records of the file that are classified."""
+        return len(self.records)
 
     @property
     def done(self) -> bool:
@@ -105,8 +122,15 @@ def file_panel(name: str, task: SequenceTask) -> None:
     else:
         st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         st.progress(len(job.found) / job.total, t("sequences.file_progress", count=len(job.found), total=job.total))
-    table = _table(job.found, task)
-    st.dataframe(table, hide_index=True)
+    table = _table(job, task)
+    st.caption(t("sequences.file_open"))
+    st.dataframe(
+        table,
+        hide_index=True,
+        key=ROWS,
+        on_select=partial(_open, ref(job)),  # what the browser may ask for outlives the file otherwise
+        selection_mode="single-row",
+    )
     stem = upload.name.partition(".")[0] or "sequences"
     st.download_button(
         t("sequences.download_table"),
@@ -117,15 +141,32 @@ def file_panel(name: str, task: SequenceTask) -> None:
     )
     if not job.done:
         st.rerun()
+    scores_panel(job.found, job.labels[: len(job.found)], task, stem)
 
 
-def _table(found: Sequence[Verdict], task: SequenceTask) -> pd.DataFrame:
-    rows = [
-        {"id": one.id, "predicted": "", "problem": said(one.problem)}
-        if one.probabilities is None
-        else {"id": one.id, "predicted": task.classes[int(one.probabilities.argmax())]}
-        | dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
-        for one in found
-    ]
-    columns = ["id", "predicted", *task.classes]
-    return pd.DataFrame(rows, columns=columns + ["problem"] * any(one.probabilities is None for one in found))
+def _table(job: Job, task: SequenceTask) -> pd.DataFrame:
+    """A row a record; columns for what headers say, for other lengths and for problems only where there are any."""
+    rows = []
+    for one, record, label in zip(job.found, job.records, job.labels, strict=False):
+        row: dict[str, object] = {"id": one.id, "label": label, "length": "", "problem": ""}
+        if one.probabilities is None:
+            row |= {"predicted": "", "problem": said(one.problem)}
+        else:
+            letters = len("".join(record.sequence.split()))
+            best = task.classes[int(one.probabilities.argmax())]
+            row |= {"predicted": best, "letters": letters}
+            row["length"] = "" if letters == task.length else plain("sequences.not_trained", length=task.length)
+            row |= dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
+        rows.append(row)
+    columns = ["id", "label", "predicted", *task.classes, "letters", "length", "problem"]
+    table = pd.DataFrame(rows, columns=columns)
+    empty = [name for name in ("label", "length", "problem") if not table[name].astype(bool).any()]
+    return table.drop(columns=empty)
+
+
+def _open(job: "ref[Job]") -> None:
+    """Show the record of the row that was chosen as one sequence."""
+    known, rows = job(), st.session_state[ROWS].selection.rows
+    if known is not None and rows:
+        record = known.records[rows[0]]
+        put(read="one", sequence=f">{record.id} {record.description}".rstrip() + f"\n{record.sequence}")

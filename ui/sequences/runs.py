@@ -11,7 +11,8 @@ from jaxtyping import Float
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.pictures.picture import Picture
 from transformer.runs.classify import Classification, classify
-from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations
+from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations, refuse_long
+from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
 from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
@@ -104,6 +105,24 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
 
     key = (store.revision(name), run.letters.text, target)
     return _with_progress("effects", key, t("sequences.changing"), compute)
+
+
+def method_track(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"]:
+    """What one of `DELETIONS` or `SHARES` says of each letter of the sequence that `run` read.
+
+    Raises:
+        InputError: the sequence is too long, or too short to be without a letter.
+    """
+    refuse_long(run.letters)
+    checkpoint = store.checkpoint(name)
+
+    def compute(progress: Callable[[float], None]) -> Float[np.ndarray, " letter"]:
+        if method in DELETIONS:
+            return deletions(checkpoint, run.letters, target, method, progress).lost
+        return window_shares(checkpoint, run, method).relative
+
+    key = (store.revision(name), run.letters.text, method, target if method in DELETIONS else -1)
+    return _with_progress("method_track", key, t("sequences.deleting"), compute)
 
 
 def example_set(checkpoint: Checkpoint) -> bytes:

@@ -11,16 +11,18 @@ from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
 from transformer.runs.classify import Classification
+from transformer.runs.held_out import HeldOut, composition
 from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded, rank_correlation
 from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
-from ui.sequences import runs
-from ui.sequences.controls import MEAN, POOLING, Place
+from ui.sequences import methods, runs
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
+from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
@@ -29,8 +31,19 @@ MOST_LINES = 300
 """Most windows whose head view is drawn."""
 
 
-def verdict(run: Classification, other: Classification | None, task: SequenceTask, known: str) -> None:
-    """The class and its probability, on the strand given and on the other one; `known` is the header's own class."""
+def verdict(
+    run: Classification, other: Classification | None, task: SequenceTask, known: str, held_out: HeldOut | None
+) -> None:
+    """The class and its probability, on the strand given and on the other one; `known` is the header's own class.
+
+    What makes the sequence unlike those that the classifier was trained on is said before, by `held_out`.
+    """
+    reasons = _unlike(run, task, held_out)
+    if reasons and held_out is not None:
+        st.warning(
+            t("sequences.unlike", reasons="; ".join(reasons), rows=held_out.rows, alarms=held_out.false_alarms),
+            icon=":material/warning:",
+        )
     best = run.classes[run.predicted]
     meaning = task.meanings.get(best, "")
     probability = float(run.probabilities[run.predicted])
@@ -47,10 +60,19 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
     )
     facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
-    facts += [plain("sequences.facts_length", length=task.length)] * (len(run.letters) != task.length)
+    other_length = len(run.letters) != task.length
+    facts += [plain("sequences.facts_length", length=task.length)] * (other_length and not reasons)
     st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
     for note in run.letters.notes:
         st.caption(as_text(said(note)))
+
+
+def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -> list[str]:
+    """Why a sequence is unlike what the classifier was trained on; nothing where that was not measured."""
+    if held_out is None:
+        return []
+    found = composition(run.letters.text, task.alphabet)
+    return [said(reason) for reason in held_out.reasons(found, len(run.letters), task)]
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:
@@ -75,15 +97,23 @@ def all_heads_panel(run: Classification, place: Place) -> None:
     st.caption(_groups(run))
 
 
-def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, sequence_id: str) -> None:
-    """Attention folded back to letters, beside what every letter did for the answer."""
+def letters_panel(
+    name: str,
+    run: Classification,
+    other: Classification | None,
+    place: Place,
+    task: SequenceTask,
+    sequence_id: str,
+) -> None:
+    """Attention folded back to letters, beside what every letter did for the answer; `other` read the other strand."""
     best = run.classes[run.predicted]
     target = choice(t("sequences.target"), list(run.classes), default=best, key=f"target-{best}", text=str)
     label = run.classes.index(target)
     track = letter_track(run, place)
-    effects = None
+    effects, found = None, list[methods.Answer]()
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
+        found = methods.answers(name, run, other, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
@@ -91,12 +121,17 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
         if switch(t("sequences.consensus"), False, key="consensus"):
             spans = marks
-    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
+    drawn = replace(_tracks(run, track, effects, target, spans), methods=tuple(each.track(target) for each in found))
+    figure = sequence_tracks(drawn, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, effects)
+        methods.agreement(found, effects[0])
+        gradients = effects[1]
+        gap = t("sequences.gap", sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
+        st.caption(gap)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
-    _downloads(run, track, effects, target, sequence_id, place)
+    _downloads(run, track, effects, target, sequence_id, place, found)
 
 
 def windows_panel(run: Classification, place: Place) -> None:
@@ -109,6 +144,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         key="windows",
         config=plot_config(f"{place.stem}-windows"),
     )
+    cells(picture, "windows", key="windows-cells")
     whole = len(picture.keys) == len(run.spans)
     st.caption(f"{t('sequences.rows_are_queries' if whole else 'sequences.blocks')} {_groups(run)}")
     st.download_button(
@@ -193,6 +229,7 @@ def _downloads(
     target: str,
     sequence_id: str,
     place: Place,
+    found: list[methods.Answer],
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative
@@ -202,8 +239,10 @@ def _downloads(
             f"log-odds of {target} with {new}": row for new, row in zip(changes.letters, changes.change, strict=True)
         }
         columns |= {"mutation effect": changes.effect, "integrated gradients": gradients.contribution}
-    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
-    stem = f"{sequence_id}-{place.stem}"
+    columns |= {each.column: each.values for each in found}
+    kept = ("attention, ", "mutation", "integrated", *(each.method for each in found))
+    browser = {name: columns[name] for name in columns if name.startswith(kept)}
+    stem = "-".join([sequence_id, place.stem, *dict.fromkeys(each.method for each in found)])
     with st.container(horizontal=True):
         st.download_button(
             t("sequences.download_tracks_csv"),

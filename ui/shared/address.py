@@ -243,11 +243,15 @@ def line(
     width: Width = "stretch",
     placeholder: str | None = None,
     help: str | None = None,  # noqa: A002
+    bare: bool = False,
 ) -> str:
-    """A line of text; `placeholder` stands there while it is empty."""
+    """A line of text; `placeholder` stands there while it is empty. `bare` keeps the label for screen readers alone."""
     here = visit()
     value, told = here.seed(key, str, default)
-    text = st.text_input(label, "" if told else value, key=key, width=width, placeholder=placeholder, help=help)
+    text = st.text_input(
+        label, "" if told else value, key=key, width=width, placeholder=placeholder, help=help,
+        label_visibility="collapsed" if bare else "visible",
+    )  # fmt: skip
     return here.written(key, text, default)
 
 

@@ -59,29 +59,32 @@ class Selection:
     special: bool
 
 
-def checkpoint_choice(*architectures: str) -> str | None:
-    """Choose a shipped checkpoint of one of the architectures; None, with an explanation, when there is none."""
+def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
+    """Choose a checkpoint of one of the architectures; None, with an explanation, when there is none.
+
+    `key` is the query parameter.
+    """
     names = store.checkpoint_names(*architectures)
     for problem in store.problems():
         explain(problem)
-    warn_of_unknown()
+    warn_of_unknown(key)
     if not names:
         kinds = plain("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
         return None
-    last_checkpoint.suggest(names)
+    last_checkpoint.suggest(names, key)
     with st.sidebar:
         name = choice(
-            t("translate.checkpoint"), names, key=MODEL, form="list", width="stretch", text=str,
+            t("translate.checkpoint"), names, key=key, form="list", width="stretch", text=str,
             default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
         )  # fmt: skip
     last_checkpoint.remember(name)
     return name
 
 
-def warn_of_unknown() -> None:
+def warn_of_unknown(key: str = MODEL) -> None:
     """Say so where the address names a checkpoint that is not here; stands before the list of checkpoints."""
-    named = parameter(MODEL) or ""
+    named = parameter(key) or ""
     if not store.is_known(named):
         text = t("translate.no_such_upload" if store.is_upload(named) else "translate.no_such_checkpoint")
         st.warning(text, icon=":material/info:")

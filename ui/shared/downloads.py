@@ -21,7 +21,7 @@ MOST_NUMBERS = 2_000_000
 
 def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
     """The numbers and pictures, as they are on screen: scores, whole words, hidden special tokens, relative scale."""
-    record, origin = shown.record, Origin(shown.checkpoint, shown.input)
+    record, origin = shown.record, Origin(shown.checkpoint, shown.input, shown.record.interventions)
     scores = _is_on("scores") and choice.head != MEAN
     relative = _is_on("relative") and not scores
     picture = record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)

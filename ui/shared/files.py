@@ -6,6 +6,8 @@ import pandas as pd
 
 from transformer.figures.export import table_csv
 from transformer.figures.file_names import file_name
+from transformer.interventions.text import to_text
+from transformer.interventions.value import Intervention
 from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.shared.about import About
@@ -14,23 +16,31 @@ from ui.texts import plain, said
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a page's maps come from: the checkpoint, and what it read."""
+    """Where a page's maps come from: the checkpoint, what it read, and what was changed while it ran."""
 
     checkpoint: str = ""
     text: str = ""
+    changes: tuple[Intervention, ...] = ()
 
     def stem(self, *parts: str) -> str:
-        """A file's name without its ending: the text's first words, the checkpoint, and `parts`."""
-        return file_name(self.checkpoint, *parts, text=self.text)
+        """A file's name without its ending: the text's first words, the checkpoint, `parts`, and what was changed."""
+        return file_name(self.checkpoint, *parts, *self._changed(), text=self.text)
 
     def facts(self, *more: str) -> list[str]:
         """The lines that every file of this run says, and `more` of them."""
         known = {"files.sentence": self.text, "files.checkpoint": self.checkpoint}
-        return [plain(code, text=text) for code, text in known.items() if text] + [fact for fact in more if fact]
+        found = [plain(code, text=text) for code, text in known.items() if text]
+        found += [plain("files.changed", text=said(one.message)) for one in self.changes]
+        return found + [fact for fact in more if fact]
 
     def about(self, title: str, picture: Picture, *more: str) -> About:
         """What a saved picture says that shows maps in the form of `picture`."""
-        return About(title, self.facts(*map(said, (*picture.changes, *picture.notes)), *more))
+        return About(title, self.facts(*map(said, picture.notes), *more))
+
+    def _changed(self) -> list[str]:
+        """The first intervention, in its short form, and how many more there are."""
+        more = len(self.changes) - 1
+        return [f"changed-{to_text(self.changes[:1])}", *([f"and-{more}-more"] if more else [])] if self.changes else []
 
 
 def frame_csv(table: pd.DataFrame) -> str:

@@ -7,18 +7,19 @@ import streamlit as st
 from ui.shared import address
 from ui.store import store
 
-CHOSEN, MODEL = "chosen", "model"
-"""Where the session keeps it, and the query parameter of a page's checkpoint."""
+CHOSEN, MODEL, ON_MAP = "chosen", "model", "checkpoint"
+"""Where the session keeps it; the query parameter of a page's checkpoint, and that of the map, which stands where old
+addresses of Translate led: see `ui.old_links`."""
 
 
-def suggest(names: Sequence[str]) -> None:
+def suggest(names: Sequence[str], key: str = MODEL) -> None:
     """Let a page's list of checkpoints begin with the one that was chosen last, unless its address says otherwise.
 
     Comes before the list.
     """
     chosen = last()
     if chosen is not None and chosen in names and chosen != usual(names):
-        address.suggest(MODEL, chosen)
+        address.suggest(key, chosen)
 
 
 def usual(names: Sequence[str]) -> str:
@@ -38,6 +39,7 @@ def bring(name: str) -> None:
     """Remember what was brought: every page's list begins with it, those that were visited before too."""
     remember(name)
     address.suggest_anew(MODEL)
+    address.suggest_anew(ON_MAP)
 
 
 def last() -> str | None:

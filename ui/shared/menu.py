@@ -7,12 +7,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ui.shared import address, last_checkpoint
-from ui.shared.last_checkpoint import MODEL
+from ui.shared.last_checkpoint import MODEL, ON_MAP
 from ui.store import store
 from ui.texts import KEY
 
-LISTS: dict[str, tuple[str, ...]] = {"": store.TRANSLATORS, "sequences": ("kmer",)}
-"""Which checkpoints the pages list whose list begins with the one that was chosen last, by their addresses."""
+LISTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "": (ON_MAP, store.ARCHITECTURES),
+    "translate": (MODEL, store.TRANSLATORS),
+    "sequences": (MODEL, ("kmer",)),
+}
+"""Pages whose list of checkpoints begins with the one that was chosen last, by their addresses: the list's query
+parameter, and what it lists."""
 
 _HEADING = "margin-top: .6rem; font-size: .875rem; opacity: .75;"
 
@@ -36,7 +41,7 @@ def chosen_page(sections: Mapping[str, Sequence[st.Page]], place: DeltaGenerator
 
 def _address(page: st.Page, is_open: bool) -> dict[str, str]:
     found = None if is_open else address.left(page.url_path)
-    if not is_open and page.url_path in LISTS and not address.is_decided(page.url_path, MODEL):
+    if not is_open and page.url_path in LISTS and not address.is_decided(page.url_path, LISTS[page.url_path][0]):
         found = _first_address(page.url_path)
     spoken = address.parameter(KEY)
     return {**{key: value for key, value in (found or {}).items() if key != KEY}, **({KEY: spoken} if spoken else {})}
@@ -47,5 +52,6 @@ def _first_address(page: str) -> dict[str, str]:
     chosen = last_checkpoint.last()
     if chosen is None:
         return {}
-    names = store.checkpoint_names(*LISTS[page])
-    return {MODEL: chosen} if chosen in names and chosen != last_checkpoint.usual(names) else {}
+    key, architectures = LISTS[page]
+    names = store.checkpoint_names(*architectures)
+    return {key: chosen} if chosen in names and chosen != last_checkpoint.usual(names) else {}

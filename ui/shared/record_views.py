@@ -15,6 +15,7 @@ from transformer.figures.heatmap import alt_text, heatmap
 from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
 from ui.shared import address, selected_pair
 from ui.shared.active_heads import active_heads, switch_heads
@@ -108,6 +109,10 @@ def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE
             origin.stem(*head_stem(picture), *(["scores"] if show_scores else [])), "svg" if image == "svg" else "png"
         ),
     )
+    cells(
+        picture, "heatmap", key="heatmap-cells", selected=pair,
+        on_pick=partial(selected_pair.select_pair, choice.kind, picture),
+    )  # fmt: skip
     said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
     axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
     st.caption(f"{axes} {said} {t('translate.click_cell')}")

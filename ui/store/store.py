@@ -19,6 +19,12 @@ from ui.store.user_folder import UserFolder
 TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 """The architectures that read one text and write another."""
 
+CLASSIFIERS = "kmer"
+"""The architecture that says what a sequence is."""
+
+ARCHITECTURES = (*TRANSLATORS, "encoder", "kmer", f"{HUGGING_FACE}encoder", f"{HUGGING_FACE}decoder")
+"""Every architecture: those that write first."""
+
 SHIPPED = Shipped()
 SOURCES: Mapping[Origin, CheckpointSource] = {
     Origin.SHIPPED: SHIPPED,

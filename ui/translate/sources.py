@@ -17,6 +17,7 @@ from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 from transformer.runs import alignment_error, faithfulness
 from transformer.runs.faithfulness import Faithfulness
+from ui.components.cells.component import cells
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
 from ui.shared.theme import is_dark
@@ -204,6 +205,10 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
         selection_mode="points",
         config=plot_config(f"sources-{answer.method}"),
     )
+    cells(
+        picture, f"sources-{number}", key=f"sources-{number}-cells", selected=(row, best),
+        on_pick=lambda step, _: _keep(answer, step),
+    )  # fmt: skip
     for note in picture.notes:
         st.caption(controls.sentence(note))
     st.download_button(
@@ -228,6 +233,10 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
 
 def _pick(answer: Attribution, key: str) -> None:
     for point in st.session_state[key].selection.points[:1]:
-        label = answer.steps.labels[int(point["customdata"][0])]
-        if label != parameter(WORD):
-            put(**{WORD: label})
+        _keep(answer, int(point["customdata"][0]))
+
+
+def _keep(answer: Attribution, step: int) -> None:
+    label = answer.steps.labels[step]
+    if label != parameter(WORD):
+        put(**{WORD: label})

@@ -41,13 +41,16 @@ def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:
     if shown.tree is None or tokenizer is None:
         st.info(t("translate.no_beam"))
         return
-    st.plotly_chart(
-        beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=is_dark()),
-        key="tree",
-        on_select=_select_from_tree,
-        selection_mode="points",
-        config=PLOT_CONFIG,
-    )
+    figure = beam_tree(shown.tree, lambda token: tokenizer.labels([token])[0], selected=shown.node, dark=is_dark())
+    with st.container(key="tree-around"):
+        st.plotly_chart(
+            figure,
+            key="tree",
+            width=round(figure.layout.width),
+            on_select=_select_from_tree,
+            selection_mode="points",
+            config=PLOT_CONFIG,
+        )
     st.caption(t("translate.beams_look"))
     st.caption(t("translate.beams_ignore"))
 

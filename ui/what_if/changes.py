@@ -1,21 +1,30 @@
 """The interventions of the page: read from the address, and written to it by every click."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import streamlit as st
 
 from transformer import Intervention, Record
 from transformer.errors import HeedmapError
+from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
+from transformer.interventions.value import OF_ROWS, ranges
+from transformer.messages import Message
 from ui.shared import controls
-from ui.shared.address import choice, parameter, set_parameter
+from ui.shared.address import choice, line, parameter, set_parameter
 from ui.texts import plain, said, t
 from ui.texts.markdown import as_text
 
 CHANGES: Final = "do"
 """The query parameter of the interventions, in their short form."""
+
+DONOR: Final = "donor"
+"""The query parameter of the donor's sentence, and what the donor is called in interventions."""
+
+STAND_IN: Final = Donor(DONOR, {}, {})
+"""Stands for the donor wherever interventions are only read, written and named; runs put the real one in."""
 
 OFF: Final = ("mean", "zero")
 """What stands in for a head that is off."""
@@ -23,10 +32,17 @@ OFF: Final = ("mean", "zero")
 Changes = tuple[Intervention, ...]
 
 
+class Group(NamedTuple):
+    """Interventions that belong together, and what they do in one line."""
+
+    text: str
+    ones: Changes
+
+
 def asked() -> Changes:
     """What the address asks for; what cannot be read is told, and left where it stands."""
     try:
-        return from_text(parameter(CHANGES) or "")
+        return _read()
     except HeedmapError as error:
         controls.explain(error)
         return ()
@@ -38,18 +54,30 @@ def keep(changes: Iterable[Intervention]) -> None:
 
 
 def add(*more: Intervention) -> None:
-    """These after the others; what is there already moves to the end, where it wins."""
-    keep([*(one for one in _there() if one not in more), *more])
+    """These after the others; what they make void goes."""
+    keep([*(one for one in _there() if not any(_replaces(new, one) for new in more)), *more])
 
 
-def remove(number: int) -> None:
-    """Without the one at this place."""
-    keep(one for place, one in enumerate(_there()) if place != number)
+def remove(ones: Changes) -> None:
+    """Without these."""
+    keep(one for one in _there() if one not in ones)
 
 
 def clear() -> None:
     """Nothing is changed."""
     set_parameter(CHANGES, None)
+
+
+def donor_line() -> str:
+    """The sentence of the donor, in the address; empty where there is none."""
+    return line(
+        t("what_if.donor"),
+        "",
+        key=DONOR,
+        width="stretch",
+        placeholder=t("what_if.donor_hint"),
+        help=t("what_if.donor_help"),
+    ).strip()
 
 
 def off_choice(has_means: bool, reference: str) -> str:
@@ -94,28 +122,60 @@ def turn(record: Record, heads: Iterable[tuple[str, int]]) -> None:
     keep([*(one for one in there if not is_off(one)), *switched])
 
 
-def chips(changes: Changes) -> None:
-    """Each intervention with a button that takes it away."""
+def chips(changes: Changes, together: Sequence[Group] = ()) -> None:
+    """Each intervention with a button that takes it away.
+
+    One button takes away those of `together` where all of them are there, and what is done alike in several layers.
+    """
     if not changes:
         st.info(t("what_if.nothing_changed"), icon=":material/touch_app:")
         return
+    groups = [group for group in together if set(group.ones) <= set(changes)]
+    grouped = {one for group in groups for one in group.ones}
+    groups += _by_layers([one for one in changes if one not in grouped])
     with st.container(horizontal=True, gap="small", key="chips"):
-        for number, one in enumerate(changes):
+        for number, group in enumerate(groups):
             st.button(
-                as_text(said(one.message)),
+                as_text(group.text),
                 key=f"chip-{number}",
                 icon=":material/close:",
                 help=t("what_if.chip_help"),
                 on_click=remove,
-                args=(number,),
+                args=(group.ones,),
             )
-        if len(changes) > 1:
+        if len(groups) > 1:
             st.button(t("what_if.clear"), key="clear", icon=":material/clear_all:", on_click=clear)
+
+
+def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
+    """Each in one line; those that differ in their layer alone share one, which names the layers."""
+    alike: dict[object, list[Intervention]] = {}
+    for one in changes:
+        alike.setdefault((one.place.group, replace(one, site=one.place.group)), []).append(one)
+    groups = []
+    for ones in alike.values():
+        first, layers = ones[0], sorted(one.place.layer for one in ones if one.place.layer is not None)
+        named = (
+            ".".join((first.place.stack, ",".join(ranges(tuple(layers))), first.place.kind)) if layers else first.site
+        )
+        groups.append(Group(said(Message(first.message.code, **{**first.message.fields, "site": named})), tuple(ones)))
+    return groups
+
+
+def _read() -> Changes:
+    return from_text(parameter(CHANGES) or "", {DONOR: STAND_IN} if (parameter(DONOR) or "").strip() else {})
 
 
 def _there() -> Changes:
     """What stands in the address, as far as it can be read."""
     try:
-        return from_text(parameter(CHANGES) or "")
+        return _read()
     except HeedmapError:
         return ()
+
+
+def _replaces(new: Intervention, old: Intervention) -> bool:
+    """Whether an intervention leaves nothing of an earlier one: it is the same, or sets the same rows anew."""
+    here = (new.site, new.heads, new.queries) == (old.site, old.heads, old.queries)
+    rows = new.action in OF_ROWS and old.action in OF_ROWS
+    return new == old or (here and (rows or new.action == old.action == "temperature"))

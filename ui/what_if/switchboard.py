@@ -10,13 +10,15 @@ from transformer import Record
 from transformer.attention.measures import sites_of
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.shared.controls import MEAN, Selection
+from ui.shared.files import Origin
 from ui.texts import plain, t
 from ui.what_if import changes as changes_
 from ui.what_if.changes import Changes
 
 
-def switchboard(record: Record, choice: Selection, changes: Changes) -> None:
+def switchboard(record: Record, choice: Selection, changes: Changes, origin: Origin) -> None:
     """The heads of one kind of attention, with those that are off crossed out; and switches for layers and kinds."""
+    named = plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
     sites = sites_of(record, choice.kind)
     layers = [record[site] for site in sites]
     pictures = [
@@ -34,6 +36,8 @@ def switchboard(record: Record, choice: Selection, changes: Changes) -> None:
         off=[(sites.index(site), head) for site, head in off if site in sites],
         on_pick=_switch_one(record, sites),
         key="switchboard",
+        file_name=origin.stem("all-heads", choice.kind),
+        about=origin.about(plain("files.all_heads", kind=named), pictures[0][0]),
     )
     with st.container(horizontal=True, gap="xsmall"):
         for layer, site in enumerate(sites):

@@ -9,15 +9,22 @@ from transformer import Translation
 from transformer.decoding.steps import Step
 from transformer.figures.distribution import next_tokens
 from transformer.figures.effects import effect_bars
-from transformer.figures.export import PLOT_CONFIG
-from transformer.runs.what_if import SameTarget, Word, aligned_words
+from transformer.figures.export import PLOT_CONFIG, plot_config, table_csv
+from transformer.runs.what_if import OF_SOURCE, SameTarget, Word, aligned_words, for_nobody
+from transformer.sites import Site
 from ui.shared.address import belong_to, put, whole
+from ui.shared.files import Origin
 from ui.shared.theme import is_dark
-from ui.texts import t
+from ui.texts import in_this_language, plain, t
+from ui.what_if.changes import Group
+from ui.what_if.maps import ForNobody
 
 STEP = "step"
 TOP = 5
 """How many of the likeliest tokens of a step are shown."""
+
+CSV = ("token", "change", "margin", "margin_now", "divergence", "rank", "rank_now", "about")
+"""The columns of the table of effects."""
 
 _STYLE = """
 <style>
@@ -47,7 +54,23 @@ def sentences(before: Translation, after: Translation | None) -> None:
             st.caption(t("what_if.words_changed", count=changed) if changed else t("what_if.words_same"))
 
 
-def effects_panel(found: SameTarget, step: int) -> None:
+def words_for_nobody(before: Translation) -> list[Group]:
+    """Each source word, with what hides it from everybody."""
+    words = before.axes.source.merged().labels
+    return [
+        Group(plain("what_if.nobody_chip", word=word), tuple(for_nobody(before, i))) for i, word in enumerate(words)
+    ]
+
+
+def hides(before: Translation, site: str) -> ForNobody:
+    """What hides the word of a key from everybody, where the keys of a site are those of the source."""
+    if site not in before.record or Site(site).group not in OF_SOURCE:
+        return lambda _key: ()
+    words = before.axes.source.words
+    return lambda key: for_nobody(before, words[key]) if key < len(words) else ()
+
+
+def effects_panel(found: SameTarget, step: int, origin: Origin) -> None:
     """On the same target: the change of log p of every token; a click on one opens its step."""
     st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
     st.caption(t("what_if.total", total=found.total))
@@ -55,10 +78,14 @@ def effects_panel(found: SameTarget, step: int) -> None:
     st.plotly_chart(
         effect_bars(tokens, changes, step, dark=is_dark()),
         key="effects",
-        config=PLOT_CONFIG,
+        config=plot_config(origin.stem("effects")),
         on_select=_pick_step,
         selection_mode="points",
     )
+    st.download_button(
+        t("what_if.effects_csv"), in_this_language(lambda: _effects_csv(found, origin)),
+        f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
+    )  # fmt: skip
 
 
 def step_choice(found: SameTarget, owner: tuple[object, ...]) -> int:
@@ -83,6 +110,16 @@ def step_panel(found: SameTarget, step: int) -> None:
         with column:
             st.markdown(f"**{t(f'what_if.{key}')}**")
             st.plotly_chart(next_tokens(_top(run, step), dark=is_dark()), key=key, config=PLOT_CONFIG)
+
+
+def _effects_csv(found: SameTarget, origin: Origin) -> str:
+    """A row a token of the same target; the last column says of what run."""
+    about = plain("files.about_separator").join(origin.facts())
+    rows = [
+        (one.text, one.change, *one.margins, one.divergence, *(rank + 1 for rank in one.ranks), about)
+        for one in found.steps
+    ]
+    return table_csv([plain(f"what_if.csv_{name}") for name in CSV], rows)
 
 
 def _top(run: Translation, step: int) -> Step:

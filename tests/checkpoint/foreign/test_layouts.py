@@ -140,7 +140,7 @@ def test_torch_encoder(n, h, width, d_ff, vocab, norm_first, reads, seed):
 
 @few
 @given(
-    n=DEPTH, h=HEADS, half=st.integers(1, 4), d_ff=FEATURES, vocab=VOCAB, classes=st.integers(1, 7),
+    n=DEPTH, h=HEADS, half=st.integers(1, 4), d_ff=FEATURES, vocab=VOCAB, classes=st.integers(1, 8),
     kmers=st.lists(st.integers(1, 7), min_size=1, max_size=4), seed=SEED,
 )  # fmt: skip
 def test_kmer(n, h, half, d_ff, vocab, classes, kmers, seed):

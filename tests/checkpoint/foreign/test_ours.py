@@ -28,8 +28,18 @@ MODELS = {
             positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
         )
     ),
-    "encoder": Encoder(EncoderConfig(11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first")),
-    "kmer": KmerClassifier(KmerConfig(11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, pooling="attention")),
+    "encoder": Encoder(
+        EncoderConfig(
+            11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
+            segment=True, norm_after_embedding=True,
+        )
+    ),
+    "kmer": KmerClassifier(
+        KmerConfig(
+            11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
+            n_questions=5, d_hidden=9,
+        )
+    ),
     "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
 }  # fmt: skip
 ANSWERS = {

@@ -1,5 +1,7 @@
 """Other people's models go through the same doors: text in, labelled attention and translations out."""
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 
 from tests.checkpoint.huggingface.families import LONGEST, write_folder
 from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
+from transformer.attribution.integrated_gradients import integrated_gradients
 from transformer.decoding.search import decode
 from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -185,3 +188,58 @@ def test_a_text_alone_is_rolled_out_from_its_weights(checkpoints: dict[str, Chec
     assert (len(found.source) == 0) == (family != "bert")
     with pytest.raises(AttributionError, match="is not a Transformer of this library"):
         run.attribution(checkpoint, "contributions")
+
+
+@pytest.mark.parametrize("family", [*SEQ2SEQ, "gpt2", "llama"])
+def test_slopes_reach_the_embeddings_that_the_library_takes(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    """Integrated gradients, one point half way, against the library's own door for embeddings, in double precision."""
+    checkpoint = checkpoints[family]
+    model = copy.deepcopy(checkpoint.model).double()
+    run = run_any(checkpoint, TEXT, DecodingOptions(beam=1, max_length=5))
+    passage = replace(run.passage(checkpoint), model=model)
+    found = integrated_gradients(passage, points=1)
+    tables = model.ends().embeddings
+    ids = [torch.tensor([part]) for part in (passage.source_ids, passage.read_ids) if part]
+    ends = [table(part).detach() for table, part in zip(tables, ids, strict=True)]
+    every = [table(torch.arange(table.num_embeddings)).detach().mean(0) for table in tables]
+    if family == "marian":  # scales what it looked up; the door takes what is scaled
+        ends, every = ([part * model.net.model.encoder.embed_scale for part in parts] for parts in (ends, every))
+    half = [((end + begin) / 2).requires_grad_() for end, begin in zip(ends, every, strict=True)]
+    names = ("inputs_embeds", "decoder_inputs_embeds")[: len(half)]
+    log_probs = model.net(**dict(zip(names, half, strict=True)), use_cache=False).logits[0].log_softmax(-1)
+    forced = model.config.forced_first_id >= 0
+    for t, token in enumerate(passage.written_ids):
+        slopes = torch.autograd.grad(log_probs[t, token], half, retain_graph=True)
+        added = [(slope * (end - begin)).sum(-1)[0] for slope, end, begin in zip(slopes, ends, every, strict=True)]
+        expected = torch.cat(added).numpy() * (0.0 if forced and t == 0 else 1.0)
+        np.testing.assert_allclose(found.values[t], expected, atol=1e-9)
+    assert not found.values[~found.visible].any()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_decoder_alone_loses_what_is_hidden_from_it(checkpoints: dict[str, Checkpoint], family: str) -> None:
+    checkpoint = checkpoints[family]
+    run = run_any(checkpoint, TEXT)
+    found = run.attribution(checkpoint, "deletion")
+    ids = torch.tensor([run.ids])
+
+    def theirs(*hidden: int) -> np.ndarray:
+        mask = torch.ones_like(ids)
+        mask[0, list(hidden)] = 0
+        with torch.no_grad():
+            logits = checkpoint.model.net(input_ids=ids, attention_mask=mask, use_cache=False).logits[0].double()
+        return logits.log_softmax(-1)[torch.arange(len(run.ids) - 1), ids[0, 1:]].numpy()
+
+    for i in (1, 2):
+        np.testing.assert_allclose(found.of_prefix[i:, i], (theirs() - theirs(i))[i:], atol=1e-5)
+    assert found.steps.texts == run.record["decoder.0.self"].keys.texts[1:]
+    assert len(found.source) == 0
+    with pytest.raises(AttributionError, match="has no source"):
+        run.attribution(checkpoint, "deletion_removed")
+
+
+def test_an_encoder_alone_writes_nothing_that_could_be_lost(checkpoints: dict[str, Checkpoint]) -> None:
+    run = run_any(checkpoints["bert"], TEXT)
+    for method in ("deletion", "integrated_gradients"):
+        with pytest.raises(AttributionError, match="none whose loss could be measured"):
+            run.attribution(checkpoints["bert"], method)

@@ -20,6 +20,8 @@ class Layer(Original):
 
 
 class KmerEncoder(Original):
+    """As published: the classifier's hidden layer is eight times as wide as there are classes."""
+
     def __init__(self, vocab: int, classes: int, n: int, d_model: int, heads: int, d_ff: int, kmers: tuple[int, ...]):
         super().__init__()
         self.embed = nn.Embedding(vocab, d_model)
@@ -38,7 +40,10 @@ class KmerEncoder(Original):
         self.layers = nn.ModuleList(Layer(d_model, heads, d_ff) for _ in range(n))
         self.norm = nn.LayerNorm(d_model)
         self.decoder = Original()
-        self.decoder.linear_1, self.decoder.classifier = nn.Linear(d_model, d_model), nn.Linear(d_model, classes)
+        self.decoder.linear_1, self.decoder.classifier = (
+            nn.Linear(d_model, 8 * classes),
+            nn.Linear(8 * classes, classes),
+        )
 
     def forward(self, ids: Tensor) -> Maps:
         maps: Maps = {}

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from transformer.checkpoint.safe.reading import read_stream
+from transformer.errors import CheckpointError
 
 STATE = {"layer.weight": torch.arange(6.0).reshape(2, 3), "layer.bias": torch.ones(2)}
 LONE = torch.tensor(0.3)
@@ -49,3 +50,49 @@ def test_the_pair_of_a_recurrent_model_is_found_beside_a_loss() -> None:
 
 def test_as_many_tensors_above_as_below_are_the_weights_themselves() -> None:
     assert read({"weight": LONE, "bias": LONE, "model": STATE}) == ({"weight", "bias"}, "")
+
+
+OTHER = {name: tensor + 1 for name, tensor in STATE.items()}
+ADAM = {
+    "state": {0: {"exp_avg": STATE["layer.weight"], "exp_avg_sq": LONE, "step": LONE}},
+    "param_groups": [{"lr": 0.1}],
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "place"),
+    [
+        ([STATE, ADAM], "0"),
+        ((ADAM, STATE), "1"),
+        ({"netG": STATE, "opt": ADAM}, "netG"),
+        ({"ema_state_dict": STATE, "loss": LONE}, "ema_state_dict"),
+        (
+            {"best_model": {"weights_of_it": STATE}, "optimizer": {"a": LONE, "b": LONE, "c": LONE}},
+            "best_model.weights_of_it",
+        ),
+        ({"student": STATE, "teacher": dict(STATE)}, "student"),
+        ({"results": [{"epoch": 1}, {"epoch": 2, "net_state": STATE}]}, "results.1.net_state"),
+    ],
+)
+def test_weights_are_found_under_any_name_and_in_lists(root: object, place: str) -> None:
+    assert read(root) == (set(STATE), place)
+
+
+@pytest.mark.parametrize("names", [("encoder_state_dict", "decoder_state_dict"), ("en", "de"), ("enc", "dec")])
+def test_a_pair_is_found_under_the_names_of_tutorials(names: tuple[str, str]) -> None:
+    found, _ = read({names[0]: STATE, names[1]: OTHER, "en_opt": ADAM, "loss": 0.1})
+    assert found == {f"{half}.{name}" for half in ("encoder", "decoder") for name in STATE}
+
+
+def test_of_two_different_sets_of_one_size_none_is_chosen() -> None:
+    with pytest.raises(CheckpointError, match=r"several sets of weights of one size: 'b', 'a\.net'"):
+        read({"a": {"net": STATE}, "b": OTHER})
+
+
+def test_looking_everywhere_costs_no_more_than_the_file() -> None:
+    """Long keys over many small containers, each reached in two ways: places are not written out."""
+    inner: object = {str(i): {} for i in range(9_000)}
+    for _ in range(50):
+        inner = {"k" * 900: inner}
+    with pytest.raises(CheckpointError, match="holds no tensors"):
+        read({"first": inner, "second": inner})

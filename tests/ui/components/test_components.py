@@ -13,8 +13,11 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.bitext.component import Words, _query, bitext
+from ui.components.cells.component import CLICKABLE_CELLS
+from ui.components.cells.component import _cell as _cell_of_heatmap
 from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.matrices.component import Cell, _cell
+from ui.components.row_bars.component import _row, row_bars
 from ui.components.shared.blob import unpack
 
 PAGE = Path(__file__).parents[2] / "browser" / "pages" / "components.py"
@@ -158,6 +161,38 @@ def test_words_that_do_not_fit_a_bitext_are_refused():
         bitext(np.ones((3, 2)) / 2, None, two, three, head="h", key="k", selected=3)
 
 
+def test_a_heatmap_s_cells_are_sent_with_their_words_and_a_large_one_s_are_not():
+    def page(side):
+        import numpy as np
+
+        from transformer.pictures.axes import Axis
+        from transformer.pictures.picture import Picture
+        from ui.components.cells.component import cells
+
+        def axis(name, count):
+            return Axis.of_pieces(name, [f"{name}{i}" for i in range(count)], [False] * count)
+
+        values = np.linspace(0, 1, 3 * side).reshape(3, side)
+        picture = Picture("encoder.0.self", "0", values, np.tri(3, side, dtype=bool), axis("q", 3), axis("k", side))
+        cells(picture, "map", key="cells", selected=(1, 0))
+
+    blob, options = (element.proto for element in AppTest.from_function(page, args=(5,)).run().get("bidi_component"))
+    header, arrays = unpack(blob.bytes)
+    np.testing.assert_allclose(arrays["values"], np.linspace(0, 1, 15), rtol=1e-6)
+    np.testing.assert_array_equal(arrays["visible"], np.tri(3, 5).ravel())
+    assert (header["plot"], header["queries"][2], header["keys"][4]) == ("map", "q2", "k4")
+    assert json.loads(options.json) == {"instance": "cells", "events": [], "selected": [1, 0]}
+    for side in (0, CLICKABLE_CELLS // 3 + 1):
+        assert not AppTest.from_function(page, args=(side,)).run().get("bidi_component")
+
+
+@pytest.mark.parametrize(
+    ("news", "picked"), [({"query": 2, "key": 4}, (2, 4)), ({"query": 3, "key": 0}, None), ({"query": 0}, None)]
+)
+def test_only_a_cell_of_the_heatmap_can_be_picked(news, picked):
+    assert _cell_of_heatmap(news, 3, 5) == picked
+
+
 def test_nobody_is_told_what_nobody_listens_for():
     app = AppTest.from_file(str(PAGE), default_timeout=30)
     app.query_params["deaf"] = "1"
@@ -227,3 +262,24 @@ def test_an_error_of_a_component_is_told_in_chinese():
     assert raised.value.fields == {"threshold": 1.5}
     assert isinstance(raised.value.message, Message)
     assert raised.value.message.in_language("zh").startswith("threshold=1.5 不是权重")
+
+
+@pytest.mark.parametrize(
+    ("news", "row"),
+    [
+        ({"thousandths": [250, 0, 750]}, (0.25, 0.0, 0.75)),
+        ({"thousandths": [250, 750]}, None),
+        ({"thousandths": [250, 0, 751]}, None),
+        ({"thousandths": [-1, 1, 1000]}, None),
+        ({"thousandths": [0.5, 0.5, 999]}, None),
+        ({"thousandths": [True, 499, 500]}, None),
+        ([250, 0, 750], None),
+    ],
+)
+def test_only_a_whole_row_of_thousandths_can_be_forced(news, row):
+    assert _row(news, 3) == row
+
+
+def test_bars_need_a_label_each():
+    with pytest.raises(InputError, match="3 keys with 2 labels"):
+        row_bars(np.ones(3) / 3, ["a", "b"], "q", key="k")

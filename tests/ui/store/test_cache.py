@@ -92,7 +92,7 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppT
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
 
     def go(page: str, **files: bytes) -> AppTest:
-        opened = AppTest.from_file(str(Path(cache.__file__).parents[2] / "app.py"), default_timeout=120).run()
+        opened = AppTest.from_file(str(Path(cache.__file__).parents[2] / "app.py"), default_timeout=120)
         opened.switch_page("pages/checkpoints.py").run()
         opened.file_uploader[0].set_value([(name, data, "") for name, data in files.items()])
         opened.run()

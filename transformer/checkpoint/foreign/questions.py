@@ -1,7 +1,8 @@
 """What shapes cannot tell is asked, with a default that is usually right; what was assumed is said."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from transformer.errors import CheckpointError
@@ -9,6 +10,18 @@ from transformer.messages import Message
 
 ALIASES = {"heads": "n_heads", "nhead": "n_heads", "n_head": "n_heads", "sos_id": "bos_id"}
 """Other words in use for the same answers."""
+
+
+SETTINGS = {
+    "n_heads": ("n_heads", "nhead", "n_head", "num_heads", "heads", "num_attention_heads", "attention_heads"),
+    "activation": ("activation", "activation_function", "hidden_act"),
+    "norm_first": ("norm_first", "pre_norm", "normalize_before"),
+    "norm_eps": ("norm_eps", "layer_norm_eps"),
+    "pad_id": ("pad_id", "pad_idx", "padding_idx", "pad_token_id", "src_pad_idx"),
+    "bos_id": ("bos_id", "bos_idx", "sos_id", "sos_idx", "bos_token_id"),
+    "eos_id": ("eos_id", "eos_idx", "eos_token_id"),
+}
+"""What trainers call the same things in the options that they keep beside the weights."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +65,18 @@ class Question:
 
 @dataclass
 class Answers:
-    """The answers that were given, and the questions that came up. Asking again gives the same answer."""
+    """The answers that were given, and the questions that came up. Asking again gives the same answer.
+
+    `settings` are options that lay beside the weights: what they say is assumed where nobody answers.
+    """
 
     given: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     asked: dict[str, Question] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Answers":
+    def of(cls, given: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> "Answers":
         """Answers under their usual names.
 
         Raises:
@@ -70,7 +87,7 @@ class Answers:
             usual = ALIASES.get(name, name)
             if named.setdefault(usual, answer) != answer:
                 raise CheckpointError("answered_twice", name=usual, first=repr(named[usual]), second=repr(answer))
-        return cls(named)
+        return cls(named, settings or {})
 
     def ask(self, question: Question) -> Any:
         """The given answer, or the default.
@@ -78,8 +95,18 @@ class Answers:
         Raises:
             CheckpointError: the given answer is not a possible one.
         """
+        question = self._told(question)
         self.asked[question.name] = question
         return question.check(self.given[question.name]) if question.name in self.given else question.default
+
+    def _told(self, question: Question) -> Question:
+        """The question, whose default is what the settings say, if that is a possible answer."""
+        for name in SETTINGS.get(question.name, ()):
+            if name in self.settings:
+                with suppress(CheckpointError):
+                    told = question.check(self.settings[name])
+                    return replace(question, default=told, why=Message("why_settings"))
+        return question
 
     def know(self, name: str, value: Any) -> Any:
         """What the file's settings say, so that it need not be asked. An answer that differs is refused.

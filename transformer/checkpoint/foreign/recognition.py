@@ -45,7 +45,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     contents = _without_wrappers(contents)
     candidates: list[tuple[Fit | None, Answers, Report]] = []
     for layout in LAYOUTS:
-        asked = Answers.of(given)
+        asked = Answers.of(given, contents.settings)
         try:
             fit = layout.fit(contents, asked)
             if fit is not None:
@@ -101,7 +101,7 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons),
+        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons, *_lay(contents)),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),
@@ -113,6 +113,14 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         config=fit.config,
         format=contents.format,
     )
+
+
+def _lay(contents: Contents) -> tuple[str, ...]:
+    """Where in the file the weights lay, and what beside them was passed over."""
+    found = [Message("reason_place", place=contents.place)] if contents.place else []
+    if contents.dropped:
+        found.append(Message("reason_dropped", kinds=contents.dropped))
+    return tuple(found)
 
 
 def _needed(fit: Fit) -> dict[str, Shape]:

@@ -11,7 +11,10 @@ from transformer.messages import Message
 SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""
 
-OPENING = ("others_after", "norm_after_stack", "one_position_table", "source_positions", "embedding", "position_table")
+OPENING = (
+    *("others_after", "norm_after_stack", "norm_before", "segment_table"),
+    *("one_position_table", "source_positions", "embedding", "position_table"),
+)
 """Questions whose answers can give unexpected tensors a part."""
 
 

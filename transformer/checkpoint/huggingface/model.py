@@ -16,7 +16,7 @@ from transformer.interventions.active import active
 from transformer.layers.masks import Mask, causal, padding
 from transformer.layers.rows import rows_from
 from transformer.models.common import check_ids, log_probs
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, Ends
 from transformer.sites import Site
 
 COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
@@ -148,6 +148,20 @@ class HuggingFaceModel(OtherModel):
         if self.config.kind == "encoder":
             return {"hidden": output.last_hidden_state}
         return {"log_probs": log_probs(output.logits)}
+
+    def ends(self) -> Ends:
+        """The modules where tokens are embedded and scored.
+
+        Raises:
+            CheckpointError: the model has no scores of tokens: an encoder alone.
+        """
+        projection = self.net.get_output_embeddings()
+        if projection is None:
+            raise CheckpointError("no_token_scores", family=self.config.family)
+        if self.config.kind != "seq2seq":
+            return Ends((self.embedding,), projection)
+        stacks = (self.net.get_encoder(), self.net.get_decoder())
+        return Ends(tuple(stack.get_input_embeddings() for stack in stacks), projection)
 
     def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
         """Which ids are no padding."""

@@ -51,5 +51,32 @@ SIZE = Global("torch", "Size")
 DEVICE = Global("torch", "device")
 DTYPES = frozenset(Global("torch", name) for name in ITEM_BYTES)
 
-ALLOWED = frozenset({ORDERED_DICT, NAMESPACE, TENSOR, PARAMETER, SIZE, DEVICE, *STORAGES, *DTYPES})
+_BUILTINS = ("__builtin__", "builtins")
+DEFAULT_DICT = Global("collections", "defaultdict")
+KINDS = frozenset(Global(module, name) for module in _BUILTINS for name in ("list", "dict", "int", "float", "str"))
+"""What a defaultdict makes where nothing is: named, and of no interest."""
+
+DROPPED = frozenset(
+    {
+        *(
+            Global(f"numpy.{core}.multiarray", name)
+            for core in ("core", "_core")
+            for name in ("scalar", "_reconstruct")
+        ),
+        *(Global("numpy", name) for name in ("dtype", "ndarray")),
+        Global("_codecs", "encode"),
+        *(Global("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
+        *(Global("pathlib", name) for name in ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")),
+        *(Global("pathlib._local", name) for name in ("PosixPath", "WindowsPath")),
+        *(Global(module, name) for module in _BUILTINS for name in ("set", "frozenset", "complex", "slice", "range")),
+        *(Global("collections", name) for name in ("deque", "Counter")),
+        Global("decimal", "Decimal"),
+        Global("uuid", "UUID"),
+    }
+)
+"""Plain values that trainers keep beside the weights: nothing is made of them, and nothing of theirs is read."""
+
+ALLOWED = frozenset(
+    {ORDERED_DICT, NAMESPACE, TENSOR, PARAMETER, SIZE, DEVICE, *STORAGES, *DTYPES, DEFAULT_DICT, *KINDS, *DROPPED}
+)
 """Every name that reading may resolve."""

@@ -22,9 +22,9 @@ def shape_text(shape: Shape) -> str:
 class Contents:
     """The weights of one checkpoint, and the options that stood beside them.
 
-    `place` says where in the file the weights lay (`model`, `state_dict`, or nothing for the top); `format` says how
-    it was written. A folder of two files has one `Contents`, whose names start with the file's
-    (`encoder.embedding.weight`).
+    `place` says where in the file the weights lay (`model`, `state_dict`, or nothing for the top), `format` how it was
+    written, `dropped` which kinds of values beside the weights were passed over. A folder of two files has one
+    `Contents`, whose names start with the file's (`encoder.embedding.weight`).
     """
 
     source: str
@@ -32,6 +32,7 @@ class Contents:
     settings: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
     format: str = ""
+    dropped: tuple[str, ...] = ()
 
     @property
     def shapes(self) -> dict[str, Shape]:

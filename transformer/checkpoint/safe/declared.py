@@ -53,6 +53,13 @@ class Plain:
     kind: Global
 
 
+@dataclass(frozen=True)
+class Dropped:
+    """A value of a kind that is passed over, such as numpy's numbers, dates and paths; what it held is not kept."""
+
+    kind: Global
+
+
 def declared_storage(reference: Any) -> StorageInfo:
     """The block of numbers that a pickle refers to.
 

@@ -20,6 +20,7 @@ from typing import Any
 from transformer.checkpoint.safe import allowed
 from transformer.checkpoint.safe.allowed import Global
 from transformer.checkpoint.safe.declared import (
+    Dropped,
     Options,
     Plain,
     StorageInfo,
@@ -44,11 +45,15 @@ _LARGEST_KEY = 2**31
 
 @dataclass
 class Structure:
-    """What the pickles of one file would build. `storages` collects the blocks of numbers by key."""
+    """What the pickles of one file would build. `storages` collects the blocks of numbers by key.
+
+    `dropped` collects the kinds of values that were passed over.
+    """
 
     source: str
     limits: ReadLimits
     storages: dict[str, StorageInfo] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
     items: int = 0
 
     def read(self, program: io.BytesIO) -> Any:
@@ -163,6 +168,8 @@ class _Machine:
     def append(self, values: list[Any]) -> None:
         """Put values at the end of a list."""
         target = self.stack[-1]
+        if isinstance(target, Dropped):
+            return
         if not isinstance(target, list):
             raise TypeError(f"appends to a {type(target).__name__}")
         self.file.count(len(values))
@@ -171,6 +178,8 @@ class _Machine:
     def set_items(self, values: list[Any]) -> None:
         """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash."""
         target = self.stack[-1]
+        if isinstance(target, Dropped):
+            return
         if not isinstance(target, dict) or len(values) % 2:
             raise TypeError(f"sets {len(values)} keys and values of a {type(target).__name__}")
         self.file.count(len(values) // 2)
@@ -198,6 +207,8 @@ class _Machine:
     def build(self, _: None) -> None:
         """Fill an object with its state."""
         state, target = self.stack.pop(), self.stack[-1]
+        if isinstance(target, Dropped):
+            return
         if not isinstance(state, dict):
             raise TypeError(f"fills a {type(target).__name__} from a {type(state).__name__}")
         self.file.count(len(state))  # each time: one table can fill many objects
@@ -213,7 +224,13 @@ class _Machine:
         arguments, function = self.stack.pop(), self.stack.pop()
         if type(arguments) is not tuple or not isinstance(function, Global):
             raise TypeError(f"calls a {type(function).__name__}")
-        self.push(self._result(function, arguments))
+        if function in allowed.DROPPED:
+            self.file.dropped.add(str(function))
+            self.push(Dropped(function))
+        elif function == allowed.DEFAULT_DICT and len(arguments) < 2 and all(map(_is_kind, arguments)):
+            self.push({})
+        else:
+            self.push(self._result(function, arguments))
 
     def _result(self, function: Global, arguments: tuple[Any, ...]) -> Any:
         if function == allowed.TENSOR and len(arguments) == 6 and _is_empty(arguments[5], dict):
@@ -237,6 +254,11 @@ class _Machine:
         if self.file.storages.setdefault(info.key, info) != info:
             raise ValueError(f"block {shown(info.key)} is described twice, differently")
         self.push(info)
+
+
+def _is_kind(value: Any) -> bool:
+    """Whether `value` is a name that a defaultdict makes its values of, or none."""
+    return value is None or (isinstance(value, Global) and value in allowed.KINDS)
 
 
 def _is_empty(value: Any, kind: type) -> bool:

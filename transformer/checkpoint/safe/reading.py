@@ -8,7 +8,7 @@ these alone. The readers of torch and safetensors are not asked, so what a file 
 import io
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
 from transformer.checkpoint.safe.blocks import Place, check_repeats, read_tensors
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.headers import check_header, looks_like_safetensors
+from transformer.checkpoint.safe.kinds import refuse_by_kind
 from transformer.checkpoint.safe.legacy import LEGACY_START, check_legacy
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.pickles import PICKLE_START, Structure
 from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 from transformer.checkpoint.safe.weights import check_tree, find_settings, find_weights
 from transformer.messages import Message
+
+_LOOKED_AT = 512
+"""Bytes at the start of a file of another kind by which it is named."""
 
 
 def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -63,6 +67,7 @@ def read_stream(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAUL
         raise refused("plain_pickle", source, SAVE_WEIGHTS)
     if not size:
         raise refused("file_empty", source, Message("remedy_give_weights"))
+    refuse_by_kind(start + handle.read(_LOOKED_AT), source)
     raise refused("file_of_no_kind", source, Message("remedy_give_weights"))
 
 
@@ -82,12 +87,15 @@ def _read_archive(handle: BufferedIOBase, size: int, source: str, limits: ReadLi
             has = Message("none_of_them") if found is None else f"{found.n_bytes:,}"
             raise refused("block_size", source, block=shown(block.key), needed=block.n_bytes, has=has)
     big = archive.is_big_endian
-    return _contents(handle, source, limits, declared, archive.blocks, "torch archive", is_big_endian=big)
+    kind = "torch archive"
+    return _contents(handle, source, limits, declared, archive.blocks, kind, structure.dropped, is_big_endian=big)
 
 
 def _read_legacy(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Contents:
-    declared, places = check_legacy(handle, size, Structure(source, limits))
-    return _contents(handle, source, limits, declared, places, "torch pickle (before version 1.6)")
+    structure = Structure(source, limits)
+    declared, places = check_legacy(handle, size, structure)
+    kind = "torch pickle (before version 1.6)"
+    return _contents(handle, source, limits, declared, places, kind, structure.dropped)
 
 
 def _contents(
@@ -97,6 +105,7 @@ def _contents(
     declared: Any,
     places: Mapping[str, Place],
     file_format: str,
+    dropped: Collection[str],
     *,
     is_big_endian: bool = False,
 ) -> Contents:
@@ -105,4 +114,4 @@ def _contents(
     infos, place = find_weights(declared, source, limits)
     check_repeats(infos, source, limits)
     tensors = read_tensors(handle, infos, places, source, is_big_endian=is_big_endian)
-    return Contents(source, tensors, find_settings(declared), place, file_format)
+    return Contents(source, tensors, find_settings(declared), place, file_format, tuple(sorted(dropped)))

@@ -1,12 +1,14 @@
 """Where in a checkpoint the weights lie: at its top, or under one of the names that trainers use."""
 
+import re
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from transformer.checkpoint.safe.declared import Options, TensorInfo
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.names import check_names, is_text
-from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused
+from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 from transformer.messages import Message
 
 WRAPPERS = (
@@ -15,11 +17,23 @@ WRAPPERS = (
 )  # fmt: skip
 """Names under which trainers keep weights, in the order they are looked for; Lightning's is the first."""
 
-HALVES = ("encoder", "decoder")
-"""A recurrent pair in one file is kept under these."""
+HALVES = (
+    ("encoder", "decoder"), ("encoder_state_dict", "decoder_state_dict"), ("encoder_state", "decoder_state"),
+    ("enc", "dec"), ("en", "de"),
+)  # fmt: skip
+"""An encoder and a decoder in one file are kept under these."""
+
+_NO_WEIGHTS = re.compile(
+    r"opt|optim\w*|sched\w*|scaler|rng\w*|state|amp|grad\w*|histor\w*|metrics?|loss(?:es)?|callbacks"
+)
+"""Words in names under which trainers keep what is no weights: an optimiser's averages are as many tensors."""
 
 SETTINGS = ("settings", "hyper_parameters", "hparams", "args", "opt", "config")
 """Names under which trainers keep options."""
+
+SHOWN_PLACES = 4
+_Place = tuple[Any, ...]
+"""The place above and a key; empty for the root. Written out only where it is told: keys may be long, and many."""
 
 _LONGEST_TEXT = 10_000
 _LARGEST_NUMBER = 2**63
@@ -59,6 +73,10 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
         CheckpointError: there are no named tensors, too many, or names that are too long.
     """
     tensors, place = _search(root)
+    if not place:  # nothing under a known name: there may be more under another
+        elsewhere = _elsewhere(root, source, len(tensors))
+        if len(elsewhere[0]) > len(tensors):
+            tensors, place = elsewhere
     if not tensors:
         remedy = Message("remedy_save_state_dict")
         if isinstance(root, TensorInfo):
@@ -95,14 +113,73 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
         if not isinstance(node, Mapping) or id(node) in seen:
             continue
         seen.add(id(node))
-        halves = {half: _named(node.get(half), known) for half in HALVES}
-        joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
-        tensors = max(_named(node, known), joined if all(halves.values()) else {}, key=len)
+        tensors = max([_named(node, known), *(_joined(node, pair, known) for pair in HALVES)], key=len)
         below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
         if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
             return tensors, place
         waiting.extend((node.get(name), f"{place}.{name}" if place else name) for name in reversed(WRAPPERS))
     return {}, ""
+
+
+def _joined(
+    node: Mapping[Any, Any], pair: tuple[str, str], known: dict[int, dict[str, TensorInfo]]
+) -> dict[str, TensorInfo]:
+    """The tensors of an encoder and a decoder that lie side by side; none where one of them is missing."""
+    if not all(name in node for name in pair):
+        return {}
+    halves = {half: _named(node.get(name), known) for half, name in zip(("encoder", "decoder"), pair, strict=True)}
+    if not all(halves.values()):
+        return {}
+    return {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+
+
+def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, TensorInfo], str]:
+    """The largest dictionary of tensors under any name, or in a list; each container is looked at once.
+
+    Raises:
+        CheckpointError: two are equally large, larger than `known_size`, and hold different tensors, so that nothing
+            tells which is meant.
+    """
+    seen: set[int] = set()
+    known: dict[int, dict[str, TensorInfo]] = {}
+    best: list[tuple[dict[str, TensorInfo], _Place]] = [({}, ())]
+    waiting = deque[tuple[Any, _Place]]([(root, ())])
+    while waiting:
+        node, place = waiting.popleft()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Mapping):
+            tensors = max([_named(node, known), *(_joined(node, pair, known) for pair in HALVES)], key=len)
+            if len(tensors) > len(best[0][0]):
+                best = [(tensors, place)]
+            elif tensors and len(tensors) == len(best[0][0]) and tensors != best[0][0]:
+                best.append((tensors, place))
+            inside = [(key, value) for key, value in node.items() if isinstance(key, str) and not _is_no_weights(key)]
+        elif isinstance(node, list | tuple):
+            inside = [(str(i), value) for i, value in enumerate(node)]
+        else:
+            continue
+        waiting.extend((value, (place, key)) for key, value in inside if isinstance(value, Mapping | list | tuple))
+    if len(best) > 1 and len(best[0][0]) > known_size:
+        places = tuple(shown(_written(place)) for _, place in best[:SHOWN_PLACES])
+        raise refused("weights_in_places", source, Message("remedy_save_one"), places=places)
+    return best[0][0], _written(best[0][1])
+
+
+def _written(place: _Place) -> str:
+    """The keys to a place, from the root on, with dots between them."""
+    keys: list[str] = []
+    while place:
+        place, key = place
+        keys.append(key)
+    return ".".join(reversed(keys))
+
+
+def _is_no_weights(key: str) -> bool:
+    """Whether a name says that an optimiser's state, or the like, lies under it."""
+    words = re.split(r"[^a-z]+", key.lower())
+    return any(map(_NO_WEIGHTS.fullmatch, words)) and not {"dict", "model", "net", "ema"} & set(words)
 
 
 def _named(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:

@@ -22,6 +22,7 @@ from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import find_files, load
+from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
@@ -57,7 +58,7 @@ def read_files(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT
             remedy = Message("remedy_weights_alone")
             raise refused("file_large", name, remedy, found=size, most=limits.file_bytes)
     request = {"names": list(files), "limits": asdict(limits)}
-    return _contents(source, request, list(files.values()), sum(sizes.values()), limits)
+    return _contents("read", source, request, list(files.values()), sum(sizes.values()), limits)
 
 
 def read_path(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -67,7 +68,20 @@ def read_path(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
         CheckpointError: it is missing or refused, or takes too much memory or time.
     """
     size = sum(file.stat().st_size for file in find_files(path).values())
-    return _contents(path.name, {"path": str(path.resolve()), "limits": asdict(limits)}, [], size, limits)
+    return _contents("read", path.name, {"path": str(path.resolve()), "limits": asdict(limits)}, [], size, limits)
+
+
+def read_arrays(stream: BufferedIOBase, name: str, limits: ReadLimits = ARRAY_LIMITS) -> Contents:
+    """As `arrays.read_arrays`; packed or not, an array may have `limits.file_bytes`.
+
+    Raises:
+        CheckpointError: it is refused, or takes too much memory or time.
+    """
+    size = stream.seek(0, io.SEEK_END)
+    if size > limits.file_bytes:
+        raise refused("file_large", name, Message("remedy_save_arrays"), found=size, most=limits.file_bytes)
+    request = {"name": name, "limits": asdict(limits)}
+    return _contents("arrays", name, request, [stream], limits.file_bytes, limits)
 
 
 def inspect(
@@ -173,8 +187,11 @@ class _Remembered:
 _TRIED = _Remembered()
 
 
-def _contents(source: str, request: Mapping[str, Any], blocks: list[Block], size: int, limits: ReadLimits) -> Contents:
-    answer = _only(_answers("read", source, request, blocks, budget=Budget.of(size), most_bytes=size), source)
+def _contents(
+    job: str, source: str, request: Mapping[str, Any], blocks: list[Block], size: int, limits: ReadLimits
+) -> Contents:
+    """What a job reads of a file; its tensors have at most `size` bytes."""
+    answer = _only(_answers(job, source, request, blocks, budget=Budget.of(size), most_bytes=size), source)
     header = answer.header
     texts = [header.get(name) for name in ("source", "place", "format")]
     settings = header.get("settings")
@@ -182,11 +199,14 @@ def _contents(source: str, request: Mapping[str, Any], blocks: list[Block], size
         tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
         raise _garbled(source, error) from error
+    dropped = header.get("dropped")
+    if not isinstance(dropped, list) or not all(isinstance(kind, str) for kind in dropped):
+        raise _garbled(source, GarbledError("no list of kinds"))
     plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
     if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
         raise _garbled(source, GarbledError("no contents of a checkpoint"))
     name, place, file_format = (str(text) for text in texts)
-    return Contents(name, tensors, dict(settings or {}), place, file_format)
+    return Contents(name, tensors, dict(settings or {}), place, file_format, tuple(dropped))
 
 
 def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:

@@ -11,6 +11,7 @@ import numpy as np
 from transformer.checkpoint.foreign.vocabularies import parse_tokenizer
 from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
 from transformer.checkpoint.load import load, read, read_uploads
+from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.worker import frames
@@ -50,6 +51,12 @@ def read_files(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[
     yield from _packed(found)
 
 
+def read_arrays(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The arrays of the file called `name`, to compare with."""
+    stream = io.BytesIO(blocks.pop())
+    yield from _packed(arrays.read_arrays(stream, request["name"], ReadLimits(**request["limits"])))
+
+
 def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """Every tensor in numbers, slice by slice in their order; at last the places of those that are tied."""
     tensors = frames.unpacked(request["tensors"], blocks, ReadLimits(**request["limits"]))
@@ -83,6 +90,7 @@ def try_folder(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[
 
 JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] = {
     "read": read_files,
+    "arrays": read_arrays,
     "inspect": inspect,
     "vocabulary": try_vocabulary,
     "folder": try_folder,
@@ -106,6 +114,7 @@ def probe(tokenizer: Tokenizer) -> None:
 def _packed(found: Contents) -> Iterator[Part]:
     described, memory = frames.packed(found.tensors)
     about = {"source": found.source, "place": found.place, "format": found.format, "settings": dict(found.settings)}
+    about["dropped"] = list(found.dropped)
     yield {**about, "tensors": described}, memory
 
 

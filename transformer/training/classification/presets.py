@@ -19,6 +19,7 @@ SPLICE_JUNCTIONS = Plan(
             "N": "neither",
         },
         landmarks=(Landmark("EI", 30, "GT", "donor GT"), Landmark("IE", 28, "AG", "acceptor AG")),
+        background="N",
     ),
     config=KmerConfig(
         vocab=len(DNA),
@@ -64,6 +65,7 @@ CORE_PROMOTERS = Plan(
             "non": "background: a promoter with parts replaced by random letters",
             "promoter": "34 letters before a start of transcription to 35 after it",
         },
+        background="non",
     ),
     config=KmerConfig(
         vocab=len(DNA),

@@ -23,15 +23,15 @@ from tqdm import tqdm
 
 from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.runs.scores import Scores
 from transformer.sequences.task import SequenceTask
 from transformer.training.classification.baselines import PositionLogistic, SmallCnn
-from transformer.training.classification.data import Labelled, Substitution, held_out, read_labelled
-from transformer.training.classification.scores import (
-    Scores,
+from transformer.training.classification.calibration import (
     calibration_error,
     crossfitted_calibration_error,
     fitted_temperature,
 )
+from transformer.training.classification.data import Labelled, Substitution, held_out, read_labelled
 
 KMER, CNN, LOGISTIC = "k-mer classifier", "two-layer CNN", "logistic regression on positions"
 
@@ -138,7 +138,7 @@ class Outcome:
 
     def scores(self, one: Trained) -> Scores:
         """How one training does on the validation rows."""
-        return Scores.of(one.logits, self.valid.labels)
+        return Scores.of(one.logits.numpy(), self.valid.labels.numpy())
 
     def calibration(self, one: Trained) -> tuple[float, float]:
         """Expected calibration error before and after the temperature (cross-fitted)."""

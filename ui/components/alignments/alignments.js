@@ -8,7 +8,7 @@ import { button, element, pen, resized, say, screenRatio } from "../shared/page.
 import { sameTexts } from "../shared/words.js";
 import { drawAlignment, drawScale, hiddenBy, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
 import { saveAlignments } from "./files.js";
-import { makePlayer } from "./player.js";
+import { makePlayer } from "../shared/player.js";
 import { lookedAt, spoken } from "./sentences.js";
 
 /** @typedef {{ title: string, note: string, rows: string[] }} Panel */
@@ -36,7 +36,7 @@ import { lookedAt, spoken } from "./sentences.js";
  *   arrays: Record<string, Float32Array<ArrayBuffer>>,
  *   theme: import("../shared/colours.js").Theme,
  *   layout: import("./canvas.js").Layout,
- *   player: import("./player.js").Player,
+ *   player: import("../shared/player.js").Player,
  *   boxes: Box[],
  *   moment: number,
  *   pointed: Position | null,
@@ -107,7 +107,8 @@ function draw(view) {
   sheet.style.setProperty("--columns", String(view.layout.abreast));
   sheet.classList.toggle("stacked", panels.length > view.layout.abreast);
   view.player.root.hidden = header.moments.length < 2;
-  view.player.update(header.moments, moment, header.words);
+  const { words } = header;
+  view.player.update(header.moments, moment, { play: words.play, pause: words.pause, moments: words.moments });
   const focus = focusOf(view);
   panels.forEach((panel, order) => show(view, boxes[order], panel, order, focus));
   say(view.reading, focus ? spoken(view, focus) : hintOf(view));

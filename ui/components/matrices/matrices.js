@@ -4,12 +4,13 @@ import { activate } from "../shared/active.js";
 import { bit } from "../shared/blob.js";
 import { scale, themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
+import { moved } from "../shared/grid.js";
 import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { fill } from "../shared/words.js";
 import { drawMatrix, ends, geometry, paints, written, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
-import { cellAt, moved } from "./keys.js";
 import { meanings } from "./legend.js";
+import { cellAt } from "./pointer.js";
 import { sizeOf, spoken, symbolNodes } from "./symbols.js";
 
 /** @typedef {import("./canvas.js").Matrix} Matrix */

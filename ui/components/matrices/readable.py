@@ -18,6 +18,11 @@ _PLAIN = (
     (r"\\approx", "≈"),
     (r"\\infty", "∞"),
     (r"\\sum_k", "Σ_k"),
+    (r"\\max_k", "max_k"),
+    (r"\\(max|ln)", r"\1"),
+    (r"\\operatorname\{erf\}", "erf"),
+    (r"\\mathbf\{1\}", "1"),
+    (r"\\ell", "\N{SCRIPT SMALL L}"),
     (r"\\tanh", "tanh"),
     (r"\\gamma", "\N{GREEK SMALL LETTER GAMMA}"),
     (r"\\beta", "β"),
@@ -29,7 +34,7 @@ _PLAIN = (
 """What stands for what, in this order."""
 
 _FRACTION = re.compile(r"\\frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ROOT = re.compile(r"\\sqrt\{([^{}]*)\}")
+_ROOT = re.compile(r"\\sqrt\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
 def readable(latex: str) -> str:

@@ -5,7 +5,10 @@ from string import Formatter
 from transformer.messages import catalogue, words
 
 EVERYWHERE = "canvas"
-"""How the codes of sentences begin that every component says."""
+"""How the codes of sentences begin that every component says which draws a picture."""
+
+LAYERS = frozenset({"cells"})
+"""Components that lie over another's picture and draw none."""
 
 
 def sentences(component: str) -> dict[str, str]:
@@ -15,7 +18,7 @@ def sentences(component: str) -> dict[str, str]:
     """
     found = {}
     for code, text in catalogue("en").items():
-        for prefix in (f"{EVERYWHERE}_", f"{component}_"):
+        for prefix in (f"{component}_", *([] if component in LAYERS else [f"{EVERYWHERE}_"])):
             if code.startswith(prefix):
                 fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
                 found[code.removeprefix(prefix)] = words(code, **fields)

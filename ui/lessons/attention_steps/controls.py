@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, cast
 
 import streamlit as st
@@ -14,7 +13,7 @@ from transformer.lessons.toy import MAX_TOKENS, toy_sentences
 from transformer.sites import Site
 from ui.lessons import shared
 from ui.shared import controls
-from ui.shared.address import belong_to, choice, line, parameter, put, switch, tenths, whole
+from ui.shared.address import belong_to, choice, line, put, switch, tenths, whole
 from ui.texts import plain, t
 
 STANDARD = Recipe()
@@ -275,23 +274,5 @@ def stages_of(board: Board) -> list[str]:
 
 
 def stage(board: Board) -> str:
-    """Which step is looked at: one of a row of all, or the one before or after."""
-    stages = stages_of(board)
-    here = parameter("stage")
-    at = stages.index(here) if here in stages else 0
-    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", wrap=False):
-        _turn("previous", stages[at - 1] if at else None)
-        chosen = choice(
-            t("attention_steps.stage"), stages, key="stage", bare=True,
-            text=lambda stage: plain(f"attention_steps.stage_{stage}"),
-        )  # fmt: skip
-        _turn("next", stages[at + 1] if at + 1 < len(stages) else None)
-    return chosen
-
-
-def _turn(name: str, stage: str | None) -> None:
-    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on."""
-    st.button(
-        "", key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=t(f"attention_steps.{name}"),
-        icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
-    )  # fmt: skip
+    """Which step is looked at."""
+    return shared.stage("attention_steps", stages_of(board))

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer.figures.file_names import file_name
 from transformer.lessons.expressions.board import Board, Matrix
-from transformer.lessons.expressions.rowwise import Softmax
 from transformer.lessons.recipe import Recipe
 from ui.components.matrices.component import Cell, matrices
 from ui.components.matrices.readable import readable
@@ -17,7 +15,8 @@ from ui.components.shared.about import About
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
 from ui.lessons.attention_steps.captions import title_of, what_is_shown
-from ui.lessons.attention_steps.picking import pick, picked
+from ui.lessons.picking import pick, picked
+from ui.lessons.working import equation, example_cell
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
@@ -64,11 +63,6 @@ def board_panel(example: controls.Example, board: Board, head_place: DeltaGenera
         draw(example, board, names, cell, shown, title, None)
 
 
-def example_cell(board: Board, name: str) -> Cell:
-    """The cell that is worked out until one is picked: the first row's second, if there are two."""
-    return Cell(name, 0, min(1, board[name].values.shape[1] - 1))
-
-
 def about(example: controls.Example, title: str, lines: Sequence[str] = ()) -> About:
     """What a saved picture says of itself: attention, step and head; the sentence; formulas and the equation."""
     kind = plain(f"attention_steps.kind_{example.kind}")
@@ -95,41 +89,6 @@ def draw(
         example=cell is None, elided=True, about=said, file_name=name, on_pick=partial(pick, board, stage),
     )  # fmt: skip
     shared.matrix_downloads(board, names, titles=titles, about=[said.title, *said.lines[:1]], name=name)
-
-
-def equation(board: Board, cell: Cell, is_example: bool) -> None:
-    """A cell worked out: its equation, and every term."""
-    worked = board.equation(cell.matrix, cell.row, cell.column)
-    matrix = board[cell.matrix]
-    labels = [label for label in (matrix.rows[cell.row], matrix.columns[cell.column]) if label]
-    key = "equation_example" if is_example else "equation_picked"
-    st.markdown(t(f"attention_steps.{key}", labels=", ".join(labels)))
-    st.latex(worked.latex)
-    if isinstance(matrix.operation, Softmax):
-        _softmax_table(matrix, cell.row, worked.terms)
-    elif len(worked.terms) > 1:
-        with st.expander(t("attention_steps.terms", count=len(worked.terms))):
-            columns = [t("attention_steps.term"), t("attention_steps.value")]
-            st.dataframe(pd.DataFrame(worked.terms, columns=columns), hide_index=True, width="content")
-
-
-def _softmax_table(matrix: Matrix, row: int, terms: tuple[tuple[str, float], ...]) -> None:
-    """exp, sum, quotient of one row; an undefined quotient is called so."""
-    values = [*matrix.values[row], float(matrix.values[row].sum())]
-    table = pd.DataFrame(
-        {
-            t("attention_steps.key"): [*matrix.columns, t("attention_steps.sum")],
-            t("attention_steps.exponential"): [*(value for _, value in terms), sum(value for _, value in terms)],
-            t("attention_steps.quotient"): [number_text(value) for value in values],
-        }
-    )
-    number = {table.columns[1]: st.column_config.NumberColumn(format="%.4f")}
-    st.dataframe(table, hide_index=True, width="content", key="softmax-row", column_config=number)
-
-
-def number_text(value: float) -> str:
-    """Four decimals, or the word for what is not defined."""
-    return plain("attention_steps.undefined") if value != value else f"{value:.4f}"  # noqa: PLR0124  (NaN)
 
 
 def _is_weight(matrix: Matrix) -> bool:

@@ -17,7 +17,8 @@ from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
-from ui.lessons.attention_steps.panels import about, number_text
+from ui.lessons.attention_steps.panels import about
+from ui.lessons.working import number_text
 from ui.texts import plain, t
 
 TEMPERATURES = np.geomspace(COLDEST, HOTTEST, 41).tolist()

@@ -13,7 +13,7 @@ from transformer.lessons.scaling import Growth, cosines, growth, position_shares
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
-from ui.lessons.attention_steps.panels import number_text
+from ui.lessons.working import number_text
 from ui.shared.address import choice
 from ui.store.cache import cached
 from ui.texts import plain, t

@@ -2,6 +2,8 @@
 
 from transformer.checkpoint.foreign.layouts.annotated import Annotated
 from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source
+from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
+from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
@@ -21,5 +23,8 @@ LAYOUTS: tuple[Layout, ...] = (
     Ours(),
     FIRST_TUTORIAL,
     SECOND_TUTORIAL,
+    Gpt(),
+    BERT,
+    DISTILBERT,
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""

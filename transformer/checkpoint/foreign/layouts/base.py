@@ -17,17 +17,25 @@ class Source:
     """Where one of our tensors comes from: a foreign tensor, one of `parts` equal blocks of its rows.
 
     `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
-    the original has no such tensor and ours is zero (a layer without bias).
+    the original has no such tensor and ours is zero (a layer without bias). Ours may begin at row `first_row` of it; be
+    the first of its rows (`row_of` says how many it has) or the first few (`rows_of`); or be it transposed.
     """
 
     name: str | None
     part: int = 0
     parts: int = 1
     extra_axis: int | None = None
+    first_row: int = 0
+    row_of: int = 0
+    rows_of: int = 0
+    transposed: bool = False
 
     def foreign_shape(self, ours: Shape) -> Shape:
         """The shape that the foreign tensor must have for our tensor of shape `ours`."""
-        shape = (ours[0] * self.parts, *ours[1:]) if self.parts > 1 else ours
+        if self.row_of:
+            return (self.row_of, *ours)
+        shape = (self.rows_of or ours[0] * self.parts + self.first_row, *ours[1:])
+        shape = shape[::-1] if self.transposed else shape
         return shape if self.extra_axis is None else (*shape[: self.extra_axis], 1, *shape[self.extra_axis :])
 
     def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
@@ -37,6 +45,11 @@ class Source:
         tensor = tensors[self.name]
         if self.extra_axis is not None:
             tensor = tensor.squeeze(self.extra_axis)
+        if self.row_of:
+            return tensor[0]
+        if self.rows_of:
+            return tensor[: ours[0]]
+        tensor = (tensor.T if self.transposed else tensor)[self.first_row :]
         return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
 
 

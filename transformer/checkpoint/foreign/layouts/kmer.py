@@ -25,6 +25,7 @@ class Kmer:
         widths = _widths(shapes, root)
         d_model = size(shapes, (f"{root}embed.weight", 1), (f"{root}norm.weight", 0))
         stored = f"{root}pe.pe" in shapes
+        d_hidden = size(shapes, (f"{root}decoder.classifier.weight", 1), (f"{root}decoder.linear_1.weight", 0))
         why = Message("why_published")
         config = KmerConfig(
             vocab=size(shapes, (f"{root}embed.weight", 0)),
@@ -34,6 +35,7 @@ class Kmer:
             n_layers=max(1, layer_count(shapes, f"{root}layers.")),
             d_ff=size(shapes, (f"{root}layers.0.ff.linear_1.weight", 0)),
             widths=widths or (1,),
+            d_hidden=0 if d_hidden == d_model else d_hidden,
             norm_eps=norm_eps(answers, 1e-5),
             norm_first=choice(answers, "norm_first", (False, True), why),
             activation=choice(answers, "activation", ("relu", "gelu"), why),

@@ -99,6 +99,8 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
     return EncoderConfig(
         vocab=vocab,
         n_layers=max(1, layer_count(shapes, "encoder.")),
+        segment="segment" in shapes,
+        norm_after_embedding="embedding_norm.weight" in shapes,
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),
@@ -112,13 +114,16 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
 def _kmer(shapes: Mapping[str, Shape], answers: Answers) -> KmerConfig:
     d_model = size(shapes, ("embedding.weight", 1))
     n_widths = layer_count(shapes, "kmers.convolutions.")
+    d_hidden = size(shapes, ("classifier.weight", 1))
     places = ("before", "after")
     return KmerConfig(
         vocab=size(shapes, ("embedding.weight", 0)),
         n_classes=size(shapes, ("classifier.weight", 0)),
         n_layers=max(1, layer_count(shapes, "encoder.")),
         widths=tuple(size(shapes, (f"kmers.convolutions.{i}.weight", 2)) for i in range(n_widths)),
+        d_hidden=0 if d_hidden == d_model else d_hidden,
         pooling="attention" if "pooling.question" in shapes else "mean",
+        n_questions=size(shapes, ("pooling.question", 1)),
         position_place=choice(answers, "position_place", places, _USUAL),
         pad_id=special_id(answers, "pad_id", -1),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=True, first=False),

@@ -9,6 +9,9 @@ them, and may be left out, only if
   as wide as the model, so that the layers cannot read it, and it is declared after the layers, or called `fc`; or a
   norm of that result.
 
+A name is evidence, and no proof: where the layers could read what such a module makes (a norm or a square map as wide
+as the model), what its name says is put as a question, whose answer is assumed.
+
 Everything else might act before the last attention, and is not told: a norm or a square map as wide as the model, a
 matrix without bias (it may be an embedding), a lone parameter, a convolution, a second stack. The order of declaration
 alone never decides.
@@ -41,6 +44,7 @@ _LINEAR = frozenset({"linear", "lin", "fc", "dense"})
 UNTOLD = Message("doubt_untold")
 EARLY = Message("doubt_early")
 SECOND = Message("doubt_second")
+ANSWERED = Message("doubt_answered")
 
 
 def name_words(name: str) -> tuple[str, ...]:
@@ -51,6 +55,17 @@ def name_words(name: str) -> tuple[str, ...]:
 def module_of(name: str) -> str:
     """The module that a tensor belongs to; empty for a parameter that lies at the top."""
     return name.rpartition(".")[0]
+
+
+def shared_prefix(names: Iterable[str]) -> str:
+    """The modules that all `names` lie in, with their dots: a wrapper called `encoder_decoder` says nothing of any."""
+    paths = [name.split(".")[:-1] for name in names]
+    shared: list[str] = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "".join(f"{part}." for part in shared)
 
 
 def is_position(name: str) -> bool:
@@ -95,10 +110,12 @@ def says_after(said: Collection[str]) -> bool:
 class Places:
     """What stands around an encoder's layers and has no part yet: `after` them, or refused, with the reason of each.
 
-    `untold` may stand after the layers, if the owner says so; `early` may not.
+    `named` are those of `after` that only a name places there: the layers could read what they make. `untold` may stand
+    after the layers, if the owner says so; `early` may not.
     """
 
     after: tuple[str, ...]
+    named: tuple[str, ...]
     untold: Mapping[str, str]
     early: Mapping[str, str]
 
@@ -114,6 +131,7 @@ def places(free: Mapping[str, Shape], names: Iterable[str], path: str, d_model: 
     for name, shape in free.items():
         modules.setdefault(module_of(name) or name, {})[name] = shape
     after: list[str] = []
+    named: list[str] = []
     untold: dict[str, str] = {}
     early: dict[str, str] = {}
     widths: set[int] = set()
@@ -127,6 +145,8 @@ def places(free: Mapping[str, Shape], names: Iterable[str], path: str, d_model: 
         weight = _linear(module, tensors)
         if late and not soon:
             after += tensors
+            if d_model in {shape[0] for shape in tensors.values() if shape}:
+                named += tensors
         elif soon and not late:
             early |= dict.fromkeys(tensors, EARLY)
         elif not soon and (
@@ -139,7 +159,7 @@ def places(free: Mapping[str, Shape], names: Iterable[str], path: str, d_model: 
             continue
         if weight is not None and weight[0] != d_model:
             widths.add(weight[0])
-    return Places(tuple(after), untold, early)
+    return Places(tuple(after), tuple(named), untold, early)
 
 
 def _own_part(module: str, path: str) -> str:

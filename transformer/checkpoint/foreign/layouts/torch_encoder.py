@@ -11,9 +11,10 @@ from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.roles import (
+    ANSWERED,
     SECOND,
     UNTOLD,
-    is_embedding,
+    is_second_embedding,
     module_of,
     name_words,
     names_tokens,
@@ -30,6 +31,9 @@ from transformer.models.encoder import EncoderConfig
 
 NONE = "none"
 """The answer that no tensor of the file plays a part."""
+
+FEW_SEGMENTS = 8
+"""So many rows at most has a table of segments that is not called one."""
 
 _AFTER = Message("ignored_after_layers")
 
@@ -121,6 +125,10 @@ def _fit(
         for name, tensor in contents.tensors.items()
         if name not in taken and not name.startswith(stack.path) and tensor.is_floating_point()
     }
+    for places_before, chosen in (_norm_before(free, d_model, bias, answers), _segment(free, d_model, answers)):
+        sources |= places_before
+        options |= chosen
+        free = {name: shape for name, shape in free.items() if name not in {s.name for s in places_before.values()}}
     found, doubts = _around(free, shapes, stack, d_model, answers)
     after = {name: free[name] for name in free if name in found}
     head = head_options(after, d_model, size(shapes, (embedding, 0)), answers)
@@ -165,12 +173,12 @@ def _causal(contents: Contents, answers: Answers) -> bool:
 
 def _embedding(ends: Ends, answers: Answers) -> str:
     """The tensor that embeds the tokens, by its name; asked where names leave it open."""
-    likely = [name for name in ends.matrices if is_embedding(name)]
+    likely = [name for name in ends.matrices if ends.embeds(name)]
     if len(likely) > 1:
-        likely = [name for name in likely if names_tokens(name)] or likely
+        likely = [name for name in likely if names_tokens(name.removeprefix(ends.prefix))] or likely
     if len(likely) == 1:
         return likely[0]
-    possible = [name for name in ends.matrices if not says_after(name_words(module_of(name)))]
+    possible = [name for name in ends.matrices if not says_after(name_words(module_of(name.removeprefix(ends.prefix))))]
     if not possible:
         return "an embedding"
     names = tuple(dict.fromkeys([*likely, *possible, NONE]))
@@ -200,15 +208,64 @@ def _around(
     norm = {name: UNTOLD for name in free if name.startswith(f"{stack.norm}.")}
     rest = {name: shape for name, shape in free.items() if name not in second and name not in norm}
     found = places(rest, shapes, stack.path, d_model)
-    after, untold = set(found.after), {**found.untold, **second}
+    after, untold, early = set(found.after), {**found.untold, **second}, dict(found.early)
+    if found.named:
+        text = Message("question_named_after", some=tuple(dict.fromkeys(map(module_of, found.named))))
+        if not choice(answers, "named_after", (True, False), Message("why_name_says"), text):
+            after, early = after - set(found.named), {**early, **dict.fromkeys(found.named, ANSWERED)}
     if untold:
-        some: tuple[str, ...] = tuple(untold)[:3]
-        if len(untold) > len(some):
-            some = (*some, Message("and_others"))
-        text = Message("question_others_after", some=some)
+        text = Message("question_others_after", some=_some(untold))
         if choice(answers, "others_after", (False, True), Message("why_nothing_tells"), text):
             after, untold = after | set(untold), {}
-    return after, {**untold, **found.early, **norm}
+    return after, {**untold, **early, **norm}
+
+
+def _some(names: Iterable[str]) -> tuple[str, ...]:
+    """The first few names, and that there are more."""
+    listed = tuple(names)
+    return listed if len(listed) <= 3 else (*listed[:3], Message("and_others"))
+
+
+def _norm_before(
+    free: Mapping[str, Shape], d_model: int, bias: bool, answers: Answers
+) -> tuple[dict[str, Source], dict[str, bool]]:
+    """The norm between the embedding and the first layer, if it is answered that there is one.
+
+    Without an answer it has no place here, and refuses the file: whether positions are added before or after it, and
+    whether it is not the norm after the layers, no name and no shape can prove.
+    """
+    kinds = ("weight", "bias") if bias else ("weight",)
+    modules = dict.fromkeys(module_of(name) for name in free)
+    norms = [
+        module
+        for module in modules
+        if module
+        and {name for name in free if module_of(name) == module} == {f"{module}.{kind}" for kind in kinds}
+        and all(free[f"{module}.{kind}"] == (d_model,) for kind in kinds)
+    ]
+    if not norms:
+        return {}, {}
+    found = choice(answers, "norm_before", (NONE, *norms), Message("why_cannot_be_proved"))
+    if found == NONE:
+        return {}, {}
+    return linear("embedding_norm", found, has_bias=bias), {"norm_after_embedding": True}
+
+
+def _segment(free: Mapping[str, Shape], d_model: int, answers: Answers) -> tuple[dict[str, Source], dict[str, bool]]:
+    """The table of segments whose first row is added to every token, if it is answered that there is one."""
+    tables = [
+        name
+        for name, shape in free.items()
+        if len(shape) == 2 and shape[1] == d_model and bias_of(name) not in free
+        and (is_second_embedding(name) or shape[0] <= FEW_SEGMENTS)
+        and not says_after(name_words(module_of(name)))
+    ]  # fmt: skip
+    if not tables:
+        return {}, {}
+    found = choice(answers, "segment_table", (NONE, *tables), Message("why_cannot_be_proved"))
+    if found == NONE:
+        return {}, {}
+    return {"segment": Source(found, row_of=free[found][0])}, {"segment": True}
 
 
 def _with_biases(names: Iterable[str]) -> set[str]:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Source
-from transformer.checkpoint.foreign.layouts.roles import is_embedding, is_position, is_second_embedding, name_words
+from transformer.checkpoint.foreign.layouts.roles import (
+    is_embedding,
+    is_position,
+    is_second_embedding,
+    name_words,
+    shared_prefix,
+)
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Shape
 from transformer.messages import Message
@@ -41,11 +47,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Ends:
-    """The tensors around the layers by role. `matrices` are as wide as the model, and have no bias beside them."""
+    """The tensors around the layers by role. `matrices` are as wide as the model, and have no bias beside them.
+
+    `prefix` is what all names of the file begin with.
+    """
 
     matrices: tuple[str, ...]
     biased: tuple[str, ...]
     tables: tuple[Table, ...]
+    prefix: str = ""
+
+    def embeds(self, name: str) -> bool:
+        """Whether a matrix's own name says that it embeds what is read."""
+        return is_embedding(name.removeprefix(self.prefix))
+
+    def scores(self, name: str) -> bool:
+        """Whether a matrix's own name is one that projections have."""
+        return bool(_PROJECTION.search(name.removeprefix(self.prefix)))
 
 
 def find_ends(shapes: Mapping[str, Shape], used: Iterable[str], d_model: int) -> Ends:
@@ -55,7 +73,8 @@ def find_ends(shapes: Mapping[str, Shape], used: Iterable[str], d_model: int) ->
     tables = {name: table for name, shape in free.items() if (table := _table(name, shape, d_model))}
     wide = [name for name, shape in free.items() if len(shape) == 2 and shape[1] == d_model and name not in tables]
     biased = tuple(name for name in wide if free.get(bias_of(name)) == (free[name][0],))
-    return Ends(tuple(name for name in wide if name not in biased), biased, tuple(tables.values()))
+    unbiased = tuple(name for name in wide if name not in biased)
+    return Ends(unbiased, biased, tuple(tables.values()), shared_prefix(shapes))
 
 
 def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | None:
@@ -67,15 +86,15 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     """
     vocabularies = {rows[name] for name in ends.matrices}
     fitting = [name for name in ends.biased if rows[name] in vocabularies]
-    likely = [name for name in fitting if _PROJECTION.search(name)]
+    likely = [name for name in fitting if ends.scores(name)]
     if len(likely) == 1 or len(fitting) == 1:
         return (likely if len(likely) == 1 else fitting)[0]
     if fitting:
         return choice(answers, "projection", _usual(fitting, fitting[-1]), Message("why_order"))
-    named = [name for name in ends.matrices if _PROJECTION.search(name) and not is_embedding(name)]
+    named = [name for name in ends.matrices if ends.scores(name) and not ends.embeds(name)]
     if len(named) == 1 and len(ends.matrices) > 1:
         return named[0]
-    plain = [name for name in ends.matrices if not is_embedding(name) and not is_second_embedding(name)]
+    plain = [name for name in ends.matrices if not ends.embeds(name) and not is_second_embedding(name)]
     usual = plain[0] if len(plain) == 1 and len(ends.matrices) > 1 else TIED
     if usual == TIED and len(ends.matrices) > 2:
         usual = ends.matrices[-1]

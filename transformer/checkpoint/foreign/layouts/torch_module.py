@@ -4,6 +4,7 @@ Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorc
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, size
@@ -134,8 +135,11 @@ def _ends(
     tables = position_tables(ends.tables, answers)
     if tables is not None:
         first, last = tables
-        options |= {"positions": first.kind, "max_length": first.length}
-        sources |= {"source_positions.table": first.source, "target_positions.table": last.source}
+        options |= {"positions": first.kind, "max_length": min(first.length, last.length)}
+        sources |= {
+            f"{side}_positions.table": replace(one.source, rows_of=one.length)
+            for side, one in (("source", first), ("target", last))
+        }
     else:
         formulas = ("sinusoidal", "doubled", "none")
         options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))

@@ -1,4 +1,4 @@
-"""The picked cell of the lesson "Attention, step by step": it travels from step to step, head to head, kind to kind.
+"""The picked cell of a lesson whose steps are matrices: it travels from step to step, head to head, kind to kind.
 
 The address holds the cell that was clicked, so coming back shows it again; every other step shows the cell that belongs
 to the same words.

@@ -1,0 +1,50 @@
+"""Map: the whole model at work on one sentence, from the words below to what comes out above."""
+
+from transformer.errors import HeedmapError
+from ui import shell
+from ui.components.map.component import model_map
+from ui.components.shared.about import About
+from ui.map import choices, runs
+from ui.map.descriptions import identity
+from ui.map.drawing import drawing
+from ui.shared import address, controls
+from ui.shared.files import Origin
+from ui.shared.last_checkpoint import ON_MAP
+from ui.store import store
+from ui.texts import plain, t
+
+shell.heading(t("map.title"), t("map.intro"))
+name = controls.checkpoint_choice(*store.ARCHITECTURES, key=ON_MAP)
+if name is None:
+    address.stop()
+try:
+    checkpoint = store.checkpoint(name)
+    text = choices.text(name, checkpoint)
+    shown = runs.shown(name, text)
+except HeedmapError as error:
+    controls.explain(error)
+    address.stop()
+
+opened = choices.opened()
+whole = choices.every_layer()
+found = drawing(shown, whole, opened.part if opened else "")
+about = identity(shown.flow.diagram)
+origin = Origin(name, text)
+names = [part.name for part in found.parts]
+model_map(
+    found.towers,
+    found.parts,
+    found.steps,
+    key="map",
+    run=f"{name} {text}",
+    about=about,
+    step=choices.step(shown),
+    opened=found.numbers.get(opened.part) if opened else None,
+    folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
+    file_name=origin.stem("map"),
+    saved=About(about, origin.facts()),
+    on_open=lambda part, head: choices.open_part(names[part], head),
+    on_close=choices.close_part,
+    on_step=choices.to_step,
+    on_fold=choices.turn_layers,
+)

@@ -1,0 +1,97 @@
+"""Weights of well-known models without their config: equal to the original in float64, at sizes that all differ."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.gpt import Gpt
+from transformer import attention_maps, load
+from transformer.checkpoint import report
+
+IDS = torch.randint(5, 31, (2, 11), generator=torch.Generator().manual_seed(3))
+
+
+def _saved(original: nn.Module, folder: Path) -> Path:
+    torch.save(original.state_dict(), folder / "pytorch_model.bin")
+    return folder / "pytorch_model.bin"
+
+
+def _same(found: dict[str, np.ndarray], expected: dict[str, Tensor]) -> None:
+    for name, values in expected.items():
+        assert found[name].shape == tuple(values.shape), name
+        assert abs(torch.from_numpy(found[name]) - values).max() < 1e-9, name
+
+
+@pytest.mark.parametrize("mini", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_nano_and_mini_gpt(bias, mini, tmp_path):
+    torch.manual_seed(7)
+    original = scramble(Gpt(31, 17, 2, 15, 5, bias, mini))
+    state = {"model": {f"_orig_mod.{name}": tensor for name, tensor in original.state_dict().items()}}
+    torch.save(state | {"best_val_loss": torch.tensor(1.5), "iter_num": 3}, tmp_path / "ckpt.pt")
+    path = tmp_path / "ckpt.pt"
+    found = report(path, n_heads=5)
+    assert (found.layout, found.confidence) == ("gpt", 1.0)
+    with torch.no_grad():
+        _same(attention_maps(load(path, n_heads=5), IDS), original.double()(IDS))
+
+
+SIZES: dict[str, Any] = {"vocab_size": 31, "initializer_range": 0.4}
+ENCODER = SIZES | {
+    "hidden_size": 15, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 23,
+    "max_position_embeddings": 29, "attn_implementation": "eager",
+}  # fmt: skip
+DISTIL = SIZES | {
+    "dim": 15, "n_layers": 2, "n_heads": 3, "hidden_dim": 23, "max_position_embeddings": 29,
+    "attn_implementation": "eager",
+}  # fmt: skip
+GPT2 = SIZES | {
+    "n_embd": 15, "n_layer": 2, "n_head": 3, "n_inner": 23, "n_positions": 29, "attn_implementation": "eager",
+}  # fmt: skip
+ROBERTA = ENCODER | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
+FAMILIES: dict[str, tuple[Any, Any, str]] = {
+    "bert": (transformers.BertForMaskedLM, transformers.BertConfig(**ENCODER), "bert"),
+    "bert alone": (transformers.BertModel, transformers.BertConfig(**ENCODER, type_vocab_size=3), "bert"),
+    "roberta": (transformers.RobertaForSequenceClassification, transformers.RobertaConfig(**ROBERTA), "bert"),
+    "electra": (transformers.ElectraModel, transformers.ElectraConfig(**ENCODER, embedding_size=15), "bert"),
+    "distilbert": (
+        transformers.DistilBertForTokenClassification, transformers.DistilBertConfig(**DISTIL), "distilbert",
+    ),
+    "gpt2": (transformers.GPT2LMHeadModel, transformers.GPT2Config(**GPT2), "gpt"),
+    "gpt2 alone": (transformers.GPT2Model, transformers.GPT2Config(**GPT2), "gpt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_of_the_transformers_library_without_its_config(family, tmp_path):
+    kind, config, layout = FAMILIES[family]
+    torch.manual_seed(11)
+    original = scramble(kind(config))
+    path = _saved(original, tmp_path)
+    found = report(path, n_heads=3)
+    assert found.layout == layout
+    assert found.fits, found.text
+    with torch.no_grad():
+        run = original.double()(IDS, output_attentions=True, output_hidden_states=True)
+    expected = {f"encoder.{i}.self": weights for i, weights in enumerate(run.attentions)}
+    expected["hidden"] = run.hidden_states[-1]
+    if layout == "gpt" and hasattr(run, "logits"):
+        expected["logits"] = run.logits
+    _same(attention_maps(load(path, n_heads=3), IDS), expected)
+
+
+def test_what_these_models_have_not_is_refused_by_name(tmp_path):
+    kind, config, _ = FAMILIES["bert alone"]
+    state = kind(config).state_dict() | {"embeddings.entity.weight": torch.ones(3, 15)}
+    torch.save(state, tmp_path / "model.bin")
+    assert list(report(tmp_path / "model.bin").unexpected) == ["embeddings.entity.weight"]
+    kind, config, _ = FAMILIES["gpt2 alone"]
+    state = dict(kind(config).state_dict()) | {"h.0.attn.bias": torch.ones(1, 1, 29, 29)}  # every token sees all
+    torch.save(state, tmp_path / "model.bin")
+    assert list(report(tmp_path / "model.bin").unexpected) == ["h.0.attn.bias"]

@@ -1,0 +1,88 @@
+"""`scan` and `held-out` on the command line: hits and tracks of every record, and what held-out rows say of them."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.classifiers import sequence_checkpoint
+from transformer import __main__ as command_line
+from transformer.checkpoint import load
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.runs import held_out
+from transformer.runs.classify import classify
+from transformer.sequences.alphabet import DNA
+
+GENERATOR = np.random.default_rng(8)
+TEXT = "".join(GENERATOR.choice(list("ACGT"), 47))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small = sequence_checkpoint()
+    save_folder(tmp_path / "small", "kmer", small.model, task=small.task)
+    return tmp_path / "small"
+
+
+def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
+    file, tracks = tmp_path / "some.fa", tmp_path / "tracks"
+    file.write_text(f">one first\n{TEXT}\n>short\nACGT\n>odd\nAC!GT\n>two\n{TEXT.lower()}\n")
+    arguments = ["scan", folder, file, "--step", 4, "--classes", "EI", "N", "--threshold", 0.3, "--tracks", tracks]
+    assert command_line.main(list(map(str, arguments))) == 1
+    out, err = capsys.readouterr()
+    assert "note: short: the sequence has 4 letters, and a window needs 23" in err
+    assert "note: odd: letter 3 is '!'" in err
+    checkpoint = load(folder)
+    hits = [line.split("\t") for line in out.splitlines()]
+    assert {cells[0] for cells in hits} == {"one", "two"}
+    assert [cells[1:] for cells in hits if cells[0] == "one"] == [cells[1:] for cells in hits if cells[0] == "two"]
+    for _, start, end, label, score, strand, *_ in hits:
+        part = TEXT[int(start) : int(end)]
+        run = classify(checkpoint, part if strand == "+" else DNA.reverse_complement(part))
+        assert int(score) == int(1000 * run.probabilities[run.classes.index(label)]) >= 300
+    lines = (tracks / "EI-other-strand.bedgraph").read_text().splitlines()
+    assert lines[0] == 'track type=bedGraph name="EI -"'
+    first = lines[1].split("\t")
+    expected = classify(checkpoint, DNA.reverse_complement(TEXT[:23])).probabilities[0]
+    assert first[:3] == ["one", "11", "15"]
+    assert float(first[3]) == pytest.approx(expected, rel=1e-4)
+    assert [path.name for path in sorted(tracks.iterdir())] == [
+        f"{name}-{strand}-strand.bedgraph" for name in ("EI", "N") for strand in ("given", "other")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--classes", "exon"], "'exon' is no class"),
+        (["--threshold", "1.5"], "threshold=1.5: choose a probability above 0"),
+        (["--step", "0"], "step=0: choose"),
+    ],
+)
+def test_refusals(folder, tmp_path, capsys, arguments, sentence) -> None:
+    file = tmp_path / "some.fa"
+    file.write_text(f">one\n{TEXT}\n")
+    assert command_line.main(["scan", str(folder), str(file), *arguments]) in {1, 2}
+    assert sentence in capsys.readouterr().err
+
+
+def test_what_held_out_rows_say_is_written_and_told_with_the_hits(folder, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(held_out, "FEWEST_ROWS", 30)
+    rows = [(str(i), "".join(GENERATOR.choice(list("ACGT"), 23)), ("EI", "IE", "N")[i % 3]) for i in range(31)]
+    table, file = tmp_path / "rows.tsv", tmp_path / "some.fa"
+    with table.open("w", newline="") as target:
+        csv.writer(target, delimiter="\t").writerows([("id", "sequence", "label"), *rows])
+    file.write_text(f">one\n{TEXT}\n")
+    assert command_line.main(["held-out", str(folder), str(table)]) == 0
+    assert "31 rows; unlike: GC outside" in capsys.readouterr().out
+    assert command_line.main(["scan", str(folder), str(file), "--format", "gff3", "--threshold", "0.55"]) == 0
+    out, err = capsys.readouterr()
+    known = held_out.known_held_out(load(folder))
+    assert known is not None
+    point = known.points["IE"][0]
+    assert f"note: IE from 0.5: of 31 held-out rows {point.found:.1%} of this class are found" in err
+    assert out.startswith("##gff-version 3\n")
+    table.write_text("id\tsequence\nx\tACGT\n")
+    assert command_line.main(["held-out", str(folder), str(table)]) == 2
+    assert "needs the columns id, sequence and label" in capsys.readouterr().err

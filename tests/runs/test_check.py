@@ -1,0 +1,183 @@
+"""`check`: equal to the original within rounding, or told where it differs; files of arrays are not believed."""
+
+import io
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.checkpoint.references import REFERENCE
+from transformer import __main__ as command_line
+from transformer import check, check_file, load
+from transformer.checkpoint.safe.arrays import ARRAY_LIMITS, read_arrays
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.errors import CheckpointError, InputError
+
+PRENORM = REFERENCE / "torch-prenorm"
+RIGHT = dict(n_heads=4, activation="gelu", norm_first=True)
+
+
+def _expected(**more) -> dict[str, np.ndarray]:
+    arrays = {name: tensor.numpy() for name, tensor in load_file(PRENORM / "expected.safetensors").items()}
+    return {**arrays, **more}
+
+
+@pytest.fixture(scope="module")
+def right():
+    return load(PRENORM, **RIGHT)
+
+
+@pytest.mark.parametrize("kind", ["npz", "npz packed", "safetensors"])
+def test_a_checkpoint_that_is_read_right_agrees(kind, right, tmp_path):
+    path = tmp_path / f"expected.{kind[:3]}"
+    if kind == "safetensors":
+        save_file({name: torch.from_numpy(array) for name, array in _expected().items()}, path)
+    else:
+        (np.savez if kind == "npz" else np.savez_compressed)(path, **_expected())
+    found = check_file(right, path)
+    assert found.agrees
+    assert found.begins is None
+    assert [one.name for one in found.differences] == [*map(str, right.sites), "log_probs"]
+    assert 0 < found.largest.largest < 1e-9
+    assert "computes what was expected" in found.verdict
+
+
+def test_a_wrong_answer_is_told_by_where_the_difference_begins(right):
+    arrays = _expected()
+    source, target = arrays.pop("source"), arrays.pop("target")
+    wrong = check(load(PRENORM, **RIGHT | {"activation": "relu"}), source, arrays, target)
+    assert not wrong.agrees
+    assert wrong.begins is not None
+    assert wrong.begins.name == "decoder.0.cross"  # the first attention that reads a feed-forward net
+    assert "decoder.0.cross" in wrong.verdict
+    moved = arrays["decoder.0.cross"].copy()
+    moved[1, 2, 3, 1] += 0.25
+    found = check(right, source, arrays | {"decoder.0.cross": moved}, target)
+    first = found.begins
+    assert first is not None
+    assert (first.name, first.place, round(first.largest, 9)) == ("decoder.0.cross", (1, 2, 3, 1), 0.25)
+    assert first.expected == pytest.approx(first.found + 0.25)
+    assert sum(one.agrees for one in found.differences) == len(found.differences) - 1
+
+
+def test_the_mean_over_heads_raw_scores_and_one_sentence_will_do(right):
+    arrays = _expected()
+    source, target, maps = arrays["source"], arrays["target"], arrays["decoder.1.cross"]
+    shifted = arrays["log_probs"] + np.arange(arrays["log_probs"].shape[1])[:, None]
+    averaged = check(right, source, {"decoder.1.cross": maps.mean(1), "logits": shifted}, target)
+    assert averaged.agrees
+    assert len(averaged.differences) == 2
+    assert not check(right, source, {"log_probs": shifted}, target).agrees  # these are to be what they are called
+    alone = check(right, source[0], {"decoder.1.cross": maps[0], "mine": maps}, target[0])
+    assert alone.agrees
+    assert alone.other == ("mine",)
+
+
+def test_rounding_is_judged_by_the_precision_that_was_saved(right):
+    arrays = _expected()
+    source, target = arrays["source"], arrays["target"]
+    single = arrays["log_probs"].astype(np.float32)
+    assert check(right, source, {"log_probs": single}, target).agrees
+    assert not check(right, source, {"log_probs": single}, target, tolerance=1e-12).agrees
+    assert not check(right, source, {"log_probs": single.astype(np.float64)}, target).agrees
+
+
+def test_what_is_undefined_agrees_with_nothing_and_rows_that_see_nothing_are_left_out():
+    folder = REFERENCE / "annotated"
+    arrays = {name: tensor.numpy() for name, tensor in load_file(folder / "expected.safetensors").items()}
+    checkpoint = load(folder, n_heads=3)
+    source, target = arrays["source"].copy(), arrays["target"]
+    source[0] = 0  # nothing but padding: the original spreads such rows evenly
+    evenly = np.full_like(arrays["encoder.0.self"], 1 / source.shape[1])
+    evenly[1:] = arrays["encoder.0.self"][1:]
+    found = check(checkpoint, source, {"encoder.0.self": evenly}, target)
+    (one,) = found.differences
+    assert (one.unseen, one.agrees) == (source.shape[1], True)
+    log_probs = arrays["log_probs"].copy()
+    log_probs[0, 1, 2] = np.nan
+    (undefined,) = check(checkpoint, arrays["source"], {"log_probs": log_probs}, target).differences
+    assert (undefined.place, undefined.largest, undefined.agrees) == ((0, 1, 2), np.inf, False)
+
+
+def test_what_cannot_be_compared_is_refused_by_name(right, tmp_path):
+    arrays = _expected()
+    source, target = arrays["source"], arrays["target"]
+    with pytest.raises(InputError, match=r"mine.*encoder\.0\.self.*log_probs"):
+        check(right, source, {"mine": arrays["log_probs"]}, target)
+    with pytest.raises(InputError, match="log_probs is expected in the shape"):
+        check(right, source, {"log_probs": arrays["log_probs"][:, 1:]}, target)
+    np.savez(tmp_path / "no_ids.npz", log_probs=arrays["log_probs"])
+    with pytest.raises(InputError, match="holds no ids to run"):
+        check_file(right, tmp_path / "no_ids.npz")
+    np.savez(tmp_path / "reals.npz", source=source.astype(float), target=target, log_probs=arrays["log_probs"])
+    with pytest.raises(InputError, match="no whole numbers"):
+        check_file(right, tmp_path / "reals.npz")
+
+
+def _npy(shape: tuple[int, ...], body: bytes, descr: str = "'<f8'", fortran: bool = False) -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + body
+
+
+def _zip(kind: int = zipfile.ZIP_DEFLATED, **entries: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", kind) as archive:
+        for name, data in entries.items():
+            archive.writestr(f"{name}.npy", data)
+    return held.getvalue()
+
+
+HOSTILE = {
+    "claims more than it holds": _zip(a=_npy((1 << 40,), b"\0" * 64)),
+    "holds more than it claims": _zip(a=_npy((2,), b"\0" * 64)),
+    "negative": _zip(a=_npy((-2, -4), b"\0" * 64)),
+    "objects": _zip(a=_npy((1,), b"\x80\x04N.", "'|O'")),
+    "records": _zip(a=_npy((1,), b"\0" * 8, "[('x', '<f8')]")),
+    "code in its header": _zip(a=_npy((1,), b"\0" * 8, "__import__('os').system('true')")),
+    "nested header": _zip(a=_npy((1,), b"\0" * 8, "(" * 300 + ")" * 300)),
+    "no array": _zip(a=b"\x80\x04N."),
+    "bomb": _zip(a=_npy((1 << 20,), b"\0" * (8 << 20))),
+    "cut off": _zip(a=_npy((8,), b"\1" * 64))[:-30],
+    "damaged": _zip(zipfile.ZIP_STORED, a=_npy((8,), b"\1" * 64)).replace(b"\1" * 64, b"\2" * 64),
+    "axes": _zip(a=_npy((1,) * 30, b"\0" * 8)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_arrays_are_refused(name):
+    limits = ReadLimits(file_bytes=1 << 20)
+    with pytest.raises(CheckpointError, match=r"x\.npz is refused"):
+        read_arrays(io.BytesIO(HOSTILE[name]), "x.npz", limits)
+
+
+def test_arrays_are_what_numpy_saved():
+    rng = np.random.default_rng(3)
+    arrays = {
+        "fortran": np.asfortranarray(rng.normal(size=(3, 5, 7))), "big": rng.normal(size=4).astype(">f4"),
+        "none": np.zeros((0, 3)), "one": np.array(2.5), "whole": np.arange(5, dtype=np.int16), "yes": np.array([True]),
+    }  # fmt: skip
+    held = io.BytesIO()
+    np.savez(held, **arrays)
+    found = read_arrays(held, "x.npz", ARRAY_LIMITS).tensors
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert np.array_equal(found[name].numpy(), array), name
+
+
+def test_the_command_writes_a_table_and_ends_with_1_where_something_differs(tmp_path: Path, capsys):
+    answers = [part for name, value in RIGHT.items() for part in ("--answer", f"{name}={value}".lower())]
+    expected = str(PRENORM / "expected.safetensors")
+    assert command_line.main(["check", str(PRENORM), expected, *answers]) == 0
+    assert "computes what was expected" in capsys.readouterr().out
+    assert command_line.main(["check", str(PRENORM), expected, *answers, "--answer", "activation=relu"]) == 1
+    out = capsys.readouterr().out
+    assert "encoder.0.self\t" in out
+    assert "it begins in decoder.0.cross" in out
+    (tmp_path / "x.npz").write_bytes(b"PK")
+    assert command_line.main(["check", str(PRENORM), str(tmp_path / "x.npz"), *answers]) == 2
+    assert "is refused" in capsys.readouterr().err

@@ -1,0 +1,132 @@
+"""GPT-2 and its kin without their config: GPT-2 as the transformers library saves it, nanoGPT and minGPT.
+
+They name alike. GPT-2 stores its linear maps with the inputs first; the other two as torch.nn.Linear does. Query, key
+and value are one matrix, the norm stands before each sub-layer, and the future is hidden.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
+from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
+from transformer.models.encoder import EncoderConfig
+
+_MASK, _MASKED = "attn.bias", "attn.masked_bias"
+
+
+class Gpt:
+    """A decoder alone, as GPT-2, nanoGPT and minGPT save it."""
+
+    name = "gpt"
+    title: str = Message("title_gpt")
+
+    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
+        """Sizes from shapes; heads are asked, and the activation, in which the three differ."""
+        shapes = contents.shapes
+        root = root_of(shapes, r"h\.\d+\.attn\.c_attn\.weight")
+        if root is None:
+            return None
+        tokens, places = f"{root}wte.weight", f"{root}wpe.weight"
+        d_model = size(shapes, (tokens, 1), (f"{root}ln_f.weight", 0))
+        n_layers = max(1, layer_count(shapes, f"{root}h."))
+        transposed = shapes.get(f"{root}h.0.attn.c_attn.weight", ())[:1] == (d_model,)
+        masks = _masks(contents, root)
+        bias = f"{root}h.0.attn.c_attn.bias" in shapes
+        scores = f"{root.removesuffix('transformer.')}lm_head.weight"
+        usual = ("gelu_tanh", "gelu", "relu") if transposed or masks else ("gelu", "gelu_tanh", "relu")
+        vocab = size(shapes, (tokens, 0))
+        config = EncoderConfig(
+            vocab=vocab,
+            d_model=d_model,
+            n_heads=answers.ask(heads_question(d_model)),
+            d_ff=_d_ff(shapes, root, transposed),
+            n_layers=n_layers,
+            norm_eps=norm_eps(answers, 1e-5),
+            norm_first=True,
+            norm_after_stack=True,
+            attention_bias=bias,
+            activation=choice(answers, "activation", usual, Message("why_original")),
+            positions="learned",
+            max_length=size(shapes, (places, 0)),
+            causal=True,
+            pad_id=special_id(answers, "pad_id", -1),
+            head=(vocab,),
+        )
+        sources = _sources(root, n_layers, transposed, bias)
+        sources |= linear(
+            "head.0", scores.removesuffix(".weight") if scores in shapes else f"{root}wte", has_bias=False
+        )
+        return Fit(
+            architecture="encoder",
+            config=config,
+            sources=sources,
+            reasons=(
+                Message("reason_gpt", count=n_layers),
+                Message("reason_inputs_first") if transposed else Message("reason_outputs_first"),
+                Message("reason_not_tied") if not _tied(contents, scores, tokens) else Message("reason_tied_to_tokens"),
+            ),
+            ignored=dict.fromkeys(masks, Message("ignored_mask")),
+        )
+
+    def typical_names(self) -> Iterable[str]:
+        """The names of a model with one layer."""
+        sources = _sources("transformer.", 1, transposed=False, bias=True)
+        return [*(source.name for source in sources.values() if source.name), "lm_head.weight"]
+
+
+def _tied(contents: Contents, scores: str, tokens: str) -> bool:
+    """Whether the vocabulary is scored by the embedding itself."""
+    return scores not in contents.tensors or contents.same(scores, tokens)
+
+
+def _d_ff(shapes: Mapping[str, Shape], root: str, transposed: bool) -> int:
+    return size(shapes, (f"{root}h.0.mlp.c_fc.weight", 1 if transposed else 0))
+
+
+def _masks(contents: Contents, root: str) -> list[str]:
+    """The stored masks over the future (ones on and below the diagonal), and what stands in for hidden scores."""
+    found = []
+    for name, tensor in contents.tensors.items():
+        if not name.startswith(f"{root}h."):
+            continue
+        if name.endswith(_MASKED) and not tensor.shape:
+            found.append(name)
+        square = tensor.dim() == 4 and tensor.shape[:2] == (1, 1) and tensor.shape[2] == tensor.shape[3]
+        if (
+            name.endswith(_MASK)
+            and square
+            and torch.equal(tensor[0, 0] != 0, torch.ones_like(tensor[0, 0]).tril() != 0)
+        ):
+            found.append(name)
+    return found
+
+
+def _sources(root: str, n_layers: int, transposed: bool, bias: bool) -> dict[str, Source]:
+    """Where each of our tensors stands."""
+
+    def map_(ours: str, theirs: str) -> dict[str, Source]:
+        found = {f"{ours}.weight": Source(f"{theirs}.weight", transposed=transposed)}
+        return found | {f"{ours}.bias": Source(f"{theirs}.bias" if bias else None)}
+
+    sources = {
+        "embedding.weight": Source(f"{root}wte.weight"),
+        "positions.table": Source(f"{root}wpe.weight"),
+        **linear("encoder_norm", f"{root}ln_f", has_bias=bias),
+    }
+    for i in range(n_layers):
+        ours, theirs = f"encoder.{i}", f"{root}h.{i}"
+        for part, name in enumerate(("query", "key", "value")):
+            where, fused = f"{ours}.self_attention.{name}", f"{theirs}.attn.c_attn"
+            sources[f"{where}.weight"] = Source(f"{fused}.weight", part, parts=3, transposed=transposed)
+            if bias:
+                sources[f"{where}.bias"] = Source(f"{fused}.bias", part, parts=3)
+        output = map_(f"{ours}.self_attention.output", f"{theirs}.attn.c_proj")
+        sources |= output if bias else {name: source for name, source in output.items() if source.name}
+        sources |= linear(f"{ours}.self_residual.norm", f"{theirs}.ln_1", has_bias=bias)
+        sources |= map_(f"{ours}.feed_forward.widen", f"{theirs}.mlp.c_fc")
+        sources |= map_(f"{ours}.feed_forward.narrow", f"{theirs}.mlp.c_proj")
+        sources |= linear(f"{ours}.feed_forward_residual.norm", f"{theirs}.ln_2", has_bias=bias)
+    return sources

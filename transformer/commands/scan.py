@@ -1,0 +1,150 @@
+"""`scan`: a long sequence read in windows by a sequence classifier; hits out, and a track where one is asked for."""
+
+import argparse
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO, cast
+from urllib.parse import quote
+
+import torch
+from tqdm import tqdm
+
+from transformer.checkpoint import load
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.commands.paths import checkpoint_path
+from transformer.errors import InputError
+from transformer.runs.classify import classifier
+from transformer.runs.held_out import known_held_out
+from transformer.runs.scan import ScanPlan, Strands, plan_scan
+from transformer.sequences.fasta import FastaRecord, read_fasta
+from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
+from transformer.sequences.task import SequenceTask
+from transformer.sequences.tracks import intervals, track_line
+
+DESCRIPTION = """Read every record of a FASTA file in windows of the length that a classifier was trained on.
+
+Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
+the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
+stderr, where that was measured. Tracks are bedGraph, a file for each class and strand: the probability from the
+middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "scan",
+        help="find what a sequence classifier looks for in long sequences",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "checkpoint", type=checkpoint_path, metavar="CHECKPOINT", help="folder of a sequence classifier"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
+    parser.add_argument("--step", type=int, default=1, metavar="N", help="letters between windows (default: 1)")
+    parser.add_argument("--strands", type=Strands, choices=list(Strands), default=Strands.BOTH, help="default: both")
+    parser.add_argument("--classes", nargs="+", metavar="CLASS", help="what to look for (default: all but background)")
+    parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
+    parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
+    parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a forward pass (default: 1)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Scan every record; 1 when one could not be read, else 0."""
+    torch.set_num_threads(arguments.threads)
+    checkpoint = load(arguments.checkpoint)
+    _, task = classifier(checkpoint)
+    wanted = tuple(arguments.classes or task.findable)
+    if foreign := sorted(set(wanted) - set(task.classes)):
+        raise InputError("scan_class", label=foreign[0], classes=task.classes)
+    if not 0 < arguments.threshold <= 1:
+        raise InputError("scan_threshold", threshold=arguments.threshold)
+    _say_errors(checkpoint, wanted, arguments.threshold)
+    status = 0
+    with ExitStack() as files:
+        tracks = _opened(files, arguments.tracks, wanted, arguments.strands) if arguments.tracks else {}
+        if arguments.format == "gff3":
+            sys.stdout.write(GFF3_START)
+        for record in _records(files, arguments.file):
+            try:
+                letters = task.alphabet.read(record.sequence)
+                plan = plan_scan(checkpoint, letters, arguments.step, arguments.strands)
+            except InputError as error:
+                status = 1
+                sys.stderr.write(f"note: {record.id}: {error.message}\n")
+                continue
+            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks)
+            gff = arguments.format == "gff3"
+            sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
+            sys.stdout.flush()
+    return status
+
+
+Tracks = Mapping[tuple[str, str], TextIO]
+"""The file of each strand and class."""
+
+
+def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
+    folder.mkdir(parents=True, exist_ok=True)
+    opened: dict[tuple[str, str], TextIO] = {}
+    for sign in strands.signs:
+        for name in wanted:
+            path = folder / f"{quote(name, safe='')}-{'given' if sign == '+' else 'other'}-strand.bedgraph"
+            opened[sign, name] = files.enter_context(path.open("w", encoding="utf-8"))
+            opened[sign, name].write(track_line(f"{name} {sign}"))
+    return opened
+
+
+def _records(files: ExitStack, path: Path) -> Iterator[FastaRecord]:
+    try:
+        opened = sys.stdin.buffer if path == Path("-") else files.enter_context(path.open("rb"))
+    except OSError as error:
+        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
+    yield from read_fasta(cast(io.BufferedIOBase, opened))  # which both are
+
+
+def _say_errors(checkpoint: Checkpoint, wanted: tuple[str, ...], threshold: float) -> None:
+    """What the held-out rows say of the nearest measured threshold that is not above the one asked for."""
+    known = known_held_out(checkpoint)
+    for name in wanted:
+        points = [point for point in (known.points.get(name, ()) if known else ()) if point.threshold <= threshold]
+        if known is not None and points:
+            point = points[-1]
+            sys.stderr.write(
+                f"note: {name} from {point.threshold}: of {known.rows} held-out rows {point.found:.1%} of this class "
+                f"are found, {point.false:.2%} of the others too\n"
+            )
+
+
+def _hits(
+    plan: ScanPlan,
+    record: str,
+    task: SequenceTask,
+    wanted: tuple[str, ...],
+    threshold: float,
+    tracks: Tracks,
+) -> list[Hit]:
+    columns = [task.classes.index(name) for name in wanted]
+    peaks = {(sign, name): Peaks(threshold, plan.width // 2) for sign in plan.strands.signs for name in wanted}
+    with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
+        for block in plan.blocks():
+            n_windows = block.probabilities.shape[1]
+            starts = plan.starts(block.first, block.first + n_windows)
+            for row, sign in enumerate(plan.strands.signs):
+                for name, column in zip(wanted, columns, strict=True):
+                    values = block.probabilities[row, :, column]
+                    peaks[sign, name].add(starts, values)
+                    if (sign, name) in tracks:
+                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step))
+            bar.update(block.probabilities[..., 0].size)
+    found = [
+        Hit(start, start + plan.width, sign, name, probability)
+        for (sign, name), peak in peaks.items()
+        for start, probability in peak.found()
+    ]
+    return sorted(found, key=lambda hit: (hit.start, hit.strand, hit.label))

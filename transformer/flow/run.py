@@ -1,0 +1,99 @@
+"""All that flowed through one run of a checkpoint, in numbers: made by one traced pass, and one more for the lens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.diagrams.diagram import Diagram
+from transformer.diagrams.of_model import architecture
+from transformer.errors import CheckpointError
+from transformer.flow.capture import BEFORE, Added, Normed, Trace, Units, tracing, watch_flow
+from transformer.flow.lens import Lens, lens
+from transformer.flow.quantities import Activity, Share, activity, between, scale, share, strengths
+from transformer.runs.concurrency import forward_slot
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """What a run's parts did at each position, by the names that the diagram gives them.
+
+    `shares` are those of residual connections; of another library's model, whose parts are not watched, those of whole
+    layers. `strengths` are what hidden units hold, in groups. `logits` is the model's own output, a row a position (one
+    row for a classifier), None where it ends with states. `lens` is None where it is not defined, and `no_lens` says
+    why.
+    """
+
+    diagram: Diagram
+    shares: Mapping[str, Share]
+    scales: Mapping[str, Float[np.ndarray, " _"]]
+    activity: Mapping[str, Activity]
+    strengths: Mapping[str, Float[np.ndarray, "_ _"]]
+    logits: Float[np.ndarray, "_ output"] | None
+    lens: Lens | None
+    no_lens: str = ""
+
+
+def flow(
+    checkpoint: Checkpoint,
+    source: Sequence[int],
+    read: Sequence[int] | None = None,
+    written: Sequence[int] | None = None,
+    groups: int = 48,
+) -> Flow:
+    """Pass ids through the model once more, watched: `read` is what a decoder reads beside a source.
+
+    `written` are the outputs that the lens follows, by default the likeliest; `groups` is how many groups the hidden
+    units of a feed-forward net are summed up in.
+
+    Raises:
+        CheckpointError: the model has no diagram.
+    """
+    diagram = architecture(checkpoint.model)
+    layers = [block.name for block in diagram.blocks if block.kind == "layer"]
+    twin = watch_flow(checkpoint.model, layers)
+    ids = torch.tensor([list(source)])
+    target = None if read is None else torch.tensor([list(read)])
+    with forward_slot():
+        with tracing() as seen:
+            output = twin(ids) if target is None else twin(ids, target)
+        nets = seen.names(Units)
+        found, why = _lens(checkpoint, ids, target, written)
+        return Flow(
+            diagram,
+            _shares(seen, layers),
+            {name: scale(seen, name) for name in seen.names(Normed)},
+            {name: activity(seen, name) for name in nets},
+            {name: strengths(seen, name, groups) for name in nets},
+            _logits(diagram, output),
+            found,
+            why,
+        )
+
+
+def _shares(seen: Trace, layers: Sequence[str]) -> dict[str, Share]:
+    sums = seen.names(Added)
+    if sums:
+        return {name: share(seen, name) for name in sums}
+    states = set(seen.names(Tensor))
+    return {name: between(seen, f"{name}{BEFORE}", name) for name in layers if name in states}
+
+
+def _logits(diagram: Diagram, output: Tensor) -> Float[np.ndarray, "position output"] | None:
+    if diagram["output"].form == "states":
+        return None
+    rows = output[0].numpy()
+    return rows[None] if rows.ndim == 1 else rows
+
+
+def _lens(
+    checkpoint: Checkpoint, source: Tensor, target: Tensor | None, written: Sequence[int] | None
+) -> tuple[Lens | None, str]:
+    try:
+        return lens(checkpoint.model, source, target, written), ""
+    except CheckpointError as error:
+        return None, error.message

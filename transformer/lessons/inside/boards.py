@@ -1,0 +1,218 @@
+"""The lesson's boards: each step around attention as matrices that know how they were made.
+
+Every number comes from the model's own modules or from torch; the operations only say which cells meet in which.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transformer.layers.norms import AnnotatedLayerNorm
+from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
+from transformer.lessons.expressions.cellwise import Scale, Sum
+from transformer.lessons.expressions.operations import Given, Operation
+from transformer.lessons.expressions.rowwise import Normalise, Product
+from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
+from transformer.lessons.inside.layers import Run
+from transformer.models.encoder import Encoder
+from transformer.models.seq2seq import Seq2Seq
+
+STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
+"""The steps of the lesson, in the order in which a model runs them."""
+
+GIVEN = "given"
+"""The stage of what a board starts from."""
+
+STATES: Axes = ("query", "dimension")
+"""Axes of a row a position."""
+
+NUMBERS: Axes = ("query", "")
+"""Axes of one number a position."""
+
+
+def embedding_board(run: Run, stack: str) -> Board:
+    """How what the first layer reads is made: rows of a table, scaled or not, positions, perhaps a norm.
+
+    And how large a share of it the positions are, with the scale and without: `U` is the other way.
+
+    Raises:
+        KeyError: the stack did not run.
+    """
+    model, labels, stage = run.model, run.labels(stack), STAGES[0]
+    d_model = model.config.d_model
+    embedding, positions, norm = _input(run, stack)
+    with torch.no_grad():
+        words = embedding(torch.tensor(run.sentences[stack].ids))
+        table = _positions(model, positions, words)
+    by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
+    scaled = words * d_model**0.5
+    is_scaled, normed = model.config.scale_embedding, not isinstance(norm, nn.Identity)
+    ways = {"sE": scaled, "E": words}
+    own, other = ("sE", "E") if is_scaled else ("E", "sE")
+    made = "EP" if normed else "X"
+
+    def matrices() -> Iterator[Matrix]:
+        yield states("E", "E", GIVEN, words, labels, Given())
+        yield states("sE", "E'", stage, scaled, labels, by)
+        yield states("P", "P", GIVEN, table, labels, Given())
+        yield states(made, "X'" if normed else "X", stage, ways[own] + table, labels, Sum((own, "P")))
+        if normed:
+            yield from _normalised("X", "X", stage, ways[own] + table, labels, norm, "EP")
+        yield states("U", "U", stage, ways[other] + table, labels, Sum((other, "P")))
+        for name, symbol in (("sE", "E'"), ("E", "E"), ("P", "P")):
+            values = table if name == "P" else ways[name]
+            yield column(f"l{name}", f"|{symbol}|", stage, values.norm(dim=-1), labels, length(name))
+        for name, symbol, way in (("g", "g", own), ("gU", "g'", other)):
+            squares = table.square().sum(-1), ways[way].square().sum(-1)
+            share = squares[0] / (squares[0] + squares[1])
+            yield column(name, symbol, stage, share, labels, share_of("lP", f"l{way}", squared=True))
+
+    return Board.of(matrices())
+
+
+def residual_board(run: Run, stack: str, layer: int, part: str) -> Board:
+    """A state, what one sub-layer found, their sum, and the lengths of both: how large a part is new.
+
+    Raises:
+        InputError: the sub-layer is not in this run.
+    """
+    sub, labels, stage = run.sub_layer(stack, layer, part), run.labels(stack), STAGES[1]
+    together = sub.x + sub.found
+    lengths = [one.norm(dim=-1) for one in (sub.x, sub.found, together)]
+    share = lengths[1] / (lengths[1] + lengths[0])
+    return Board.of(
+        [
+            states("X", "X", GIVEN, sub.x, labels, Given()),
+            states("F", "F", GIVEN, sub.found, labels, Given()),
+            states("R", "R", stage, together, labels, Sum(("X", "F"))),
+            column("lX", "|X|", stage, lengths[0], labels, length("X")),
+            column("lF", "|F|", stage, lengths[1], labels, length("F")),
+            column("lR", "|R|", stage, lengths[2], labels, length("R")),
+            column("c", "c", stage, share, labels, share_of("lF", "lX")),
+        ]
+    )
+
+
+def order_board(run: Run, stack: str, layer: int, part: str) -> Board:
+    """One sub-layer on the same input twice: its norm after the sum (Y), and before the sub-layer (Z).
+
+    Raises:
+        InputError: the sub-layer is not in this run.
+    """
+    sub, labels, stage = run.sub_layer(stack, layer, part), run.labels(stack), STAGES[3]
+    norm: Any = sub.residual.norm
+    with torch.no_grad():
+        after, normed = sub.again(sub.x), norm(sub.x)
+        before = sub.again(normed)
+        post = norm(sub.x + after)
+    pre = sub.x + before
+
+    def matrices() -> Iterator[Matrix]:
+        yield states("X", "X", GIVEN, sub.x, labels, Given())
+        yield row("g", r"\gamma", GIVEN, norm.weight)
+        yield row("b", r"\beta", GIVEN, norm.bias)
+        yield states("F", "F", GIVEN, after, labels, Given())
+        yield states("R", "R", stage, sub.x + after, labels, Sum(("X", "F")))
+        yield states("Y", "Y", stage, post, labels, _normalise(norm, "R"))
+        yield states("N", r"\hat X", stage, normed, labels, _normalise(norm, "X"))
+        yield states("G", "G", GIVEN, before, labels, Given())
+        yield states("Z", "Z", stage, pre, labels, Sum(("X", "G")))
+        for name, values in (("X", sub.x), ("Y", post), ("Z", pre)):
+            yield column(f"l{name}", f"|{name}|", stage, values.norm(dim=-1), labels, length(name))
+
+    return Board.of(matrices())
+
+
+def feed_forward_board(run: Run, stack: str, layer: int) -> Board:
+    """Up to d_ff, a bend, and down again; and at each position the share of units that are above zero.
+
+    Raises:
+        InputError: the layer is not in this run.
+    """
+    net, reads = run.feed_forward(stack, layer)
+    labels, stage = run.labels(stack), STAGES[4]
+    with torch.no_grad():
+        wide, hidden = net.widen(reads), net.hidden(reads)
+        found = net.narrow(hidden)
+    units: Axes = ("query", "unit")
+
+    def matrices() -> Iterator[Matrix]:
+        yield states("H", "H", GIVEN, reads, labels, Given())
+        yield matrix("W_in", "W_1", GIVEN, net.widen.weight.T, None, Given(), ("", "unit"))
+        yield row("b_in", "b_1", GIVEN, net.widen.bias, "unit")
+        yield matrix("A", "A", stage, wide, labels, Product("H", "W_in", bias="b_in"), units)
+        yield matrix("B", "B", stage, hidden, labels, bent("A", run.model.config.activation), units)
+        yield column("on", "c", stage, (hidden > 0).double().mean(-1), labels, share_above_zero("B"))
+        yield matrix("W_out", "W_2", GIVEN, net.narrow.weight.T, None, Given(), ("unit", "dimension"))
+        yield row("b_out", "b_2", GIVEN, net.narrow.bias)
+        yield states("F", "F", stage, found, labels, Product("B", "W_out", bias="b_out"))
+
+    return Board.of(matrices())
+
+
+def matrix(
+    name: str, symbol: str, stage: str, values: Tensor, rows: Sequence[str] | None, operation: Operation, axes: Axes
+) -> Matrix:
+    """A matrix whose columns (and rows, where they have no labels) are numbered."""
+    labels = dimensions(len(values)) if rows is None else tuple(rows)
+    return Matrix(name, symbol, stage, plain(values), labels, dimensions(values.shape[-1]), operation, axes=axes)
+
+
+def states(
+    name: str,
+    symbol: str,
+    stage: str,
+    values: Float[Tensor, "position d_model"],
+    rows: Sequence[str],
+    operation: Operation,
+) -> Matrix:
+    """A row a position."""
+    return matrix(name, symbol, stage, values, rows, operation, STATES)
+
+
+def column(
+    name: str, symbol: str, stage: str, values: Float[Tensor, " position"], rows: Sequence[str], operation: Operation
+) -> Matrix:
+    """One number a position."""
+    return Matrix(name, symbol, stage, plain(values[:, None]), tuple(rows), ("",), operation, axes=NUMBERS)
+
+
+def row(name: str, symbol: str, stage: str, values: Float[Tensor, " d_model"], axis: str = "dimension") -> Matrix:
+    """A vector of parameters."""
+    return Matrix(name, symbol, stage, plain(values[None]), ("",), dimensions(len(values)), Given(), axes=("", axis))
+
+
+def _normalise(norm: Any, operand: str) -> Normalise:
+    return Normalise(operand, "g", "b", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+
+
+def _normalised(
+    name: str, symbol: str, stage: str, values: Tensor, labels: Sequence[str], norm: Any, operand: str
+) -> Iterator[Matrix]:
+    """Gain and shift of a norm, and what it makes in one step."""
+    yield row("g_X", r"\gamma", GIVEN, norm.weight)
+    yield row("b_X", r"\beta", GIVEN, norm.bias)
+    made = Normalise(operand, "g_X", "b_X", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+    with torch.no_grad():
+        yield states(name, symbol, stage, norm(values), labels, made)
+
+
+def _input(run: Run, stack: str) -> tuple[nn.Embedding, Any, nn.Module]:
+    """A stack's embedding table, its positions, and the norm after them."""
+    model = run.model
+    if isinstance(model, Seq2Seq):
+        side = "source" if stack == "encoder" else "target"
+        embedding, positions, norm = (getattr(model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
+        return embedding, positions, norm
+    return model.embedding, model.positions, nn.Identity()
+
+
+def _positions(model: Any, positions: Any, words: Float[Tensor, "position d_model"]) -> Tensor:
+    """What a model adds to the words of one sentence."""
+    nothing = torch.zeros_like(words)
+    by_batch = isinstance(model, Encoder) and model.config.position_axis == "batch"
+    added: Tensor = positions(nothing[:, None] if by_batch else nothing[None])
+    return added.reshape(words.shape)

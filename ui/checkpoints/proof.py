@@ -1,0 +1,131 @@
+"""A proof that a file is read right: what its original computed is dropped here, and held against what is computed."""
+
+import os
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from transformer import Checkpoint
+from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
+from transformer.checkpoint.safe.contents import Contents, shape_text
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.checkpoint.worker import apart
+from transformer.errors import HeedmapError
+from transformer.runs.check import Check, check_contents
+from ui.shared import controls
+from ui.store import arrivals, store
+from ui.store.cache import in_session, session_store
+from ui.store.ledger import Counted, UploadLimits
+from ui.store.refs import CheckpointRef
+from ui.texts import said, t
+from ui.texts.markdown import as_text
+
+ENDINGS = ("npz", "safetensors", "pt")
+LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
+"""How much of what is expected is kept, packed and unpacked."""
+
+ROUND, PROBLEM = "expected.round", "expected.problem"
+EXPECTED, CHECKS, KEPT = "expected", "check", 4
+"""Files of what is expected, and checks, that a session keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """What the original computed. `counted` stands for it in the ledger, `token` in keys of results."""
+
+    contents: Contents
+    counted: Counted
+    token: int = field(default_factory=lambda: secrets.randbits(62))
+
+
+def check_panel(name: str, checkpoint: Checkpoint) -> None:
+    """Drop a file; it is compared at once, and again whenever an answer about the checkpoint changes.
+
+    Raises:
+        InputError: what is expected is not of this model.
+    """
+    st.markdown(t("checkpoints.check_intro"))
+    arrivals.expect(LIMITS.file_bytes)
+    file = st.file_uploader(
+        t("checkpoints.check_bring"),
+        type=list(ENDINGS),
+        key=f"expected-{st.session_state.setdefault(ROUND, 0)}",
+        max_upload_size=LIMITS.file_bytes // MEGABYTE,
+    )
+    with st.expander(t("checkpoints.check_how"), icon=":material/code:"):
+        st.code(_recipe(checkpoint), language="python")
+        st.caption(t("checkpoints.check_names", names=", ".join(map(str, checkpoint.sites))))
+    kept = session_store(EXPECTED, KEPT)
+    if file is not None:
+        with st.spinner(t("checkpoints.reading")):
+            _take(name, file)
+        st.session_state[ROUND] += 1  # a new uploader, so that the browser's copy is let go
+        st.rerun()
+    problem = st.session_state.pop(PROBLEM, None)
+    if problem:
+        st.warning(controls.sentence(problem), icon=":material/block:")
+    expected: _Expected | None = kept.find(CheckpointRef.parse(name))
+    if expected is not None:
+        with st.spinner(t("checkpoints.checking")):
+            found: Check = in_session(
+                CHECKS, (store.revision(name), expected.token), lambda: check_contents(checkpoint, expected.contents)
+            )
+        _result(found, expected.contents.source)
+
+
+def _take(name: str, file: Any) -> None:
+    """Read what was brought, in a worker process, and keep it for this checkpoint."""
+    arrivals.let_go([file])
+    try:
+        contents = apart.read_arrays(file, file.name, LIMITS)
+        n_bytes = sum(tensor.nbytes for tensor in contents.tensors.values())
+        counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
+        session_store(EXPECTED, KEPT).put(CheckpointRef.parse(name), _Expected(contents, counted))
+    except HeedmapError as error:
+        st.session_state[PROBLEM] = error.message
+    finally:
+        file.close()
+
+
+def _result(found: Check, source: str) -> None:
+    """The verdict, then every array in the order in which the model runs."""
+    sentence = f"**{as_text(source)}** · {controls.sentence(found.verdict)}"
+    if found.agrees:
+        st.success(sentence, icon=":material/verified:")
+    else:
+        st.error(sentence, icon=":material/difference:")
+        st.caption(t("checkpoints.check_differs_note"))
+    if found.other:
+        st.warning(t("checkpoints.check_other", names=", ".join(found.other)), icon=":material/info:")
+    rows = [
+        (
+            one.name, said(shape_text(one.shape)), one.largest, ", ".join(map(str, one.place)), one.found, one.expected,
+            one.unseen, one.agrees,
+        )
+        for one in found.differences
+    ]  # fmt: skip
+    columns = ["array", "shape", "difference", "place", "here", "expected", "unseen", "agrees"]
+    named = [t(f"checkpoints.check_{column}") if column != "shape" else t("checkpoints.shape") for column in columns]
+    st.dataframe(
+        pd.DataFrame(rows, columns=named),
+        hide_index=True,
+        key="check",
+        column_config={
+            named[2]: st.column_config.NumberColumn(format="%.3g"),
+            **{one: st.column_config.NumberColumn(format="%.6g") for one in named[4:6]},
+        },
+    )
+
+
+def _recipe(checkpoint: Checkpoint) -> str:
+    """How such a file is made, beside the original model."""
+    if checkpoint.translates:
+        ids, call, output = "source=source, target=target", "model(source, target)", "logits"
+    else:
+        output = "logits" if checkpoint.task is not None or getattr(checkpoint.model.config, "head", ()) else "hidden"
+        ids, call = "input=ids", "model(ids)"
+    lines = ["import numpy, torch", "", "model.double().eval()", "with torch.no_grad():", f"    {output} = {call}"]
+    return "\n".join([*lines, f'numpy.savez("expected.npz", {ids}, {output}={output})'])

@@ -1,0 +1,1 @@
+"""Cells of a heatmap by keyboard."""

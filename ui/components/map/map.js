@@ -1,0 +1,270 @@
+// The whole model as towers: point at a part to read it, open it, and step from word to word.
+
+import { themeOf } from "../shared/colours.js";
+import { component } from "../shared/component.js";
+import { button, element, focusedBeside, pen, say, shortened } from "../shared/page.js";
+import { makePlayer } from "../shared/player.js";
+import { saveMap } from "./files.js";
+import { layoutOf } from "./layout.js";
+import { build, svg } from "./scene.js";
+import { numbersOf } from "./sentences.js";
+import { headAt } from "./thumbnails.js";
+
+const SEEN = "heedmapRuns"; // where the page keeps which runs have risen already
+
+/**
+ * What Python sends.
+ * @typedef {object} Header
+ * @property {import("./layout.js").TowerHeader[]} towers
+ * @property {string[][]} axes
+ * @property {import("./sentences.js").PartHeader[]} parts
+ * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean }} steps
+ * @property {string} run
+ * @property {string} about
+ * @property {string} folds
+ * @property {string} file_name
+ * @property {Record<"play" | "pause" | "step" | "all" | "layer" | "look" | "surest" | "sum" | "scale" | "active" |
+ *   "adds" | "of_all" | "of_step" | "legend" | "save_png", string>} words
+ * @property {import("../shared/saved.js").About} saved
+ */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & ReturnType<typeof frameOf> & {
+ *   header: Header,
+ *   arrays: Record<string, any>,
+ *   theme: import("../shared/colours.js").Theme,
+ *   layout: import("./layout.js").Layout,
+ *   places: Map<number, import("./sentences.js").Place>,
+ *   made: Map<number, SVGElement>,
+ *   lights: number[],
+ *   update: (() => void) | null,
+ *   built: string,
+ *   step: number,
+ *   opened: number | null,
+ *   current: number,
+ *   player: import("../shared/player.js").Player,
+ *   goTo: (step: number) => void,
+ *   short: (text: string, width: number) => string,
+ * }} View
+ * `current` is the part that takes part in the page's tab order; `lights` says how much each source word is looked at.
+ */
+
+export default component("map", (frame) => {
+  /** @type {Partial<View>} */
+  const start = { step: 0, opened: null, current: 0, built: "", update: null, lights: [] };
+  const view = /** @type {View} */ (Object.assign(frame, frameOf(frame.root), start));
+  const first = () => (view.header.steps.written ? 0 : -1);
+  view.player = makePlayer({
+    count: () => view.header.steps.labels.length - first(),
+    at: () => view.step - first(),
+    show: (moment) => {
+      view.step = moment + first();
+      view.draw();
+    },
+    settled: (moment) => view.send("stepped", moment + first()),
+  });
+  view.goTo = (step) => {
+    const last = view.header.steps.labels.length - 1;
+    view.player.stop();
+    view.step = Math.min(Math.max(step, first()), last);
+    view.draw();
+    view.send("stepped", view.step);
+  };
+  view.short = (text, width) => {
+    view.ruler.font = `12px ${view.theme.font}`;
+    return shortened(view.ruler, text, Math.max(width, 12));
+  };
+  view.bar.append(view.player.root, view.fold, view.save);
+  view.save.onclick = () => saveMap(view);
+  view.fold.onclick = () => view.send("folded", {});
+  listen(view);
+  return {
+    receive: ({ header, arrays }) => {
+      Object.assign(view, { header, arrays, built: "" });
+      view.step = Math.min(view.step, header.steps.labels.length - 1);
+      if (view.current >= header.parts.length) view.current = 0;
+    },
+    adopt: (options) => {
+      view.step = options.step;
+      view.opened = options.opened;
+      if (view.opened !== null) view.current = view.opened;
+    },
+    draw: () => draw(view),
+    close: () => view.player.stop(),
+  };
+});
+
+/**
+ * The view's elements, still empty.
+ * @param {HTMLElement} root
+ */
+function frameOf(root) {
+  const bar = element("div", "bar");
+  const about = element("p", "about");
+  const sheet = /** @type {SVGSVGElement} */ (svg("svg", "sheet", { role: "group" }));
+  const tip = element("div", "tip", null, { "aria-hidden": "true" });
+  tip.hidden = true;
+  const legend = element("p", "legend");
+  bar.append(about);
+  root.append(bar, sheet, tip, legend);
+  return { bar, about, sheet, tip, legend, fold: button("", () => {}), save: button("", () => {}), ruler: pen(element("canvas")) };
+}
+
+/** @param {View} view */
+function draw(view) {
+  const { header, root } = view;
+  view.theme = themeOf(root);
+  const wide = root.clientWidth;
+  view.ruler.font = `13px ${view.theme.font}`;
+  const measure = (/** @type {string} */ text) => view.ruler.measureText(text).width;
+  const layout = layoutOf(header, wide, measure, view.step);
+  const built = JSON.stringify([wide, view.theme, layout]);
+  if (built !== view.built || !view.update) {
+    const focused = view.made?.get(view.current) === focusedBeside(root);
+    view.layout = layout;
+    view.update = build(view);
+    view.built = built;
+    view.sheet.style.width = `${wide}px`;
+    view.root.classList.toggle("beside", layout.beside && layout.free > 110);
+    view.bar.style.maxWidth = layout.beside ? `${layout.towers[0].width + layout.towers[0].x}px` : "";
+    if (!view.made.has(view.current)) view.current = 0;
+    if (focused) view.made.get(view.current)?.focus();
+    rise(view);
+  }
+  view.lights = lightsOf(view);
+  view.update();
+  for (const [part, made] of view.made) made.setAttribute("tabindex", part === view.current ? "0" : "-1");
+  updateBar(view);
+}
+
+/** @param {View} view */
+function updateBar(view) {
+  const { header, player, step } = view;
+  const { labels, written } = header.steps;
+  const moments = (written ? labels : [header.words.all, ...labels]).map((name, number) => ({ name: written ? `${number + 1}. ${name}` : name }));
+  player.root.hidden = moments.length < 2;
+  player.update(moments, written ? step : step + 1, { play: header.words.play, pause: header.words.pause, moments: header.words.step });
+  view.fold.hidden = !header.folds;
+  say(view.fold, header.folds);
+  say(view.save, header.words.save_png);
+  say(view.legend, header.words.legend);
+  say(view.about, header.about);
+}
+
+/**
+ * The words rise through the layers once for every run; who wants no motion gets none, by the style sheet.
+ * @param {View} view
+ */
+function rise(view) {
+  const page = /** @type {Record<string, Set<string>>} */ (/** @type {unknown} */ (window));
+  const seen = (page[SEEN] ??= new Set());
+  if (seen.has(view.header.run)) return;
+  seen.add(view.header.run);
+  view.sheet.classList.add("rising");
+  setTimeout(() => view.sheet.classList.remove("rising"), 2500);
+}
+
+/**
+ * How much the step looks at each source word: the mean of the surest heads of all cross-attentions, as shown.
+ * @param {View} view
+ */
+function lightsOf({ header, arrays, step }) {
+  const rows = header.towers.at(-1)?.rows.filter((row) => row.crosses && row.heads) ?? [];
+  const lights = new Array(header.towers[0].words.length).fill(0);
+  for (const row of rows) {
+    const sure = arrays[`sure${row.name}`];
+    if (step >= 0 && 3 * step < sure.length) lights[sure[3 * step + 1]] += sure[3 * step + 2] / rows.length;
+  }
+  return lights;
+}
+
+/** @param {View} view */
+function listen(view) {
+  const { sheet, tip } = view;
+  const partOf = (/** @type {EventTarget | null} */ target) => {
+    const found = target instanceof Element ? target.closest("[data-part]") : null;
+    return found ? Number(found.getAttribute("data-part")) : null;
+  };
+  sheet.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "touch") show(view, partOf(event.target));
+  });
+  sheet.addEventListener("pointerleave", () => show(view, null));
+  sheet.addEventListener("click", (event) => {
+    const part = partOf(event.target);
+    if (part !== null) open(view, part, headUnder(view, part, event));
+  });
+  sheet.addEventListener("focusin", (event) => {
+    const part = partOf(event.target);
+    if (part === null) return;
+    view.current = part;
+    for (const [number, made] of view.made) made.setAttribute("tabindex", number === part ? "0" : "-1");
+    if (/** @type {Element} */ (event.target).matches(":focus-visible")) show(view, part);
+  });
+  sheet.addEventListener("focusout", () => (tip.hidden = true));
+  view.root.addEventListener("keydown", (event) => {
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement) {
+      if (event.key === "Escape") view.send("closed", {});
+      return;
+    }
+    const order = [...view.made.keys()].sort((one, other) => one - other);
+    const at = order.indexOf(view.current);
+    const moved = { ArrowUp: order[at + 1], ArrowDown: order[at - 1], Home: order[0], End: order.at(-1) }[event.key];
+    const stepped = { ArrowRight: view.step + 1, ArrowLeft: view.step - 1 }[event.key];
+    if (event.key === "Enter" || event.key === " ") open(view, view.current, null);
+    else if (event.key === "Escape") view.send("closed", {});
+    else if (stepped !== undefined) view.goTo(stepped);
+    else if (moved !== undefined) view.made.get(moved)?.focus();
+    else return;
+    event.preventDefault();
+  });
+}
+
+/**
+ * @param {View} view
+ * @param {number} part
+ * @param {number | null} head
+ */
+function open(view, part, head) {
+  view.player.stop();
+  view.tip.hidden = true;
+  view.send("opened", { part, head });
+}
+
+/**
+ * The head whose thumbnail is under the pointer.
+ * @param {View} view
+ * @param {number} part
+ * @param {MouseEvent} event
+ */
+function headUnder({ layout, sheet }, part, event) {
+  const box = sheet.getBoundingClientRect();
+  const [x, y] = [((event.clientX - box.left) * layout.wide) / box.width, ((event.clientY - box.top) * layout.height) / box.height];
+  for (const { rows } of layout.towers) {
+    for (const { row, grid } of rows) if (grid && row.heads && row.boxes.includes(part)) return headAt(grid, row.heads.shape[0], x - grid.x, y - grid.y);
+  }
+  return null;
+}
+
+/**
+ * Say what a part is beside it.
+ * @param {View} view
+ * @param {number | null} part
+ */
+function show(view, part) {
+  const { tip, header, made, root } = view;
+  const target = part === null ? null : made.get(part);
+  tip.hidden = !target;
+  if (part === null || !target) return;
+  const { title, formula, facts } = header.parts[part];
+  tip.replaceChildren(
+    element("div", "tip-title", title),
+    ...(formula ? [element("div", "formula", formula)] : []),
+    ...numbersOf(view, part).map((text) => element("div", "number", text)),
+    ...facts.map((text) => element("div", "fact", text)),
+  );
+  const [box, around] = [target.getBoundingClientRect(), root.getBoundingClientRect()];
+  const left = Math.min(Math.max(box.left - around.left, 0), Math.max(root.clientWidth - tip.offsetWidth - 4, 0));
+  const above = box.top - around.top - tip.offsetHeight - 8;
+  tip.style.left = `${left}px`;
+  tip.style.top = `${above > -60 ? above : box.bottom - around.top + 8}px`;
+}

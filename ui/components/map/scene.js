@@ -1,0 +1,315 @@
+// The map as SVG: built once for a layout, then every step only changes what depends on it.
+
+import { bandOf, NEXT_LINE, STREAM, streamOf } from "./layout.js";
+import { pictureRow, strengthsAt, sumAt, valueAt } from "./numbers.js";
+import { lookOf, placesOf, positionIn, queryIn, spoken } from "./sentences.js";
+import { barsOf, headsImage, outlines, rowMarks } from "./thumbnails.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @typedef {import("./map.js").View} View */
+/** @typedef {import("./layout.js").PlacedTower} PlacedTower */
+/** @typedef {import("./layout.js").PlacedRow} PlacedRow */
+
+/**
+ * @param {string} tag
+ * @param {string} className
+ * @param {Record<string, string | number>} attributes
+ * @param {string} [text]
+ * @returns {SVGElement}
+ */
+export function svg(tag, className, attributes = {}, text) {
+  const made = document.createElementNS(SVG, tag);
+  if (className) made.setAttribute("class", className);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/**
+ * Build everything; returns what brings it to the view's step.
+ * @param {View} view
+ * @returns {() => void}
+ */
+export function build(view) {
+  const { layout, header, sheet } = view;
+  view.places = placesOf(header.towers);
+  view.made = new Map();
+  sheet.replaceChildren();
+  sheet.setAttribute("viewBox", `0 0 ${layout.wide.toFixed(0)} ${layout.height.toFixed(0)}`);
+  sheet.setAttribute("aria-label", header.about);
+  /** @type {(() => void)[]} */
+  const updates = [];
+  layout.towers.forEach((tower, number) => buildTower(view, tower, number, updates));
+  if (layout.towers.length === 2) buildBus(view, updates);
+  buildNext(view, updates);
+  return () => updates.forEach((update) => update());
+}
+
+/**
+ * @param {View} view
+ * @param {PlacedTower} tower
+ * @param {number} number
+ * @param {(() => void)[]} updates
+ */
+function buildTower(view, tower, number, updates) {
+  const { sheet, header, arrays } = view;
+  const inner = tower.mirrored ? tower.x : tower.x + tower.width;
+  const stream = svg("path", "stream");
+  updates.push(() => stream.setAttribute("d", streamOf(tower, (part) => sumAt(arrays, part, positionIn(view, number))?.share ?? null)));
+  for (const { y, height, slim } of tower.frames) {
+    if (slim) continue;
+    sheet.append(svg("rect", "layer", { x: tower.x, y: y - 3, width: tower.width, height: height + 6, rx: 7 }));
+  }
+  sheet.append(stream);
+  for (const { layer, y, height, slim } of tower.frames) {
+    if (slim) continue;
+    const x = tower.stream + (tower.mirrored ? -1 : 1) * (STREAM / 2);
+    const label = svg("text", "layer-number", { x, y: y + height - 5, "text-anchor": "middle" }, String(layer));
+    label.setAttribute("aria-hidden", "true");
+    sheet.append(label);
+  }
+  const anchor = { x: inner, y: tower.top - 3, "text-anchor": tower.mirrored ? "start" : "end" };
+  sheet.append(svg("text", "tower-title", anchor, header.towers[number].title));
+  buildWords(view, tower, number, updates);
+  const slim = tower.rows.filter(({ row }) => row.slim).length;
+  let told = false;
+  tower.rows.forEach((placed, order) => {
+    buildRow(view, tower, number, placed, order, updates);
+    if (placed.row.slim && !told) {
+      told = true;
+      const x = placed.boxes[0].x + placed.boxes[0].width / 2;
+      const last = tower.rows.filter(({ row }) => row.slim).at(-1) ?? placed;
+      sheet.append(svg("text", "times", { x, y: (placed.read + last.merge) / 2 + 4, "text-anchor": "middle" }, `× ${slim}`));
+    }
+  });
+}
+
+/**
+ * @param {View} view
+ * @param {PlacedTower} tower
+ * @param {number} number
+ * @param {(() => void)[]} updates
+ */
+function buildWords(view, tower, number, updates) {
+  const { sheet, header } = view;
+  const { reads, stepped } = header.towers[number];
+  const box = partGroup(view, reads, updates, 0);
+  const from = tower.mirrored ? tower.x : tower.x + 34;
+  box.append(svg("rect", "ground", { x: from - 4, y: tower.wordsTop, width: tower.width - 30, height: tower.bottom - tower.wordsTop, rx: 6 }));
+  sheet.append(box);
+  for (const { text, index, x, y, width } of tower.words) {
+    const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
+    const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
+    box.append(mark, word);
+    updates.push(() => {
+      const here = stepped && index === view.step;
+      mark.setAttribute("fill-opacity", here ? "1" : stepped ? "0" : (view.lights[index] ?? 0).toFixed(3));
+      mark.classList.toggle("here", here);
+      word.classList.toggle("here", here);
+      word.classList.toggle("later", stepped && header.steps.written && index > view.step);
+    });
+    if (stepped && !header.steps.written) word.addEventListener("click", (event) => {
+      event.stopPropagation();
+      view.goTo(view.step === index ? -1 : index);
+    });
+  }
+}
+
+/**
+ * @param {View} view
+ * @param {PlacedTower} tower
+ * @param {number} number
+ * @param {PlacedRow} placed
+ * @param {number} order
+ * @param {(() => void)[]} updates
+ */
+function buildRow(view, tower, number, placed, order, updates) {
+  const { sheet, arrays } = view;
+  const { row, y, height, boxes, read } = placed;
+  const inLayer = row.layer >= 0 && !row.slim;
+  const sign = tower.mirrored ? -1 : 1;
+  if (inLayer) {
+    const edge = tower.mirrored ? boxes[0].x + boxes[0].width : boxes[0].x;
+    const from = tower.stream + sign * STREAM;
+    const into = y + height * 0.7;
+    sheet.append(svg("path", "reads", { d: `M${from} ${read - 1} Q${from} ${into} ${edge} ${into}` }));
+    const band = svg("path", "band");
+    sheet.append(band);
+    updates.push(() => {
+      const share = row.sums.length ? sumAt(arrays, row.sums[0], positionIn(view, number))?.share : undefined;
+      band.setAttribute("d", bandOf(tower, placed, share ?? 0.06));
+    });
+    const middle = (edge + from) / 2;
+    row.before.forEach((part) => dot(view, part, "norm", middle, into, updates, order));
+    row.sums.forEach((part) => dot(view, part, "sum", tower.stream + sign * STREAM, placed.merge + 1, updates, order));
+    row.after.forEach((part) => dot(view, part, "norm", tower.stream + (sign * STREAM) / 2, placed.merge - 3, updates, order));
+  }
+  for (const { part, x, width } of boxes) {
+    const box = partGroup(view, part, updates, order + 1);
+    sheet.append(box);
+    box.append(svg("rect", `box ${view.header.parts[part].kind}${row.slim ? " slim" : ""}`, { x, y, width, height, rx: row.slim ? 3 : 6 }));
+    if (!row.slim) fillBox(view, number, placed, box, part, x, width, updates);
+  }
+}
+
+/**
+ * @param {View} view
+ * @param {number} number
+ * @param {PlacedRow} placed
+ * @param {SVGElement} box
+ * @param {number} part
+ * @param {number} x
+ * @param {number} width
+ * @param {(() => void)[]} updates
+ */
+function fillBox(view, number, { row, y, height, grid }, box, part, x, width, updates) {
+  const { header, arrays, theme } = view;
+  const { title, kind } = header.parts[part];
+  const middle = y + height / 2;
+  const rest = grid ? width - (x + width - grid.x) - 12 : row.groups ? width * 0.5 : width - 14;
+  const name = svg("text", "title", { x: x + 8, y: grid ? middle - 2 : middle + 4 }, view.short(title, rest));
+  box.append(name);
+  if (grid && row.heads) {
+    const { shape } = row.heads;
+    const look = svg("text", "look", { x: x + 8, y: middle + 12 });
+    const wide = grid.across * (grid.side + grid.gap) - grid.gap;
+    const image = svg("image", "heads", { x: grid.x, y: grid.y, width: wide, height: grid.tall, preserveAspectRatio: "none" });
+    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid, theme));
+    const mark = svg("path", "row-mark");
+    box.append(look, image, svg("path", "outline", { d: outlines(grid, shape[0]) }), mark);
+    updates.push(() => {
+      look.textContent = view.short(lookOf(view, number, row), rest);
+      mark.setAttribute("d", rowMarks(grid, shape, pictureRow(row.heads ?? { shape, queries: 0 }, queryIn(view, number, row))));
+    });
+  }
+  const { groups } = row;
+  if (groups && kind === "feed_forward") {
+    const look = svg("text", "look", { x: x + width * 0.5 - 4, y: middle + 4, "text-anchor": "end" });
+    const bars = svg("path", "bars");
+    box.append(look, bars);
+    updates.push(() => {
+      const position = positionIn(view, number);
+      look.textContent = `${Math.round(100 * valueAt(arrays[`active${row.name}`], position))} %`;
+      const strengths = strengthsAt(arrays[`strengths${row.name}`], groups, position);
+      bars.setAttribute("d", barsOf(strengths, x + width * 0.5 + 4, y + height - 4, width * 0.5 - 10, height - 7));
+    });
+  }
+}
+
+/**
+ * A norm or a sum: a small circle that can be reached and opened like every part.
+ * @param {View} view
+ * @param {number} part
+ * @param {string} className
+ * @param {number} x
+ * @param {number} y
+ * @param {(() => void)[]} updates
+ * @param {number} order
+ */
+function dot(view, part, className, x, y, updates, order) {
+  const made = partGroup(view, part, updates, order + 1, "circle");
+  made.classList.add(className);
+  for (const [name, value] of Object.entries({ cx: x.toFixed(1), cy: y.toFixed(1), r: className === "sum" ? 4 : 3.6 })) made.setAttribute(name, String(value));
+  view.sheet.append(made);
+}
+
+/**
+ * The element of a part, which the keyboard reaches, and which says what it is.
+ * @param {View} view
+ * @param {number} part
+ * @param {(() => void)[]} updates
+ * @param {number} order
+ */
+function partGroup(view, part, updates, order, tag = "g") {
+  const made = svg(tag, "part", { role: "button", tabindex: -1, "data-part": part });
+  made.style.setProperty("--order", String(order));
+  view.made.set(part, made);
+  updates.push(() => {
+    made.setAttribute("aria-label", spoken(view, part));
+    made.classList.toggle("open", view.opened === part);
+  });
+  return made;
+}
+
+/**
+ * From the encoder's top to every cross-attention: as thick as what that one adds.
+ * @param {View} view
+ * @param {(() => void)[]} updates
+ */
+function buildBus(view, updates) {
+  const { sheet, layout, arrays } = view;
+  const [source, target] = layout.towers;
+  const crossing = target.rows.filter(({ row }) => row.crosses);
+  if (!crossing.length) return;
+  const top = source.rows.at(-1);
+  const exit = top ? top.y + top.height / 2 : source.top;
+  const from = source.x + source.width;
+  const lane = layout.beside ? from + (target.x - from) / 2 : target.x - 0;
+  for (const placed of crossing) {
+    const y = placed.y + placed.height / 2;
+    const turn = Math.sign(y - exit) * Math.min(10, Math.abs(y - exit));
+    const d = layout.beside
+      ? `M${from} ${exit} H${lane - 10} Q${lane} ${exit} ${lane} ${exit + turn} V${y - turn} Q${lane} ${y} ${lane + 10} ${y} H${target.x}`
+      : `M${from} ${exit} C${from + 16} ${exit} ${from + 16} ${y} ${from} ${y}`;
+    const line = svg("path", "cross", { d });
+    sheet.prepend(line);
+    updates.push(() => {
+      const sum = placed.row.sums[0];
+      const share = sum === undefined ? null : sumAt(arrays, sum, positionIn(view, 1));
+      line.setAttribute("stroke-width", share ? Math.max(STREAM * share.share, 1).toFixed(1) : "1.5");
+    });
+  }
+}
+
+/**
+ * What comes out: the words that were written, and the likeliest outputs of this step.
+ * @param {View} view
+ * @param {(() => void)[]} updates
+ */
+function buildNext(view, updates) {
+  const { sheet, header, layout } = view;
+  for (const { text, index, x, y, width } of layout.written) {
+    const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
+    const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
+    word.addEventListener("click", () => view.goTo(index));
+    sheet.append(mark, word);
+    updates.push(() => {
+      mark.setAttribute("fill-opacity", index === view.step ? "1" : "0");
+      mark.classList.toggle("here", index === view.step);
+      word.classList.toggle("here", index === view.step);
+      word.classList.toggle("later", index > view.step);
+    });
+  }
+  const { x, y, width, lines } = layout.next;
+  const end = layout.towers[layout.towers.length - 1];
+  const from = end.mirrored ? x : x + 34;
+  const room = width - 34;
+  sheet.append(svg("text", "next-title", { x: from + 4, y: y + 12 }, header.steps.title));
+  for (let order = 0; order < lines; order++) {
+    const at = y + 18 + order * NEXT_LINE;
+    const name = svg("text", "next-word", { x: from + 96, y: at + 11, "text-anchor": "end" });
+    const bar = svg("rect", "next-bar", { x: from + 102, y: at + 2, height: NEXT_LINE - 5, rx: 2 });
+    const number = svg("text", "next-number", { y: at + 11 });
+    sheet.append(name, bar, number);
+    updates.push(() => {
+      const one = nextOf(view)[order];
+      const wide = one ? one[1] * (room - 150) : 0;
+      name.textContent = one ? view.short(one[0], 90) : "";
+      name.classList.toggle("here", Boolean(one) && header.steps.written && one[0] === header.steps.labels[view.step]);
+      bar.setAttribute("width", Math.max(wide, one ? 1 : 0).toFixed(1));
+      number.setAttribute("x", (from + 106 + wide).toFixed(1));
+      number.textContent = one ? one[1].toFixed(one[1] < 0.01 ? 3 : 2) : "";
+    });
+  }
+}
+
+/**
+ * The likeliest outputs at the view's step; those of the end where nothing is chosen.
+ * @param {View} view
+ * @returns {[string, number][]}
+ */
+export function nextOf({ header, step }) {
+  const { next } = header.steps;
+  return next[next.length === 1 ? 0 : step < 0 ? next.length - 1 : step] ?? [];
+}

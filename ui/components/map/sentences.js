@@ -1,0 +1,111 @@
+// What is said of a part when it is pointed at, or read aloud: its name, its formula, and this run's numbers.
+
+import { fill } from "../shared/words.js";
+import { sumAt, sureAt, valueAt } from "./numbers.js";
+
+/**
+ * @typedef {{ kind: string, title: string, formula: string, facts: string[] }} PartHeader
+ * @typedef {import("./layout.js").RowHeader} RowHeader
+ */
+
+/** @typedef {{ tower: number, row: RowHeader | null, role: "read" | "box" | "before" | "after" | "sum" }} Place */
+
+/**
+ * The place of every part, by its number, in the order in which they run.
+ * @param {import("./layout.js").TowerHeader[]} towers
+ * @returns {Map<number, Place>}
+ */
+export function placesOf(towers) {
+  /** @type {Map<number, Place>} */
+  const found = new Map();
+  towers.forEach(({ reads, rows }, tower) => {
+    found.set(reads, { tower, row: null, role: "read" });
+    for (const row of rows) {
+      for (const part of row.before) found.set(part, { tower, row, role: "before" });
+      for (const part of row.boxes) found.set(part, { tower, row, role: "box" });
+      for (const part of row.sums) found.set(part, { tower, row, role: "sum" });
+      for (const part of row.after) found.set(part, { tower, row, role: "after" });
+    }
+  });
+  return found;
+}
+
+/** @typedef {import("./map.js").View} View */
+
+/**
+ * The position of a tower that the step stands for; -1 for the mean of all.
+ * @param {View} view
+ * @param {number} tower
+ */
+export function positionIn({ header, step }, tower) {
+  return header.towers[tower].stepped ? step : -1;
+}
+
+/**
+ * The query of an attention that the step stands for; -1 where its queries are no steps.
+ * @param {View} view
+ * @param {number} tower
+ * @param {RowHeader} row
+ */
+export function queryIn(view, tower, row) {
+  const own = row.heads?.queries === view.header.steps.labels.length;
+  return own ? positionIn(view, tower) : -1;
+}
+
+/**
+ * Where the surest head of a row looks at this step, in few characters; nothing where that is not one answer.
+ * @param {View} view
+ * @param {number} tower
+ * @param {RowHeader} row
+ */
+export function lookOf(view, tower, row) {
+  const sure = sureAt(view.arrays, row.name, queryIn(view, tower, row));
+  if (!sure || !row.heads) return "";
+  const key = view.header.axes[row.heads.keys][sure.key] ?? "";
+  return fill(view.header.words.look, { head: sure.head, key, weight: sure.weight.toFixed(2) });
+}
+
+/**
+ * This run's numbers of a part, a line each.
+ * @param {View} view
+ * @param {number} part
+ * @returns {string[]}
+ */
+export function numbersOf(view, part) {
+  const { header, arrays, places } = view;
+  const { words } = header;
+  const place = /** @type {Place} */ (places.get(part));
+  const position = positionIn(view, place.tower);
+  const lines = [];
+  const sum = sumAt(arrays, part, position);
+  if (sum) {
+    lines.push(fill(words.sum, { found: sum.found.toFixed(2), state: sum.state.toFixed(2), share: sum.share.toFixed(2) }));
+  }
+  const scale = arrays[`scale${part}`];
+  if (scale) lines.push(fill(words.scale, { scale: valueAt(scale, position).toFixed(3) }));
+  if (place.row && place.role === "box") {
+    const active = arrays[`active${place.row.name}`];
+    if (active) lines.push(fill(words.active, { share: Math.round(100 * valueAt(active, position)) }));
+    const look = place.row.heads ? lookOf(view, place.tower, place.row) : "";
+    if (look) lines.push(fill(words.surest, { look }));
+    const merged = place.row.sums[0];
+    const added = merged === undefined ? null : sumAt(arrays, merged, position);
+    if (added && !place.row.slim) lines.push(fill(words.adds, { share: added.share.toFixed(2) }));
+  }
+  if (lines.length) lines.push(position < 0 ? words.of_all : fill(words.of_step, { word: header.steps.labels[position] }));
+  return lines;
+}
+
+/**
+ * A part as it is read aloud.
+ * @param {View} view
+ * @param {number} part
+ */
+export function spoken(view, part) {
+  const { header } = view;
+  const { title, formula, facts } = header.parts[part];
+  const place = /** @type {Place} */ (view.places.get(part));
+  const where = [header.towers[place.tower].title];
+  if (place.row && place.row.layer >= 0) where.push(fill(header.words.layer, { layer: place.row.layer }));
+  return [`${where.join(", ")}: ${title}`, formula, ...numbersOf(view, part), ...facts].filter(Boolean).join(". ");
+}

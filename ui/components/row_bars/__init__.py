@@ -1,0 +1,1 @@
+"""The weights of one row as bars that can be dragged."""

@@ -1,0 +1,88 @@
+"""The runs that the lesson "Inside a layer" takes apart: of a toy, or of a checkpoint on the reader's sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions
+from transformer.lessons.inside.layers import Model, Run, in_float64
+from transformer.lessons.sentences import MAX_TOKENS, Sentence, encoder_sentence, source_sentence, target_sentence
+from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
+from transformer.models.encoder import Encoder
+from transformer.models.seq2seq import Seq2Seq
+from transformer.runs.translate import Translation
+from ui.store import runs, store
+from ui.store.cache import cached
+from ui.store.refs import Revision
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A run, and the sentences that it is about."""
+
+    run: Run
+    sentences: tuple[str, ...]
+    is_toy: bool
+
+
+@cached(max_entries=32)
+def toy_run(d_model: int, n_tokens: int, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
+    """A run of a toy whose numbers are few and round."""
+    words = toy_words()
+    model = toy_layers(d_model, seed, norm_first, gelu, tied)
+    return Run(model, *toy_sentences(n_tokens), lambda ids: [words[i] for i in ids])
+
+
+def own_translation(name: str, text: str) -> Translation:
+    """What a checkpoint writes for a sentence: the target that is read unless the reader types another.
+
+    Raises:
+        HeedmapError: it cannot read that.
+    """
+    return runs.translation(name, text, DecodingOptions(), None)
+
+
+def run_of(name: str, text: str, target: str | Translation | None) -> Run:
+    """A checkpoint's run on a sentence, and on a typed target or what it wrote itself; an encoder reads no target.
+
+    Of what it wrote itself the first tokens are read, as many as a lesson shows.
+
+    Raises:
+        HeedmapError: the sentences cannot be read.
+    """
+    if target is None or isinstance(target, str):
+        return _run(store.revision(name), text, target)
+    bos: int = store.checkpoint(name).translator()[0].config.bos_id
+    return _run(store.revision(name), text, (bos, *target.target_ids[:-1])[:MAX_TOKENS])
+
+
+@cached(max_entries=2)
+def _weights(revision: Revision) -> Model:
+    model = store.load(revision).model
+    if isinstance(model, (Seq2Seq, Encoder)):
+        return in_float64(model)
+    raise TypeError(f"{revision} is no model of {Model}")
+
+
+@cached(max_entries=16)
+def _run(revision: Revision, text: str, target: str | tuple[int, ...] | None) -> Run:
+    checkpoint = store.load(revision)
+    read = None
+    if target is None:
+        source = encoder_sentence(checkpoint, text)
+    else:
+        source = source_sentence(checkpoint, text)
+        writer = checkpoint.translator()[2]
+        if isinstance(target, str):
+            read = target_sentence(checkpoint, target)
+        else:
+            read = Sentence.of(target, writer.labels(target))
+    return Run(_weights(revision), source, read, lambda ids: words_of(checkpoint, ids))
+
+
+def words_of(checkpoint: Checkpoint, ids: Sequence[int]) -> list[str]:
+    """What a person reads for each output of a checkpoint: words; for a classifier its classes, or their numbers."""
+    if checkpoint.translates and checkpoint.writer is not None:
+        return checkpoint.writer.labels(ids)
+    classes = checkpoint.task.classes if checkpoint.task else ()
+    return [classes[i] if i < len(classes) else str(i) for i in ids]

@@ -1,0 +1,1 @@
+"""The page Map: the whole model at work on one sentence, part by part."""

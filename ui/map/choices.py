@@ -1,0 +1,125 @@
+"""What the map shows: of which checkpoint, of which text, at which word, with which part open.
+
+None of its parameters is one of Translate, whose place at the root of the server it took: see `ui.old_links`.
+"""
+
+import re
+from dataclasses import dataclass
+
+import streamlit as st
+
+from transformer import Checkpoint
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.tokens.vocabulary import IdTokenizer
+from ui.components.map.component import ALL
+from ui.map.runs import Shown
+from ui.shared import address
+from ui.shared.address import line
+from ui.texts import language, t
+from ui.texts.markdown import as_text
+
+TEXT, STEP, PART, LAYERS = "sentence", "at_word", "part", "layers"
+"""The query parameters besides that of the checkpoint (`ON_MAP`): what it reads, the step from 1 (0: all), the open
+part, and `all` layers."""
+
+WHOLE = "all"
+"""What stands in the address where every layer is drawn, however many there are."""
+
+SAMPLE = 8
+"""Tokens of a text for a checkpoint that brings no example."""
+
+_HEAD = re.compile(r"(.+)~(\d{1,4})")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The part that is open, by its name in the diagram, and the head that was picked in it."""
+
+    part: str
+    head: int | None = None
+
+
+def text(name: str, checkpoint: Checkpoint) -> str:
+    """What is read: a line, and examples to take."""
+    examples = [_letters(example) for example in checkpoint.examples]
+    address.belong_to(name if not checkpoint.translates else checkpoint.languages, TEXT)
+    form, beside = st.columns([6, 1], vertical_alignment="bottom", gap="small")
+    with form, st.form("read", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        found = line(t(_label(checkpoint)), examples[0] if examples else _sample(checkpoint), key=TEXT, bare=True)
+        st.form_submit_button(t("map.run"), type="primary", icon=":material/play_arrow:")
+    if examples:
+        with beside, st.popover(t("map.examples"), width="stretch"):
+            for number, example in enumerate(examples, 1):
+                known = checkpoint.example_names.get(checkpoint.examples[number - 1], {}).get(language(), "")
+                st.button(
+                    as_text(known or example), key=f"example-{number}", help=as_text(example), on_click=_take,
+                    args=(example,), width="stretch",
+                )  # fmt: skip
+    return found
+
+
+def step(shown: Shown) -> int:
+    """The step that is looked at: at first the one in the middle of what was written, or all that was read at once."""
+    count, written = len(shown.steps), shown.translation is not None
+    usual = (count - 1) // 2 if written else ALL
+    asked = address.whole_numbers(address.parameter(STEP) or "", "-")
+    if asked is None or not (1 if written else 0) <= asked[0] <= count:
+        return usual
+    return asked[0] - 1
+
+
+def to_step(number: int) -> None:
+    """Look at another step in the next run."""
+    address.set_parameter(STEP, str(number + 1))
+
+
+def opened() -> Opened | None:
+    """The part that the address opens, which need not be there."""
+    asked = address.parameter(PART)
+    if not asked:
+        return None
+    found = _HEAD.fullmatch(asked)
+    return Opened(found[1], int(found[2])) if found else Opened(asked)
+
+
+def open_part(part: str, head: int | None) -> None:
+    """Open a part in the next run, with one of its heads."""
+    address.set_parameter(PART, part if head is None else f"{part}~{head}")
+
+
+def close_part() -> None:
+    """Show the whole map alone in the next run."""
+    address.set_parameter(PART, None)
+
+
+def every_layer() -> bool:
+    """Whether every layer is drawn whole."""
+    return address.parameter(LAYERS) == WHOLE
+
+
+def turn_layers() -> None:
+    """Fold the layers, or draw every one."""
+    address.set_parameter(LAYERS, None if every_layer() else WHOLE)
+
+
+def _take(example: str) -> None:
+    address.put(**{TEXT: example, STEP: None})
+
+
+def _label(checkpoint: Checkpoint) -> str:
+    if checkpoint.task is not None and checkpoint.tokenizer is None:
+        return "map.sequence"
+    return "map.ids" if isinstance(checkpoint.tokenizer, IdTokenizer) else "map.sentence"
+
+
+def _letters(example: str) -> str:
+    """An example as one line: of a FASTA record the letters alone."""
+    return "".join(example.splitlines()[1:]) if example.startswith(">") else example
+
+
+def _sample(checkpoint: Checkpoint) -> str:
+    reader = checkpoint.tokenizer
+    if reader is None:
+        return ""
+    length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
+    return reader.decode(sample_ids(checkpoint.model.config, length, len(reader)))

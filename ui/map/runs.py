@@ -1,0 +1,147 @@
+"""The run that the map shows: what was read and written, all attention, and what flowed through every part."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from transformer import Checkpoint, DecodingOptions, Record
+from transformer.decoding.steps import Candidate
+from transformer.flow.run import Flow, flow
+from transformer.runs.any_model import run_any
+from transformer.runs.classify import calibrated, classify
+from transformer.runs.translate import Translation
+from transformer.tokens.base import Tokenizer
+from ui.store import runs, store
+from ui.store.cache import cached
+from ui.store.refs import Revision
+
+OPTIONS = DecodingOptions()
+"""How the map decodes: as Translate does at first, so that both pages show the same run."""
+
+UNTRAINED = DecodingOptions(beam=1, max_length=40)
+"""How a checkpoint without examples decodes: what was never trained does not stop by itself."""
+
+TOP = 10
+"""How many of the likeliest outputs are kept for each position."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One run. `source` is what stands below the first tower, `read` what stands below a decoder that has a source.
+
+    `steps` are the labels of the positions that can be looked at: the words that were written, or what was read by a
+    model that reads alone. `next` holds the likeliest outputs of each step (one step for a class), likeliest first.
+    """
+
+    record: Record
+    flow: Flow
+    source: tuple[str, ...]
+    read: tuple[str, ...]
+    steps: tuple[str, ...]
+    next: tuple[tuple[Candidate, ...], ...]
+    ids: tuple[int, ...]
+    translation: Translation | None = None
+    classes: tuple[str, ...] = ()
+
+    @property
+    def is_one_answer(self) -> bool:
+        """Whether the model answers once for all that it read: a class."""
+        return len(self.next) == 1 and len(self.steps) != 1
+
+
+def options_for(checkpoint: Checkpoint) -> DecodingOptions:
+    """How a checkpoint writes on this page."""
+    return OPTIONS if checkpoint.examples else UNTRAINED
+
+
+def shown(name: str, text: str) -> Shown:
+    """What a checkpoint of any kind did with a text; it runs once, whatever is looked at.
+
+    Raises:
+        InputError: the text cannot be read.
+        CheckpointError: the checkpoint has no way to read a text.
+    """
+    return _shown(store.revision(name), text)
+
+
+@cached(max_entries=32, spinner="store.running")
+def _shown(revision: Revision, text: str) -> Shown:
+    checkpoint = store.load(revision)
+    if checkpoint.translates:
+        return _of_translation(checkpoint, runs.translation(str(revision.ref), text, options_for(checkpoint), None))
+    if checkpoint.task is not None and checkpoint.tokenizer is None:
+        return _of_sequence(checkpoint, text)
+    return _of_reading(checkpoint, text)
+
+
+def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
+    read = (checkpoint.model.config.bos_id, *run.target_ids[:-1])
+    return Shown(
+        run.record,
+        flow(checkpoint, run.source_ids, read, run.target_ids),
+        run.axes.source.texts,
+        run.axes.read.texts,
+        run.axes.written.texts,
+        tuple(step.likeliest for step in run.steps),
+        run.target_ids,
+        run,
+    )
+
+
+def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
+    """A sequence that is put into a class; the probabilities are calibrated, as everywhere."""
+    found = classify(checkpoint, text)
+    axis = next(iter(found.record.values())).keys
+    return Shown(
+        found.record,
+        flow(checkpoint, found.letters.ids),
+        tuple(found.letters.text),
+        (),
+        axis.texts,
+        (_likeliest(found.probabilities, found.classes),),
+        tuple(found.letters.ids),
+        classes=found.classes,
+    )
+
+
+def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
+    run = run_any(checkpoint, text)
+    own = next((each for site, each in run.record.items() if site.kind == "self"), None)
+    watched = flow(checkpoint, run.ids)
+    labels = own.keys.texts if own is not None else tuple(map(str, run.ids))
+    tokens = _labels(checkpoint.tokenizer, run.ids)
+    answers, classes = _answers(checkpoint, watched.logits, len(labels))
+    return Shown(run.record, watched, tokens, (), labels, answers, run.ids, classes=classes)
+
+
+def _answers(
+    checkpoint: Checkpoint, logits: Float[np.ndarray, "position output"] | None, positions: int
+) -> tuple[tuple[tuple[Candidate, ...], ...], tuple[str, ...]]:
+    """What a model that reads alone says at each position, or once: next tokens, or classes by name or number."""
+    if logits is None:
+        return (), ()
+    task = checkpoint.task
+    if task is not None and len(task.classes) == logits.shape[-1]:
+        odds = calibrated(torch.from_numpy(logits), task).numpy()
+        return tuple(_likeliest(row, task.classes) for row in odds), task.classes
+    odds = torch.from_numpy(logits).softmax(-1).numpy()
+    if checkpoint.architecture.endswith("decoder") and checkpoint.tokenizer is not None:
+        tops = [np.argsort(-row, kind="stable")[:TOP] for row in odds]
+        names = [checkpoint.tokenizer.labels(top.tolist()) for top in tops]
+        return tuple(
+            tuple(Candidate(name, float(p)) for name, p in zip(texts, row[top], strict=True))
+            for texts, row, top in zip(names, odds, tops, strict=True)
+        ), ()
+    classes = tuple(map(str, range(logits.shape[-1])))
+    return tuple(_likeliest(row, classes) for row in odds[:positions]), classes
+
+
+def _likeliest(odds: Float[np.ndarray, " output"], names: tuple[str, ...]) -> tuple[Candidate, ...]:
+    order = np.argsort(-odds, kind="stable")[:TOP]
+    return tuple(Candidate(names[i], float(odds[i])) for i in order)
+
+
+def _labels(tokenizer: Tokenizer | None, ids: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(map(str, ids)) if tokenizer is None else tuple(tokenizer.labels(list(ids)))

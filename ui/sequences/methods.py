@@ -1,0 +1,91 @@
+"""Further tracks of the letters: what a class loses without each, and where the windows' states come from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+from jaxtyping import Float
+
+from transformer.errors import HeedmapError
+from transformer.figures.sequence_tracks import MethodTrack
+from transformer.messages import Message
+from transformer.runs.classify import Classification
+from transformer.runs.sequence_attribution import Mutations
+from transformer.runs.sequence_methods import DELETIONS, SHARES
+from transformer.sequences.folding import rank_correlation
+from ui.sequences import runs
+from ui.shared import controls
+from ui.shared.address import choice
+from ui.texts import plain, said, t
+
+NONE = "none"
+METHODS = (*DELETIONS, *SHARES)
+
+GIVEN, OTHER, BOTH = "given", "other", "both"
+"""Which strand is read: as given, its reverse complement, or one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a method says of each letter of the strand given, where it read that one or the other (`strand`)."""
+
+    method: str
+    strand: str
+    values: Float[np.ndarray, " letter"]
+
+    @property
+    def column(self) -> str:
+        """The name of its column in a file, in no language."""
+        unit = "log-odds lost" if self.method in DELETIONS else "multiples of even"
+        return f"{self.method} ({unit})" + (", reverse complement" if self.strand == OTHER else "")
+
+    def track(self, label: str) -> MethodTrack:
+        """How it is drawn."""
+        signed = self.method in DELETIONS
+        title = Message(f"sequence_track_{'lost' if signed else 'shares'}", method=_name(self.method), label=label)
+        if self.strand == OTHER:
+            title = Message("sequence_track_other_strand", title=title)
+        return MethodTrack(said(title), self.values, signed)
+
+
+def answers(name: str, run: Classification, other: Classification | None, target: int) -> list[Answer]:
+    """The method and the strand that are chosen, and what comes of them."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        method = choice(
+            t("sequences.by"), [NONE, *METHODS], key="by", form="list",
+            text=lambda code: plain("sequences.by_none") if code == NONE else said(_name(code)),
+        )  # fmt: skip
+        strand = GIVEN
+        if other is not None:
+            strand = choice(
+                t("sequences.strand"), [GIVEN, OTHER, BOTH], key="strand", help=t("sequences.strand_help"),
+                text=lambda code: plain(f"sequences.strand_{code}"),
+            )  # fmt: skip
+    if method == NONE:
+        return []
+    st.markdown(f"**{t('sources.asks')}** {controls.sentence(Message(f'sequence_question_{method}'))}")
+    st.markdown(f"**{t('sources.cannot')}** {controls.sentence(Message(f'sequence_limit_{method}'))}")
+    found = []
+    try:
+        if strand in (GIVEN, BOTH):
+            found.append(Answer(method, GIVEN, runs.method_track(name, run, method, target)))
+        if other is not None and strand in (OTHER, BOTH):  # its last letter pairs with the first of the strand given
+            found.append(Answer(method, OTHER, runs.method_track(name, other, method, target)[::-1]))
+    except HeedmapError as error:
+        controls.explain(error)
+    return found
+
+
+def agreement(found: list[Answer], changes: Mutations) -> None:
+    """How far the methods order the letters as mutations do; of a strand that is read the other way round, too."""
+    for answer in found:
+        known = ~np.isnan(answer.values)
+        rho = rank_correlation(np.abs(answer.values[known]), changes.effect[known]) if known.any() else float("nan")
+        st.caption(
+            t("sequences.by_agreement", method=_name(answer.method), rho=rho,
+              strand=plain(f"sequences.strand_{answer.strand}"))
+        )  # fmt: skip
+
+
+def _name(method: str) -> Message:
+    return Message(f"sequence_method_{method}" if method in DELETIONS else f"attribution_{method}")

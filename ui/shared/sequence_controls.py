@@ -1,0 +1,121 @@
+"""What pages that read sequences ask for: the sequence, a layer and a head. Each writes itself to the address."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import streamlit as st
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import InputError
+from transformer.runs.classify import MAX_LETTERS, Classification, classifier
+from transformer.sequences.fasta import FastaRecord, parse_fasta
+from ui.shared.active_heads import belong_to_head
+from ui.shared.address import choice, lines, set_parameter
+from ui.texts import plain, t
+from ui.texts.markdown import as_text
+
+MEAN: Final = "mean"
+"""The average of all heads, where a head is chosen."""
+
+POOLING = "pooling"
+"""The site by which windows are pooled; its one query is the decision."""
+
+MAX_CHARACTERS = 100_000
+"""Longest text that is looked at for a sequence."""
+
+MAX_PASTED = 1_500_000
+"""Longest text that the field takes at all; a longer one never leaves the browser."""
+
+MAX_ADDRESS = 2 * MAX_LETTERS
+"""Longest text that the address holds: any sequence that is run, with its header and line breaks."""
+
+SEQUENCE = "sequence"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attention is looked at: a site, and a head of it or the mean."""
+
+    site: str
+    head: int | Literal["mean"]
+
+    @property
+    def text(self) -> str:
+        """Site and head in a few words."""
+        if self.head == MEAN:
+            return plain("sequences.place_mean", site=self.site)
+        return plain("sequences.place_head", site=self.site, head=self.head)
+
+    @property
+    def stem(self) -> str:
+        """Site and head in the name of a file."""
+        return f"{self.site}-mean" if self.head == MEAN else f"{self.site}-head-{self.head}"
+
+
+def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
+    """The sequence that was pasted, or an example: bare letters, or the first record of FASTA.
+
+    Raises:
+        InputError: there is none, or far too much.
+    """
+    model, _ = classifier(checkpoint)
+    examples = checkpoint.examples
+    first = examples[0] if examples else ""
+    with st.form("sequence-form", border=False):
+        text = lines(
+            t("sequences.sequence"),
+            first,
+            key=SEQUENCE,
+            height=110,
+            longest=MAX_ADDRESS,
+            most=MAX_PASTED,
+            help=t("sequences.sequence_help"),
+        )
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
+            st.caption(t("sequences.sequence_limit", shortest=max(model.config.widths), longest=MAX_LETTERS))
+    if examples:
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+            st.caption(t("sequences.examples"), width="content")
+            for i, example in enumerate(examples):
+                header = as_text(example.partition("\n")[0].removeprefix(">"))
+                st.button(f"{i + 1}", key=f"sequence-{i}", help=header, on_click=_take_example, args=(example,))
+    if len(text) > MAX_CHARACTERS:
+        raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
+    records = list(parse_fasta(text.split("\n")))
+    if not records:
+        raise InputError("no_sequence")
+    if len(records) > 1:
+        st.caption(t("sequences.first_of", count=len(records)))
+    return records[0]
+
+
+def place(run: Classification) -> Place:
+    """Choose the layer (or the pooling) and the head."""
+    layers = [site for site in run.record.sites if site != POOLING]
+    names = [str(i) for i in range(len(layers))] + [POOLING] * (POOLING in run.record)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        layer = choice(
+            t("sequences.layer"),
+            names,
+            default=names[-1],
+            key="layer",
+            text=lambda name: plain("sequences.pooling") if name == POOLING else name,
+        )
+        site = POOLING if layer == POOLING else layers[int(layer)]
+        heads = [*(str(head) for head in range(run.record[site].n_heads)), MEAN]
+        head = choice(
+            t("sequences.head"),
+            heads,
+            default=MEAN,
+            key="head",
+            text=lambda name: plain("sequences.mean") if name == MEAN else name,
+        )
+    belong_to_head(site, head)
+    if POOLING in names:
+        st.caption(t("sequences.place_note"))
+    return Place(site, MEAN if head == MEAN else int(head))
+
+
+def _take_example(example: str) -> None:
+    set_parameter(SEQUENCE, example)

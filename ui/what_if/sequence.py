@@ -1,0 +1,170 @@
+"""The page for classifiers of sequences: probabilities, letters and maps before and after a change."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from transformer import Intervention, Record
+from transformer.errors import HeedmapError
+from transformer.figures.export import plot_config
+from transformer.figures.sequence_tracks import Tracks, sequence_tracks
+from transformer.interventions.text import to_text
+from transformer.runs.classify import Classification, classifier
+from transformer.runs.what_if import ClassEffect, class_effects
+from transformer.sequences.folding import folded, received
+from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.shared import address, controls
+from ui.shared.files import Origin, frame_csv
+from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
+from ui.shared.theme import is_dark
+from ui.store import store
+from ui.texts import in_this_language, plain, t
+from ui.what_if import changes as changes_
+from ui.what_if import maps, runs
+from ui.what_if.changes import Changes
+
+MOST_WINDOWS = 600
+"""Windows of a sequence that is looked at here: its maps are computed whole."""
+
+
+def show(name: str) -> None:
+    """Everything below the checkpoint's choice."""
+    left, right = st.columns([2, 3], gap="large")
+    try:
+        checkpoint = store.checkpoint(name)
+        model, _ = classifier(checkpoint)
+        with left:
+            typed = typed_sequence(checkpoint)
+        before = runs.classified(name, typed.sequence, "")
+    except HeedmapError as error:
+        with right:
+            controls.explain(error)
+        address.stop()
+    if len(before.spans) > MOST_WINDOWS:
+        longest = MOST_WINDOWS // len(model.config.widths)
+        with right:
+            st.info(t("what_if.sequence_long", windows=len(before.spans), most=MOST_WINDOWS, letters=longest))
+        address.stop()
+    with right:
+        answer = st.container()
+        changes = changes_.asked()
+        means = checkpoint.means
+        action = changes_.off_choice(means is not None, "" if means is None else means.reference)
+        changes = changes_.with_action(changes, action)
+        changes_.chips(changes)
+    after = before
+    try:
+        after = runs.classified(name, typed.sequence, to_text(changes))
+    except HeedmapError as error:
+        with right:
+            controls.explain(error)
+    origin = Origin(name, typed.id or typed.sequence[:12], after.record.interventions)
+    with answer:
+        _answer(class_effects(before.classes, before.probabilities, after.probabilities), before, origin)
+    chosen = place(before)
+    board, tracks = st.columns([2, 3], gap="large")
+    with board:
+        _switchboard(after.record, chosen, changes, origin)
+    with tracks:
+        _tracks(before, after, chosen, origin)
+    maps.map_panel(
+        before.record, after.record, chosen.site, chosen.head, _hides(before, chosen.site),
+        owner=(name, typed.sequence), origin=origin, hiding="window_for_nobody",
+    )  # fmt: skip
+
+
+def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Origin) -> None:
+    """Each class: its probability before and after, and the change of its log-odds."""
+    now = max(effects, key=lambda one: one.probabilities[1]).name
+    was = before.classes[before.predicted]
+    st.markdown(f"**{t('what_if.class_same', name=now) if now == was else t('what_if.class_now', was=was, now=now)}**")
+    table = pd.DataFrame(
+        {
+            "class": [one.name for one in effects],
+            "before": [one.probabilities[0] for one in effects],
+            "after": [one.probabilities[1] for one in effects],
+            "change": [one.change for one in effects],
+        }
+    )
+    bar = partial(st.column_config.ProgressColumn, min_value=0.0, max_value=1.0, format="%.4f")
+    columns = {
+        "class": st.column_config.TextColumn(plain("what_if.class")),
+        "before": bar(plain("what_if.class_before")),
+        "after": bar(plain("what_if.class_after")),
+        "change": st.column_config.NumberColumn(plain("what_if.class_change"), format="%+.3f"),
+    }
+    st.dataframe(table, hide_index=True, column_config=columns)
+    about = plain("files.about_separator").join(origin.facts())
+    names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
+    named = table.assign(run=about).rename(
+        columns={**names, "class": plain("what_if.class"), "run": plain("what_if.csv_about")}
+    )
+    st.download_button(
+        t("what_if.effects_csv"), in_this_language(lambda: frame_csv(named)), f"{origin.stem('classes')}.csv",
+        "text/csv", on_click="ignore", icon=":material/download:",
+    )  # fmt: skip
+
+
+def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin) -> None:
+    """Every head over the windows, with those that are off crossed out; and switches for layers and the pooling."""
+    sites = [site for site in record.sites if site != POOLING]
+    thumbnails = np.array(
+        [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
+    )
+    off = changes_.heads_off(changes, record)
+    shown = [(sites.index(site), head) for site, head in off if site in sites]
+    on_board = chosen.site in sites and chosen.head != MEAN
+    st.markdown(f"**{t('what_if.switchboard')}**", help=t("what_if.switchboard_windows"))
+    all_heads(
+        thumbnails,
+        None,
+        row_names=[f"L{i}" for i in range(len(sites))],
+        column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
+        selected=(sites.index(chosen.site), int(chosen.head)) if on_board else None,
+        off=shown,
+        on_pick=lambda picked: _turn_one(record, sites, picked),
+        key="switchboard",
+        query_axis=plain("sequences.windows_axis"),
+        key_axis=plain("sequences.windows_axis"),
+        file_name=origin.stem("all-heads"),
+        about=origin.about(plain("what_if.all_windows"), record[sites[0]].picture(0)),
+    )
+    with st.container(horizontal=True, gap="xsmall"):
+        for layer, site in enumerate(sites):
+            turn = partial(changes_.turn, record, [(site, head) for head in range(record[site].n_heads)])
+            st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
+        if POOLING in record:
+            for head in range(record[POOLING].n_heads):
+                turn = partial(changes_.turn, record, [(POOLING, head)])
+                st.button(t("what_if.pooling_switch", head=head), key=f"switch-pooling-{head}", on_click=turn)
+
+
+def _turn_one(record: Record, sites: list[str], picked: Picked) -> None:
+    changes_.turn(record, [(sites[picked.layer], picked.head)])
+
+
+def _tracks(before: Classification, after: Classification, chosen: Place, origin: Origin) -> None:
+    """What each letter received from the chosen head, or from all heads of its site on average."""
+    st.markdown(f"**{t('what_if.letters', place=chosen.text)}**", help=t("what_if.letters_help"))
+    for name, run in (("before", before), ("after", after)):
+        attention = run.record[chosen.site]
+        heads = range(attention.n_heads) if chosen.head == MEAN else [int(chosen.head)]
+        values = np.mean([received(attention, head) for head in heads], axis=0)
+        track = folded(values, run.spans, len(run.letters))
+        tracks = Tracks(
+            run.letters.text, track.widths, track.share / track.even.sum(axis=0), run.classes[run.predicted]
+        )
+        st.caption(t(f"what_if.map_{name}"))
+        st.plotly_chart(
+            sequence_tracks(tracks, dark=is_dark()), key=f"letters-{name}",
+            config=plot_config(origin.stem("letters", chosen.stem, name)),
+        )  # fmt: skip
+
+
+def _hides(before: Classification, site: str) -> Callable[[int], list[Intervention]]:
+    """What hides a window from everybody, the decision included."""
+    sites = [one for one in before.record.sites if len(before.record[one].keys) == len(before.record[site].keys)]
+    return lambda key: [Intervention(str(one), "knock_out", keys=(key,)) for one in sites]
