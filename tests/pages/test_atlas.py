@@ -14,6 +14,8 @@ from tests.pages.test_chinese import english
 from transformer.atlas.corpus import Corpus
 from transformer.atlas.executors.serial import Serial
 from transformer.atlas.run import Request, make_atlas
+from transformer.checkpoint import load
+from transformer.runs.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"
@@ -211,6 +213,18 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
 
 def press(page: AppTest, label: str) -> None:
     next(button for button in page.button if button.label == label).click().run()
+
+
+def test_an_example_of_a_classifier_is_drawn_over_its_windows_and_leads_to_sequences() -> None:
+    name = "splice-junctions"
+    page = fine(opened("atlas", model=name, screen="head", site="encoder.0.self", head="1"))
+    rows = pd.read_parquet(CHECKPOINTS / name / "atlas" / "examples.parquet").query(
+        "site == 'encoder.0.self' and head == 1 and kind == 'best' and rank == 0"
+    )
+    drawn = numbers(figure(page, 1)["data"][0]["z"])
+    known = classify(load(CHECKPOINTS / name), rows["source"].item()).record["encoder.0.self"].weights(1)
+    assert drawn == pytest.approx(known, abs=1e-5)
+    assert any("sequence=" in part.proto.query_string for part in page.get("page_link"))
 
 
 @pytest.mark.parametrize(

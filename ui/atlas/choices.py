@@ -134,7 +134,10 @@ def _source(atlas: Atlas) -> None:
     """Which corpus the numbers are of."""
     about, counts = atlas.about, atlas.about["counts"]
     files = " + ".join(about[name] for name in ("source", "target") if name in about)
+    kind = (
+        "sequences" if about["source"].endswith((".fa", ".fasta", ".gz")) else "pairs" if "target" in about else "lines"
+    )
     st.caption(
-        t("atlas.source", sentences=counts["sentences"], files=files, skipped=counts["skipped"]),
+        t(f"atlas.source_{kind}", sentences=counts["sentences"], files=files, skipped=counts["skipped"]),
         help=t("atlas.source_help", digest=about["source_sha256"][:12], torch=about["versions"]["torch"]),
     )
