@@ -13,6 +13,7 @@ from ui.frame import Frame
 from ui.guard import Guard
 from ui.shared import address, menu
 from ui.shared.language import language_choice
+from ui.store import turns
 from ui.texts import KEY, plain, t
 
 
@@ -24,7 +25,8 @@ def main() -> None:
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        page.run()
+        with turns.turn():
+            page.run()
 
 
 def _pages() -> dict[str, list[st.Page]]:

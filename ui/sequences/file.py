@@ -15,7 +15,7 @@ from transformer.runs.classify import MAX_LETTERS, Verdict, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.task import SequenceTask
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store
+from ui.store import arrivals, holdings, store, turns
 from ui.store.cache import in_session
 from ui.texts import said, t
 
@@ -96,6 +96,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
     if not job.done:
+        turns.give_back()
         job.advance(SLICE_SECONDS)
     if job.done:
         st.caption(job.note)
