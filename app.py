@@ -14,6 +14,7 @@ from ui.guard import Guard
 from ui.old_links import OldLinks
 from ui.shared import address, menu
 from ui.shared.language import language_choice
+from ui.store import turns
 from ui.texts import KEY, plain, t
 
 
@@ -25,7 +26,8 @@ def main() -> None:
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        page.run()
+        with turns.turn():
+            page.run()
 
 
 def _pages() -> dict[str, list[st.Page]]:
