@@ -27,7 +27,7 @@ check: setup-dev check-scripts
 check-scripts: node_modules/installed
 	$(NODE) node_modules/typescript/bin/tsc --project .
 	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 ui tests
-	$(NODE) --test --test-reporter=dot "tests/ui/components/*.test.js"
+	$(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
 
 test: check
 	$(IN_VENV) -m tests.chromium

@@ -6,11 +6,11 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["ui/components/**/*.js"],
+    files: ["ui/components/**/*.js", "ui/history.js"],
     languageOptions: { globals: globals.browser },
   },
   {
-    files: ["tests/ui/components/*.js", "eslint.config.js"],
+    files: ["tests/ui/**/*.js", "eslint.config.js"],
     languageOptions: { globals: globals.node },
   },
   {

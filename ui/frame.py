@@ -1,10 +1,12 @@
 """What stands around every page before any of it is drawn: styles that nothing may wait for, and its language.
 
 Streamlit draws with its own measures until a page's styles arrive, and then everything moves. So the styles stand in
-the page that loads everything else. It names the language too, for screen readers and hyphenation.
+the page that loads everything else. It names the language too, for screen readers and hyphenation. A script, which
+has to be there before Streamlit's own, keeps the browser's history what its reader made it.
 """
 
 import re
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
@@ -23,7 +25,8 @@ STYLE = """
 [data-testid="stSidebar"], [data-testid="stMain"] { transition: none !important; }
 [data-testid="stCaptionContainer"] { opacity: 1 !important; }
 [data-testid="stCaptionContainer"] > * { opacity: .8; }
-[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] {
+[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"],
+[data-testid="stPopoverButton"][kind="primary"] {
   color: light-dark(#fff, #10171e) !important;
 }
 .st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
@@ -34,6 +37,9 @@ STYLE = """
 .st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
+.st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}
 .st-key-tree-around { overflow-x: auto; }
 .st-key-tree { max-width: none !important; flex-shrink: 0; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
@@ -42,6 +48,9 @@ STYLE = """
 }
 """
 """What no page's content changes; what belongs to a component stands with it."""
+
+SCRIPT = f"<script>{Path(__file__).with_name('history.js').read_text(encoding='utf-8')}</script>"
+"""What runs before anything else does; `ui.guard` lets it."""
 
 PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')
 """Streamlit's own font, which the theme does not use: it would be fetched for nothing."""
@@ -52,7 +61,7 @@ address, and to pack it, since it is changed on its way."""
 
 
 class Frame:
-    """Middleware: the page that loads everything else carries `STYLE` and the language of its address."""
+    """Middleware: the page that loads everything else carries `STYLE`, `SCRIPT` and the language of its address."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -82,9 +91,10 @@ class Frame:
 
 
 def framed(page: str, language: str) -> str:
-    """A page with `STYLE` and a language; what it preloads for nothing is left out."""
+    """A page with `STYLE`, `SCRIPT` and a language; what it preloads for nothing is left out."""
     page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
     page = PRELOADED_FONT.sub("", page)
+    page = page.replace("<head>", f"<head>{SCRIPT}", 1)
     return page.replace("</head>", f"<style>{STYLE}</style></head>", 1)
 
 

@@ -11,6 +11,8 @@ import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui.frame import SCRIPT
+
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 """The page of Streamlit that loads everything else."""
 
@@ -25,7 +27,7 @@ def inline_scripts(page: str) -> tuple[str, ...]:
 POLICY = {
     "default-src": "'self'",
     # The canvas components are scripts that Streamlit loads from a blob: address.
-    "script-src": " ".join(["'self'", "blob:", *inline_scripts(INDEX.read_text(encoding="utf-8"))]),
+    "script-src": " ".join(["'self'", "blob:", *inline_scripts(INDEX.read_text(encoding="utf-8") + SCRIPT)]),
     "worker-src": "'self' blob:",
     # Streamlit and Plotly write their styles into the page.
     "style-src": "'self' 'unsafe-inline'",

@@ -46,6 +46,7 @@ def menu(name: str) -> Action:
 SEEN = """() => {
   const said = (selector, text) => [...document.querySelectorAll(`[data-testid=stMain] ${selector}`)].map(text);
   if (!said("h1", (one) => one).length || said("[data-testid=stSkeleton]", (one) => one).length) return null;
+  if (document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning") return null;
   return [
     said("[data-testid=stMainBlockContainer]", (one) => one.innerText),
     said("[aria-checked=true], [aria-selected=true], [data-selected=true]", (one) => one.innerText),
@@ -72,7 +73,10 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
     for number, action in enumerate(actions, 1):
         with here.run():
             action(page)
-        states.append((page.url, seen(page)))
+        # The server is done; a busy browser has yet to read what it was told.
+        page.wait_for_function("length => history.length >= length", arg=entries + number)
+        shown = seen(page)
+        states.append((page.url, shown))
         assert page.evaluate("history.length") == entries + number, page.url
         assert states[-1] != states[-2]
     back, forward, rest = -1, 1, len(actions) - 1
@@ -116,6 +120,30 @@ def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
             press("Rotation"),
         ],
     )
+
+
+def test_back_that_is_pressed_faster_than_pages_answer_ends_where_it_should(opened) -> None:
+    here = opened("masks?screen=scores")
+    page = here.page
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    states = [(page.url, seen(page))]
+    before = page.evaluate("history.length")
+    actions = (menu("Positions"), press("Rotation"), menu("Align"))
+    for entries, action in enumerate(actions, before + 1):
+        with here.run():
+            action(page)
+        page.wait_for_function("length => history.length === length", arg=entries)
+        shown = seen(page)
+        states.append((page.url, shown))
+    for move, (url, shown) in ((-1, states[0]), (1, states[-1])):
+        with here.run():
+            for _ in range(3):
+                page.evaluate("move => history.go(move)", move)
+                page.wait_for_timeout(50)
+        expect(page).to_have_url(url)
+        expect(page.locator("h1")).to_have_text(shown[0][0].split("\n")[0])
+        assert seen(page) == shown
+        assert page.evaluate("history.length") == entries
 
 
 def test_a_slider_that_is_pressed_faster_than_the_page_answers_loses_no_press(opened) -> None:

@@ -59,12 +59,12 @@ KEYS = sorted(
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
     | {"checkpoint", "sentence", "part", "at_word", "layers"}
-    | {"also", "by", "do", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
+    | {"also", "by", "do", "donor", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
 )
 TEXTS = {
     "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
     "checkpoints": ("token",),
-    "what_if": ("text", "force", "do"), "atlas": ("site",), "attention_steps": ("source", "target"),
+    "what_if": ("text", "force", "do", "donor"), "atlas": ("site",), "attention_steps": ("source", "target"),
     "inside_layer": ("text", "target"),
     "masks": ("sources", "targets"), "positions": ("text",),
 }  # fmt: skip

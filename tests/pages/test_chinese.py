@@ -133,5 +133,5 @@ def test_english_would_be_found_wherever_it_stands() -> None:
         st.plotly_chart(go.Figure(layout={"title": "three is said here"}))
         st.html("<p title='four is said here'></p>")
 
-    page = AppTest.from_function(script).run()
+    page = AppTest.from_function(script, default_timeout=60).run()
     assert [text.partition(" ")[0] for text in english(page)] == ["four", "one", "three", "two"]

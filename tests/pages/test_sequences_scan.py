@@ -11,6 +11,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import opened
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
+from transformer.figures.scan import ScanPicture, scan_track
 from transformer.runs import held_out
 from transformer.runs.classify import classify
 from transformer.runs.held_out import HeldOut, Point
@@ -58,11 +59,13 @@ def finished(at: AppTest) -> AppTest:
 
 def test_the_track_the_hits_and_their_errors_are_those_of_the_classifier(shipped, monkeypatch) -> None:
     monkeypatch.setattr(scan, "THRESHOLDS", (0.5, 0.3))
-    drawn: list[Any] = []
-    draw = scan.scan_track
-    monkeypatch.setattr(
-        scan, "scan_track", lambda picture, **options: drawn.append(picture) or draw(picture, **options)
-    )
+    drawn = list[ScanPicture]()
+
+    def seen(picture: ScanPicture, **options: Any) -> Any:
+        drawn.append(picture)
+        return scan_track(picture, **options)
+
+    monkeypatch.setattr(scan, "scan_track", seen)
     at = finished(opened("sequences", read="scan", strands="other", least="0.3", **{"from": "30", "to": "60"}))
     picture = drawn[-1]
     assert picture.signs == "-"

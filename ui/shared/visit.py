@@ -61,16 +61,19 @@ class Visit:
         if self.page != page:
             self._ours.clear()
             self._arrive(keep)
-            self._linked = False
+            self._linked = self.page is not None
         self.page = page
 
     def end(self) -> None:
-        """Write the address, if it is not what the browser came with."""
+        """Write the address, if it is not what the browser came with, or may not be what stands there by now.
+
+        A run that was under way when Back or a link asked for this one may have written its own address since.
+        """
         address = {key: value for key, value in self.values.items() if key not in self._kept_out}
         if self.page is not None:
             self.left[self.page] = address
         self._ours.append(address)
-        if address != self._arrived or self._linked:
+        if address != self._arrived or self._linked or self._back:
             st.query_params.from_dict(address)
 
     def belong_to(self, owner: object, keys: tuple[str, ...]) -> None:

@@ -44,7 +44,7 @@ CONTROLS: dict[str, tuple[str, Any, Any, Any]] = {
 
 
 def visited(**address: str) -> AppTest:
-    page = AppTest.from_function(script)
+    page = AppTest.from_function(script, default_timeout=60)
     page.query_params.update(address)
     page.run()
     assert not page.exception

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ def back(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_function(script)
+    page = AppTest.from_function(script, default_timeout=60)
     page.query_params.update(address)
     return fine(page.run())
 
@@ -72,6 +73,28 @@ def gone(page: AppTest, **address: str) -> AppTest:
     page.query_params.clear()
     page.query_params.update(address)
     return fine(page.run())
+
+
+def test_a_run_of_back_says_its_address_again_since_an_earlier_run_may_have_spoken(
+    back: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[dict[str, str]] = []
+    write = QueryParamsProxy.from_dict
+
+    def noted(params: QueryParamsProxy, values: dict[str, str]) -> None:
+        written.append(dict(values))
+        write(params, values)
+
+    monkeypatch.setattr(QueryParamsProxy, "from_dict", noted)
+    page = opened(head="7")
+    fine(page.run())
+    assert written == []
+    back.append(True)
+    gone(page, head="5")
+    back.clear()
+    page.session_state["goto"] = "second"
+    gone(page, head="4", model="brought")
+    assert written == [{"head": "5"}, {"head": "4", "model": "brought"}]
 
 
 def test_after_back_the_address_wins_over_every_control(back: list[bool]) -> None:

@@ -192,7 +192,7 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
         st.text(str(len(vars(context.uploaded_file_mgr)["file_storage"].get(context.session_id, {}))))
         st.text(str([file.read() for file in files]))
 
-    page = AppTest.from_function(script).run()
+    page = AppTest.from_function(script, default_timeout=60).run()
     page.file_uploader[0].set_value([("a.bin", b"one", ""), ("b.bin", b"two", "")])
     page.run()
     assert not page.exception
