@@ -53,7 +53,7 @@ def test_a_static_file_is_packed_once_and_says_so(monkeypatch: pytest.MonkeyPatc
         times.append(arguments)
         return compress(*arguments)
 
-    monkeypatch.setattr(packed.gzip, "compress", counted)
+    monkeypatch.setattr("ui.packed.gzip.compress", counted)
     served = Served()
     for _ in range(3):
         headers, body = served.asked(accept_encoding="gzip, deflate, br")
