@@ -36,8 +36,8 @@ MODELS = {
     ),
     "kmer": KmerClassifier(
         KmerConfig(
-            11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention", n_questions=5,
-            d_hidden=9,
+            11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
+            n_questions=5, d_hidden=9,
         )
     ),
     "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
