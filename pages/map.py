@@ -1,5 +1,7 @@
 """Map: the whole model at work on one sentence, from the words below to what comes out above."""
 
+import streamlit as st
+
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.components.map.component import model_map
@@ -7,6 +9,9 @@ from ui.components.shared.about import About
 from ui.map import choices, runs
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing
+from ui.map.panel import part_panel
+from ui.map.prediction import prediction_panel
+from ui.map.table import table_panel
 from ui.shared import address, controls
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
@@ -25,26 +30,34 @@ except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
-opened = choices.opened()
-whole = choices.every_layer()
-found = drawing(shown, whole, opened.part if opened else "")
-about = identity(shown.flow.diagram)
-origin = Origin(name, text)
+opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
+found = drawing(shown, whole, opened.name if opened else "")
+about, origin = identity(shown.flow.diagram), Origin(name, text)
 names = [part.name for part in found.parts]
-model_map(
-    found.towers,
-    found.parts,
-    found.steps,
-    key="map",
-    run=f"{name} {text}",
-    about=about,
-    step=choices.step(shown),
-    opened=found.numbers.get(opened.part) if opened else None,
-    folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
-    file_name=origin.stem("map"),
-    saved=About(about, origin.facts()),
-    on_open=lambda part, head: choices.open_part(names[part], head),
-    on_close=choices.close_part,
-    on_step=choices.to_step,
-    on_fold=choices.turn_layers,
-)
+place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(), None)
+with place:
+    model_map(
+        found.towers,
+        found.parts,
+        found.steps,
+        key="map",
+        run=f"{name} {text}",
+        about=about,
+        step=step,
+        opened=found.numbers[opened.name] if opened else None,
+        folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
+        file_name=origin.stem("map"),
+        saved=About(about, origin.facts()),
+        on_open=lambda part, head: choices.open_part(names[part], head),
+        on_close=choices.close_part,
+        on_step=choices.to_step,
+        on_fold=choices.turn_layers,
+    )
+if opened and beside:
+    with beside:
+        part_panel(name, checkpoint, shown, text, found, opened, step)
+else:
+    prediction_panel(checkpoint, shown, step)
+table_panel(found, step)
+for note in (*checkpoint.assumptions, *shown.record.notes):
+    st.caption(controls.sentence(note))

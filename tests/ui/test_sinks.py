@@ -35,6 +35,7 @@ GIVEN = {
     ("ui/shared/address.py", "why"): "its callers' tooltips are looked at",
     ("ui/shared/address.py", "list(labels)"): "tabs have names of the catalogue alone",
     ("ui/shared/menu.py", "one"): "a page, whose title is of the catalogue",
+    ("ui/map/ways.py", "page"): "a script of ours",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",

@@ -3,40 +3,28 @@
 None of its parameters is one of Translate, whose place at the root of the server it took: see `ui.old_links`.
 """
 
-import re
-from dataclasses import dataclass
-
 import streamlit as st
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.diagrams.diagram import Node
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.components.map.component import ALL
 from ui.map.runs import Shown
 from ui.shared import address
-from ui.shared.address import line
+from ui.shared.address import choice, line
 from ui.texts import language, t
 from ui.texts.markdown import as_text
 
-TEXT, STEP, PART, LAYERS = "sentence", "at_word", "part", "layers"
+TEXT, STEP, PART, HEAD, LAYERS = "sentence", "at_word", "part", "at_head", "layers"
 """The query parameters besides that of the checkpoint (`ON_MAP`): what it reads, the step from 1 (0: all), the open
-part, and `all` layers."""
+part, the head that was picked in it, and `all` layers."""
 
 WHOLE = "all"
 """What stands in the address where every layer is drawn, however many there are."""
 
 SAMPLE = 8
 """Tokens of a text for a checkpoint that brings no example."""
-
-_HEAD = re.compile(r"(.+)~(\d{1,4})")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """The part that is open, by its name in the diagram, and the head that was picked in it."""
-
-    part: str
-    head: int | None = None
 
 
 def text(name: str, checkpoint: Checkpoint) -> str:
@@ -73,23 +61,26 @@ def to_step(number: int) -> None:
     address.set_parameter(STEP, str(number + 1))
 
 
-def opened() -> Opened | None:
-    """The part that the address opens, which need not be there."""
+def opened(shown: Shown) -> Node | None:
+    """The part that the address opens, if the model has it."""
     asked = address.parameter(PART)
-    if not asked:
-        return None
-    found = _HEAD.fullmatch(asked)
-    return Opened(found[1], int(found[2])) if found else Opened(asked)
+    return next((node for node in shown.flow.diagram.nodes if node.name == asked), None)
+
+
+def head(n_heads: int, usual: int) -> int:
+    """Which head of the open part is shown."""
+    heads = [str(number) for number in range(n_heads)]
+    return int(choice(t("translate.head"), heads, default=heads[usual], key=HEAD, text=str))
 
 
 def open_part(part: str, head: int | None) -> None:
     """Open a part in the next run, with one of its heads."""
-    address.set_parameter(PART, part if head is None else f"{part}~{head}")
+    address.put(**{PART: part, HEAD: head})
 
 
 def close_part() -> None:
     """Show the whole map alone in the next run."""
-    address.set_parameter(PART, None)
+    address.put(**{PART: None, HEAD: None})
 
 
 def every_layer() -> bool:

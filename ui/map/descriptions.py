@@ -89,9 +89,20 @@ def tower_title(tower: Tower) -> str:
     return plain("map.tower", stack=plain(f"map.{stack}"), count=tower.n_layers)
 
 
+def where(node: Node, diagram: Diagram) -> str:
+    """The stack, and the layer, in which a part stands."""
+    layers = {block.name: block.within for block in diagram.blocks if block.kind == "layer"}
+    stack = layers.get(node.block, node.block)
+    name = plain("map.encoder" if stack == "encoder" else "map.decoder")
+    if node.block not in layers:
+        return name
+    number = [block for block, within in layers.items() if within == stack].index(node.block)
+    return plain("map.layer_of", stack=name, layer=number)
+
+
 def identity(diagram: Diagram) -> str:
     """What the model is, in one line: its stacks, where its norms stand, what its mask hides, how large it is."""
-    hides = "map.causal" if diagram.causal and diagram.kind != "recurrent" else "map.not_causal"
+    hides = "map.causal" if diagram.causal else f"map.not_causal_{diagram.kind}"
     said = [plain(f"map.is_{diagram.kind}")]
     if diagram.kind == "recurrent":
         said.append(plain("map.no_mask_needed"))

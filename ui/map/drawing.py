@@ -9,7 +9,7 @@ from transformer.attention.record import AttentionMap
 from transformer.diagrams.diagram import Diagram, Node
 from transformer.pictures.axes import WORD_START
 from ui.components.map import component as drawn
-from ui.map.descriptions import axis_lengths, described, tower_title
+from ui.map.descriptions import axis_lengths, described, tower_title, where
 from ui.map.rows import Row, Tower, towers
 from ui.map.runs import Shown
 from ui.texts import plain
@@ -23,11 +23,12 @@ LARGEST_SIDE = 40
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What the component draws; `numbers` are the places of parts in `parts` by name."""
+    """What the component draws; by a part's name, `numbers` is its place in `parts`, `wheres` says where it stands."""
 
     towers: tuple[drawn.Tower, ...]
     parts: tuple[drawn.Part, ...]
     numbers: Mapping[str, int]
+    wheres: Mapping[str, str]
     steps: drawn.Steps
     can_fold: bool
 
@@ -46,6 +47,7 @@ def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
         tuple(_tower(tower, shown, numbers, side, number, last) for number, tower in enumerate(found)),
         parts,
         numbers,
+        {node.name: where(node, diagram) for node in nodes},
         _steps(shown),
         any(tower.folded for tower in (found if not whole else towers(diagram))),
     )
@@ -129,6 +131,8 @@ def _row(row: Row, tower: Tower, shown: Shown, numbers: Mapping[str, int], side:
         of(row.after),
         of(row.sums),
         crosses=crosses,
+        feeds=_feeds(row, shown.flow.diagram),
+        chain=_chain(row, shown),
         heads=_heads(_map(row, shown), side),
         active=None if net is None else flow.activity[net].active,
         strengths=None if net is None else flow.strengths[net],
@@ -139,6 +143,20 @@ def _crosses(row: Row, diagram: Diagram) -> bool:
     """Whether a part of the row reads the tower before."""
     names = {node.name for node in row.boxes}
     return any(edge.kind == "cross" and edge.end in names for edge in diagram.edges)
+
+
+def _feeds(row: Row, diagram: Diagram) -> bool:
+    """Whether the next tower reads what a part of the row gives."""
+    names = {node.name for node in row.boxes}
+    return any(edge.kind == "cross" and edge.start in names for edge in diagram.edges)
+
+
+def _chain(row: Row, shown: Shown) -> int:
+    """Time steps of a recurrent net; 0 for all else."""
+    net = next((node for node in row.boxes if node.kind == "recurrence"), None)
+    if net is None:
+        return 0
+    return len(shown.read if net.gives[0] == "target" else shown.source)
 
 
 def _heads(found: AttentionMap | None, side: int) -> drawn.Heads | None:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from transformer import Checkpoint, DecodingOptions, Record
 from transformer.decoding.steps import Candidate
+from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import run_any
 from transformer.runs.classify import calibrated, classify
@@ -44,6 +45,22 @@ class Shown:
     ids: tuple[int, ...]
     translation: Translation | None = None
     classes: tuple[str, ...] = ()
+    own_temperature: float = 1.0
+
+    @property
+    def logits(self) -> Float[np.ndarray, "row output"]:
+        """The model's own output, a row a step, or one row; its probabilities are calibrated by `own_temperature`.
+
+        Raises:
+            CheckpointError: the model ends with states.
+        """
+        if self.flow.logits is None:
+            raise CheckpointError("lens_needs_output", family=self.flow.diagram.family)
+        return self.flow.logits
+
+    def row_of(self, step: int) -> int:
+        """The row of a step's output: where all steps are meant, that of the last one."""
+        return 0 if len(self.next) == 1 else step if step >= 0 else len(self.next) - 1
 
     @property
     def is_one_answer(self) -> bool:
@@ -66,7 +83,7 @@ def shown(name: str, text: str) -> Shown:
     return _shown(store.revision(name), text)
 
 
-@cached(max_entries=32, spinner="store.running")
+@cached(max_entries=12, spinner="store.running")
 def _shown(revision: Revision, text: str) -> Shown:
     checkpoint = store.load(revision)
     if checkpoint.translates:
@@ -103,17 +120,20 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
         (_likeliest(found.probabilities, found.classes),),
         tuple(found.letters.ids),
         classes=found.classes,
+        own_temperature=checkpoint.task.temperature if checkpoint.task else 1.0,
     )
 
 
 def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
     run = run_any(checkpoint, text)
-    own = next((each for site, each in run.record.items() if site.kind == "self"), None)
+    looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
-    labels = own.keys.texts if own is not None else tuple(map(str, run.ids))
+    labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))
     tokens = _labels(checkpoint.tokenizer, run.ids)
     answers, classes = _answers(checkpoint, watched.logits, len(labels))
-    return Shown(run.record, watched, tokens, (), labels, answers, run.ids, classes=classes)
+    calibrates = checkpoint.task is not None and len(checkpoint.task.classes) == len(classes)
+    own = checkpoint.task.temperature if checkpoint.task and calibrates else 1.0
+    return Shown(run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own)
 
 
 def _answers(

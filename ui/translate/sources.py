@@ -36,7 +36,7 @@ _STYLE = """
 .sources span { padding: .12rem .45rem .2rem; border-radius: .45rem; text-align: center; unicode-bidi: isolate;
   border: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 .sources b { display: block; font-weight: 600; max-width: 16rem; overflow: hidden; text-overflow: ellipsis; }
-.sources small { opacity: .8; font-variant-numeric: tabular-nums; }
+.sources small { font-variant-numeric: tabular-nums; }
 </style>
 """
 

@@ -48,7 +48,8 @@ class Row:
     """Parts side by side, by their numbers: `boxes` work on the stream, `before` and `after` are norms, `sums` sums.
 
     `layer` counts from 0, -1 around the layers. `strengths` are those of a feed-forward net's hidden units, `active` is
-    the share of them above zero. `crosses` says that the keys come from the tower before.
+    the share of them above zero. `crosses` says that the keys come from the tower before, from
+    its row that `feeds`. `chain` is the number of time steps of a recurrent net.
     """
 
     layer: int
@@ -58,6 +59,8 @@ class Row:
     sums: Sequence[int] = ()
     slim: bool = False
     crosses: bool = False
+    feeds: bool = False
+    chain: int = 0
     heads: Heads | None = None
     active: Float[np.ndarray, " position"] | None = None
     strengths: Float[np.ndarray, "position group"] | None = None
@@ -202,6 +205,8 @@ def _row(row: Row, name: str, arrays: dict[str, np.ndarray], axes: dict[tuple[st
         "sums": list(row.sums),
         "slim": row.slim,
         "crosses": row.crosses,
+        "feeds": row.feeds,
+        "chain": row.chain,
         "name": name,
     }
     if row.heads is not None:

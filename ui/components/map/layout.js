@@ -10,6 +10,8 @@
  * @property {number[]} sums
  * @property {boolean} slim
  * @property {boolean} crosses
+ * @property {boolean} feeds whether the next tower reads what it gives
+ * @property {number} [chain] time steps of a recurrent net
  * @property {{ shape: [number, number, number], queries: number, keys: number }} [heads]
  * @property {number} [groups]
  */
@@ -82,7 +84,7 @@ export function layoutOf({ towers, steps }, wide, measure, step) {
   const left = (wide - (beside ? 2 * width + BETWEEN : width)) / 2;
   const placed = towers.map((tower, number) => {
     const x = left + (beside ? number * (width + BETWEEN) : 0);
-    return placeTower(tower, x, width, two && number === 1, measure, step);
+    return placeTower(tower, x, width, beside && number === 1, measure, step);
   });
   const written = steps.written ? wordsOf(steps.labels, steps.attached, placed[placed.length - 1], measure, step) : [];
   const writtenTall = written.length ? LINE * (1 + Math.max(...written.map(({ y }) => y))) + 6 : 0;
@@ -227,6 +229,7 @@ function shift(tower, down) {
  */
 export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
   const sign = mirrored ? -1 : 1;
+  if (!rows.some(({ row }) => row.sums.length)) return thread(stream + (sign * STREAM) / 2, wordsTop, top);
   const at = (/** @type {number} */ width) => (stream + sign * width).toFixed(1);
   let inner = `L${at(STREAM)} ${wordsTop.toFixed(1)}`;
   for (const placed of rows) {
@@ -243,6 +246,16 @@ export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
     });
   }
   return `M${at(0)} ${wordsTop.toFixed(1)} ${inner} L${at(STREAM)} ${top.toFixed(1)} L${at(0)} ${top.toFixed(1)} Z`;
+}
+
+/**
+ * The way up where nothing is added to a stream: in a recurrent net.
+ * @param {number} x
+ * @param {number} from
+ * @param {number} to
+ */
+function thread(x, from, to) {
+  return `M${x - 1} ${from.toFixed(1)} V${to.toFixed(1)} h2 V${from.toFixed(1)} Z`;
 }
 
 /**

@@ -10,6 +10,9 @@ import { build, svg } from "./scene.js";
 import { numbersOf } from "./sentences.js";
 import { headAt } from "./thumbnails.js";
 
+const SMALL = 680; // CSS pixels for which the map is laid out where it is shrunk
+const ABOVE = 226; // CSS pixels of the page above the map
+const SMALLEST = 0.86; // how far the map may shrink to fit the screen
 const SEEN = "heedmapRuns"; // where the page keeps which runs have risen already
 
 /**
@@ -78,6 +81,12 @@ export default component("map", (frame) => {
   view.save.onclick = () => saveMap(view);
   view.fold.onclick = () => view.send("folded", {});
   listen(view);
+  /** @param {KeyboardEvent} event */
+  const escaped = (event) => {
+    const typing = event.composedPath()[0] instanceof HTMLInputElement || event.composedPath()[0] instanceof HTMLTextAreaElement;
+    if (event.key === "Escape" && view.opened !== null && !event.defaultPrevented && !typing) view.send("closed", {});
+  };
+  document.addEventListener("keydown", escaped);
   return {
     receive: ({ header, arrays }) => {
       Object.assign(view, { header, arrays, built: "" });
@@ -90,7 +99,10 @@ export default component("map", (frame) => {
       if (view.opened !== null) view.current = view.opened;
     },
     draw: () => draw(view),
-    close: () => view.player.stop(),
+    close: () => {
+      view.player.stop();
+      document.removeEventListener("keydown", escaped);
+    },
   };
 });
 
@@ -112,21 +124,22 @@ function frameOf(root) {
 
 /** @param {View} view */
 function draw(view) {
-  const { header, root } = view;
+  const { root } = view;
   view.theme = themeOf(root);
-  const wide = root.clientWidth;
   view.ruler.font = `13px ${view.theme.font}`;
   const measure = (/** @type {string} */ text) => view.ruler.measureText(text).width;
-  const layout = layoutOf(header, wide, measure, view.step);
-  const built = JSON.stringify([wide, view.theme, layout]);
+  const { layout, wide } = fitting(view, measure);
+  const built = JSON.stringify([wide, view.opened === null, view.theme, layout]);
   if (built !== view.built || !view.update) {
     const focused = view.made?.get(view.current) === focusedBeside(root);
     view.layout = layout;
     view.update = build(view);
     view.built = built;
-    view.sheet.style.width = `${wide}px`;
-    view.root.classList.toggle("beside", layout.beside && layout.free > 110);
-    view.bar.style.maxWidth = layout.beside ? `${layout.towers[0].width + layout.towers[0].x}px` : "";
+    view.sheet.style.width = `${root.clientWidth}px`;
+    view.root.classList.toggle("beside", view.opened === null && layout.beside && layout.free > 110);
+    view.root.classList.toggle("small", view.opened !== null);
+    const share = root.clientWidth / wide;
+    view.bar.style.maxWidth = view.opened === null && layout.beside ? `${share * (layout.towers[0].width + layout.towers[0].x)}px` : "";
     if (!view.made.has(view.current)) view.current = 0;
     if (focused) view.made.get(view.current)?.focus();
     rise(view);
@@ -135,6 +148,21 @@ function draw(view) {
   view.update();
   for (const [part, made] of view.made) made.setAttribute("tabindex", part === view.current ? "0" : "-1");
   updateBar(view);
+}
+
+/**
+ * The layout for the width there is. It is made wider, and so shrunk, beside an open part, and where a little of that
+ * brings the whole map on the screen.
+ * @param {View} view
+ * @param {(text: string) => number} measure
+ */
+function fitting({ header, root, opened, step }, measure) {
+  const own = root.clientWidth;
+  const wide = opened === null ? own : Math.max(own, SMALL);
+  const layout = layoutOf(header, wide, measure, step);
+  const shrunk = Math.max((window.innerHeight - ABOVE) / layout.height, SMALLEST);
+  if (opened !== null || !layout.beside || shrunk >= 1) return { layout, wide };
+  return { layout: layoutOf(header, own / shrunk, measure, step), wide: own / shrunk };
 }
 
 /** @param {View} view */
@@ -202,16 +230,12 @@ function listen(view) {
   });
   sheet.addEventListener("focusout", () => (tip.hidden = true));
   view.root.addEventListener("keydown", (event) => {
-    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement) {
-      if (event.key === "Escape") view.send("closed", {});
-      return;
-    }
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLButtonElement) return;
     const order = [...view.made.keys()].sort((one, other) => one - other);
     const at = order.indexOf(view.current);
     const moved = { ArrowUp: order[at + 1], ArrowDown: order[at - 1], Home: order[0], End: order.at(-1) }[event.key];
     const stepped = { ArrowRight: view.step + 1, ArrowLeft: view.step - 1 }[event.key];
     if (event.key === "Enter" || event.key === " ") open(view, view.current, null);
-    else if (event.key === "Escape") view.send("closed", {});
     else if (stepped !== undefined) view.goTo(stepped);
     else if (moved !== undefined) view.made.get(moved)?.focus();
     else return;

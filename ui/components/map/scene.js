@@ -183,6 +183,7 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
       mark.setAttribute("d", rowMarks(grid, shape, pictureRow(row.heads ?? { shape, queries: 0 }, queryIn(view, number, row))));
     });
   }
+  if (row.chain) buildChain(box, row.chain, x, width, y, height, () => positionIn(view, number), updates);
   const { groups } = row;
   if (groups && kind === "feed_forward") {
     const look = svg("text", "look", { x: x + width * 0.5 - 4, y: middle + 4, "text-anchor": "end" });
@@ -195,6 +196,36 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
       bars.setAttribute("d", barsOf(strengths, x + width * 0.5 + 4, y + height - 4, width * 0.5 - 10, height - 7));
     });
   }
+}
+
+/**
+ * A recurrent net over its time steps: a cell each, from the first to the last; the present one is filled.
+ * @param {SVGElement} box
+ * @param {number} steps
+ * @param {number} x
+ * @param {number} width
+ * @param {number} y
+ * @param {number} height
+ * @param {() => number} position
+ * @param {(() => void)[]} updates
+ */
+function buildChain(box, steps, x, width, y, height, position, updates) {
+  const [from, room] = [x + width * 0.36, width * 0.64 - 10];
+  const side = Math.max(Math.min(height - 9, room / steps - 4), 1);
+  const [each, top] = [room / steps, y + (height - side) / 2];
+  const at = (/** @type {number} */ step) => (from + step * each).toFixed(1);
+  let [cells, links] = ["", ""];
+  for (let step = 0; step < steps; step++) {
+    cells += `M${at(step)} ${top}h${side.toFixed(1)}v${side.toFixed(1)}h${(-side).toFixed(1)}z`;
+    if (step) links += `M${(from + (step - 1) * each + side).toFixed(1)} ${y + height / 2}H${at(step)}`;
+  }
+  const now = svg("path", "cell-now");
+  box.append(svg("path", "links", { d: links }), svg("path", "cells", { d: cells }), now);
+  updates.push(() => {
+    const step = position();
+    const here = step >= 0 && step < steps;
+    now.setAttribute("d", here ? `M${at(step)} ${top}h${side.toFixed(1)}v${side.toFixed(1)}h${(-side).toFixed(1)}z` : "");
+  });
 }
 
 /**
@@ -242,10 +273,10 @@ function buildBus(view, updates) {
   const [source, target] = layout.towers;
   const crossing = target.rows.filter(({ row }) => row.crosses);
   if (!crossing.length) return;
-  const top = source.rows.at(-1);
+  const top = source.rows.find(({ row }) => row.feeds) ?? source.rows.at(-1);
   const exit = top ? top.y + top.height / 2 : source.top;
   const from = source.x + source.width;
-  const lane = layout.beside ? from + (target.x - from) / 2 : target.x - 0;
+  const lane = from + (target.x - from) / 2;
   for (const placed of crossing) {
     const y = placed.y + placed.height / 2;
     const turn = Math.sign(y - exit) * Math.min(10, Math.abs(y - exit));

@@ -1,0 +1,202 @@
+"""The map: every checkpoint that can be loaded is drawn whole, from its own numbers, and every part of it opens."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.checkpoint.huggingface.families import write_folder
+from tests.checkpoint.references import REFERENCE
+from tests.pages.opening import address_of, fine, opened, sent
+from transformer import DecodingOptions, load, translate
+from transformer.diagrams.of_model import architecture
+from transformer.flow.capture import tracing, watch_flow
+from transformer.flow.quantities import activity, scale, share
+from transformer.runs.any_model import run_any
+from ui.store import shipped, user_folder
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted(folder.name for folder in (ROOT / "checkpoints").iterdir())
+NAME = "multi30k-en-de"
+SENTENCE = "Two dogs are playing in the snow."
+FAMILIES = {"marian": {}, "gpt2": {}, "bert": {"num_hidden_layers": 12}, "llama": {"num_hidden_layers": 32}}
+FOREIGN = ("encoder-only", "jadore-emb")
+LARGEST = 150_000
+"""Bytes of a run."""
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders and files of other people's models, two of them deep."""
+    place = tmp_path_factory.mktemp("mine")
+    for family, options in FAMILIES.items():
+        write_folder(place / family, family, **options)
+    for name in FOREIGN:
+        shutil.copytree(REFERENCE / name, place / name, ignore=shutil.ignore_patterns("*.json", "expected*"))
+    return place
+
+
+@pytest.fixture
+def _own(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_folder, "own_folder", lambda: mine)
+
+
+def drawn(**address: str) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """The page at an address, and what its map was sent."""
+    at = fine(opened("map", **address))
+    header, arrays = sent(at, "map")
+    return at, header, arrays
+
+
+def message(at: Any) -> bytes:
+    """The bytes that the map was sent."""
+    return next(bytes(part.proto.bytes) for part in at.get("bidi_component") if part.key == "map" and part.proto.bytes)
+
+
+def stands(header: dict[str, Any]) -> list[int]:
+    """The numbers of all parts that stand in the towers, in their order."""
+    found = []
+    for tower in header["towers"]:
+        found.append(tower["reads"])
+        for row in tower["rows"]:
+            found += row["boxes"] if row["slim"] else [*row["before"], *row["boxes"], *row["sums"], *row["after"]]
+    return found
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_checkpoint_is_drawn_whole(name: str) -> None:
+    at, header, _ = drawn(checkpoint=name)
+    diagram = architecture(load(ROOT / "checkpoints" / name).model)
+    assert stands(header) == list(range(len(diagram.nodes)))
+    assert sorted(part["facts"][-1].split(": ")[1] for part in header["parts"]) == sorted(n.name for n in diagram.nodes)
+    assert f"{diagram.parameters:,}" in header["about"]
+    assert len(message(at)) < LARGEST
+
+
+@pytest.mark.usefixtures("_own")
+@pytest.mark.parametrize("name", [*FAMILIES, *FOREIGN])
+def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(name: str, mine: Path) -> None:
+    at, header, _ = drawn(checkpoint=f"mine/{name}")
+    model = load(mine / name).model
+    diagram = architecture(model)
+    assert stands(header) == list(range(len(diagram.nodes)))
+    assert len(message(at)) < LARGEST
+    deep = FAMILIES.get(name, {}).get("num_hidden_layers", 0)
+    slim = [row for row in header["towers"][0]["rows"] if row["slim"]]
+    assert len(slim) == max(deep - 2, 0)
+    assert bool(header["folds"]) == bool(deep)
+    if deep:
+        middle = next(block.name for block in diagram.layers(diagram.blocks[0].name) if block.name.endswith("5"))
+        part = next(node.name for node in diagram.inside(middle) if node.kind == "attention")
+        _, unfolded, _ = drawn(checkpoint=f"mine/{name}", part=part)
+        assert len([row for row in unfolded["towers"][0]["rows"] if row["slim"]]) == deep - 3
+        _, whole, _ = drawn(checkpoint=f"mine/{name}", layers="all")
+        assert not [row for row in whole["towers"][0]["rows"] if row["slim"]]
+
+
+def test_the_numbers_are_the_librarys() -> None:
+    _, header, arrays = drawn(sentence=SENTENCE)
+    checkpoint = load(ROOT / "checkpoints" / NAME)
+    found = translate(checkpoint, SENTENCE, DecodingOptions())
+    read = [checkpoint.model.config.bos_id, *found.target_ids[:-1]]
+    twin = watch_flow(checkpoint.model)
+    with torch.no_grad(), tracing() as seen:
+        twin(torch.tensor([list(found.source_ids)]), torch.tensor([read]))
+    names = [part["facts"][-1].split(": ")[1] for part in header["parts"]]
+    sums = [i for i, part in enumerate(header["parts"]) if part["kind"] == "sum"]
+    assert len(sums) == 4 * 2 + 4 * 3
+    for i in sums:
+        expected = share(seen, names[i])
+        np.testing.assert_allclose(arrays[f"found{i}"], expected.found, rtol=1e-5)
+        np.testing.assert_allclose(arrays[f"state{i}"], expected.state, rtol=1e-5)
+    norm = names.index("decoder.3.cross_residual.norm")
+    np.testing.assert_allclose(arrays[f"scale{norm}"], scale(seen, names[norm]), rtol=1e-5)
+    rows = {names[row["boxes"][0]]: row for tower in header["towers"] for row in tower["rows"]}
+    net = rows["encoder.2.feed_forward"]
+    np.testing.assert_allclose(arrays[f"active{net['name']}"], activity(seen, "encoder.2.feed_forward").active)
+    cross = rows["decoder.1.cross_attention"]
+    weights = found.record["decoder.1.cross"].all_weights()
+    np.testing.assert_array_equal(arrays[f"codes{cross['name']}"], np.rint(254 * np.sqrt(weights)).ravel())
+    sure = arrays[f"sure{cross['name']}"].reshape(-1, 3)
+    for query, (head, key, weight) in enumerate(sure):
+        assert weights[:, query].max() == pytest.approx(weight)
+        assert weights[int(head), query, int(key)] == pytest.approx(weight)
+    assert header["steps"]["next"][2][0][1] == pytest.approx(found.steps[2].likeliest[0].probability, abs=1e-5)
+
+
+PARTS = {
+    "encoder.1.self_attention": "heatmap", "decoder.2.feed_forward": "units above zero", "output": "probability",
+    "decoder.0.cross_residual": "length of what is added", "encoder_norm": "multiplies by",
+    "source_positions": "not recorded",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_opens_with_its_numbers_and_leads_on(part: str) -> None:
+    at, _, _ = drawn(part=part)
+    told = " ".join([*(one.value for one in at.caption), *(str(list(one.value)) for one in at.dataframe)])
+    assert PARTS[part] in told or (PARTS[part] == "heatmap" and at.get("plotly_chart"))
+    at.button(key="close-part").click()
+    assert "part" not in address_of(fine(at.run()))
+
+
+def test_the_links_of_an_attention_are_set_to_this_sentence_and_head() -> None:
+    at, _, _ = drawn(part="decoder.2.cross_attention", at_head="3", sentence=SENTENCE)
+    links = {one.proto.label: one.proto.query_string for one in at.get("page_link") if "=" in one.proto.query_string}
+    assert "kind=decoder.cross" in links["This head on Translate"]
+    assert {"layer=2", "head=3"} <= set(links["This head on Translate"].split("&"))
+    lesson = set(links["Attention, step by step"].split("&"))
+    assert {"attention=cross", "at_layer=2", "at_head=3", "made=shipped"} <= lesson
+
+
+def test_a_temperature_changes_the_second_column_and_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, _, _ = drawn(sentence=SENTENCE)
+    monkeypatch.setattr("ui.store.runs.translate", lambda *_: pytest.fail("decoded again"))
+    at.slider(key="temperature").set_value(2.0)
+    table = fine(at.run()).dataframe[0].value
+    run = translate(load(ROOT / "checkpoints" / NAME), SENTENCE, DecodingOptions())
+    step = (len(run.steps) - 1) // 2
+    before = np.array([one.probability for one in run.steps[step].likeliest])
+    np.testing.assert_allclose(table["probability"], before, rtol=1e-4)
+    ratio = table["at temperature 2.0"].to_numpy()
+    np.testing.assert_allclose(ratio / ratio[0], np.sqrt(before / before[0]), rtol=1e-3)  # p^(1/T), up to their sum
+    assert ratio.sum() < 1
+    assert address_of(at)["temperature"] == "2.0"
+
+
+@pytest.mark.usefixtures("_own")
+def test_what_was_not_watched_is_said_and_a_decoder_reads_the_likeliest_next_token(mine: Path) -> None:
+    at, header, arrays = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", at_word="2")
+    run = run_any(load(mine / "gpt2"), "the dog runs.")
+    odds = torch.from_numpy(next(iter(run.outputs.values()))[1]).double().softmax(-1)
+    assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.max()), abs=1e-4)
+    assert [name for name in arrays if name.startswith("found")]  # what whole layers add
+    net = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.kind == "feed_forward")
+    assert any("not watched" in one.value for one in drawn(checkpoint="mine/gpt2", part=net)[0].caption)
+    assert at.dataframe
+
+
+@pytest.mark.parametrize(
+    "address",
+    [{"part": "nothing"}, {"at_word": "999"}, {"at_word": "x"}, {"at_head": "7", "part": "encoder.0.self_attention"},
+     {"temperature": "hot"}, {"layers": "few"}],
+)  # fmt: skip
+def test_an_address_that_makes_no_sense_shows_the_map(address: dict[str, str]) -> None:
+    _, header, _ = drawn(**address)
+    assert header["towers"]
+
+
+def test_what_cannot_be_read_is_explained() -> None:
+    at = opened("map", sentence="")
+    assert not at.exception
+    assert at.warning
+
+
+def test_an_example_is_taken_whole() -> None:
+    at, _, _ = drawn(at_word="2")
+    example = load(shipped.CHECKPOINTS / NAME).examples[1]
+    at.button(key="example-2").click()
+    assert address_of(fine(at.run())) == {"sentence": example}

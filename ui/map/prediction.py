@@ -1,0 +1,115 @@
+"""What comes next: the distribution at a step, also at another temperature, and what each layer would say.
+
+Nothing is decoded again: the same logits are divided by the temperature. The lens is `transformer.flow.lens`.
+"""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from jaxtyping import Float
+
+from transformer import Checkpoint
+from ui.map.drawing import readable
+from ui.map.runs import Shown
+from ui.shared import controls
+from ui.shared.address import tenths
+from ui.texts import plain, t
+
+COLDEST, HOTTEST = 0.1, 3.0
+"""The range of the temperature."""
+
+TEMPERATURE = "temperature"
+"""The query parameter of the temperature."""
+
+
+def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
+    """Both, beside each other where there is room."""
+    if not shown.next:
+        st.caption(t("map.no_output"))
+        return
+    odds_place, lens_place = st.columns(2, gap="large")
+    row = shown.row_of(step)
+    with odds_place:
+        _odds(checkpoint, shown, row)
+    with lens_place:
+        _lens(checkpoint, shown, row)
+
+
+def tempered(logits: Float[np.ndarray, " output"], temperature: float) -> Float[np.ndarray, " output"]:
+    """The softmax of logits divided by a temperature: below 1 sharper, above 1 flatter."""
+    scaled = logits.astype(np.float64) / temperature
+    odds = np.exp(scaled - scaled.max())
+    return odds / odds.sum()
+
+
+def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
+    """Outputs by name: classes, or tokens."""
+    if shown.classes:
+        return [shown.classes[i] for i in ids]
+    writer = checkpoint.writer
+    return [str(i) for i in ids] if writer is None else [readable(label) for label in writer.labels(ids)]
+
+
+def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
+    st.markdown(
+        f"**{t('map.classes' if shown.classes else 'map.next_word')}** · {t('map.at', word=_label(shown, row))}"
+    )
+    temperature = tenths(t("map.temperature"), COLDEST, HOTTEST, 1.0, key=TEMPERATURE, help=t("map.temperature_help"))
+    logits = shown.logits[row] / shown.own_temperature
+    before, after = tempered(logits, 1.0), tempered(logits, temperature)
+    top = [int(i) for i in np.argsort(-before, kind="stable")[:10]]
+    names = names_of(checkpoint, shown, top)
+    columns = {t("map.output_name"): names, t("map.probability"): before[top]}
+    if temperature != 1.0:
+        columns[t("map.probability_at", temperature=temperature)] = after[top]
+    bars = {
+        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
+        for name in list(columns)[1:]
+    }
+    st.dataframe(pd.DataFrame(columns), hide_index=True, key="next", column_config=bars)
+    entropies = [float(-(odds[odds > 0] * np.log(odds[odds > 0])).sum()) for odds in (before, after)]
+    if temperature == 1.0:
+        st.caption(t("map.entropy", nats=entropies[0]))
+    else:
+        st.caption(t("map.entropies", before=entropies[0], after=entropies[1], temperature=temperature))
+
+
+def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
+    st.markdown(f"**{t('map.lens')}**", help=t("map.lens_help"))
+    lens = shown.flow.lens
+    if lens is None:
+        st.caption(controls.sentence(shown.flow.no_lens))
+        return
+    tops = [int(i) for i in lens.ids[:, row, 0]]
+    last = len(tops) - 1
+    final = names_of(checkpoint, shown, [int(lens.final[row])])[0]
+    columns = {
+        t("map.after"): [
+            plain("map.before_layers" if i == 0 else "map.after_layer", layer=i - 1) for i in range(last + 1)
+        ],
+        t("map.would_write"): names_of(checkpoint, shown, tops),
+        t("map.probability"): lens.probabilities[:, row, 0],
+        t("map.of_final", word=final): lens.final_probabilities[:, row],
+        t("map.entropy_column"): lens.entropy[:, row],
+    }
+    table = pd.DataFrame(columns)[::-1]  # the last layer on top, as on the map
+    config = {
+        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
+        for name in list(columns)[2:4]
+    }
+    config[t("map.entropy_column")] = st.column_config.NumberColumn(format="%.2f")
+    st.dataframe(table, hide_index=True, key="lens", column_config=config)
+    first = int(lens.leads_from[row])
+    if first == len(lens.ids):
+        st.caption(t("map.never_leads", word=final))
+    else:
+        st.caption(t("map.leads_at_once" if first == 0 else "map.leads_from", word=final, layer=first - 1))
+    if lens.note:
+        st.caption(controls.sentence(lens.note))
+
+
+def _label(shown: Shown, row: int) -> str:
+    """Which step a row is about."""
+    if shown.is_one_answer:
+        return plain("map.whole_input")
+    return readable(shown.steps[row])
