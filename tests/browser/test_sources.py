@@ -28,6 +28,8 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(page.get_by_text("The other methods are measured against it. On 1,014 sentences")).to_be_visible()
     expect(page.get_by_text("Measured on 1,014 sentences")).to_be_visible()
     expect(page.get_by_text("Agreement of the two")).to_be_visible()
+    expect(page.locator(".js-plotly-plot .main-svg .barlayer .point").last).to_be_visible()  # nothing moves any more
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
     drawn = page.locator(".js-plotly-plot .heatmaplayer").first
     drawn.scroll_into_view_if_needed()
     cells = drawn.bounding_box()
@@ -39,7 +41,7 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(strips[0].locator('span[style*="60%"]')).to_contain_text("dogs")
     with page.expect_download() as taken:
         page.get_by_role("button", name="CSV").first.click()
-    assert taken.value.suggested_filename == "sources-deletion.csv"
+    assert taken.value.suggested_filename == "sources_deletion.csv"
     table = Path(taken.value.path()).read_text(encoding="utf-8-sig")
     assert "Hunde" in table
     assert opened.errors == []

@@ -15,7 +15,7 @@ from transformer.runs.attribution import cost, trusted
 from ui.store import store
 from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
-from ui.store.slow import with_progress
+from ui.store.slow import Costs, with_progress
 from ui.texts import plain, t
 
 ATTRIBUTION = "attribution"
@@ -64,16 +64,14 @@ def watched_attribution(
     shown, checkpoint = _shown(*key[:-1]), store.checkpoint(name)
     what = Message(f"attribution_{method}")
 
-    def label() -> str:
+    def costs() -> Costs | None:
         known = cost(checkpoint, shown, method)
-        if known is None or known.seconds < SLOW:
-            return ""
-        return t("store.attributing_costs", method=what, passes=known.passes, seconds=known.seconds)
+        return None if known is None or known.seconds < SLOW else Costs(what, known.passes, known.seconds)
 
     def compute(progress: Callable[[float], None]) -> Attribution:
         return shown.attribution(checkpoint, method, words=True, progress=progress)
 
-    return with_progress(ATTRIBUTION, key, plain("store.stopped", what=what), label, compute)
+    return with_progress(ATTRIBUTION, key, plain("store.stopped", what=what), costs, compute)
 
 
 def trust(

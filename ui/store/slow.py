@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -16,18 +16,26 @@ STOPPED = "stopped-work"
 Value = TypeVar("Value")
 
 
+class Costs(NamedTuple):
+    """What the work is, through how many passes of a model it goes, and about how many seconds that takes."""
+
+    what: str
+    passes: int
+    seconds: float
+
+
 def with_progress(
     kind: str,
     key: tuple[Any, ...],
     stopped: str,
-    label: Callable[[], str],
+    costs: Callable[[], Costs | None],
     compute: Callable[[Callable[[float], None]], Value],
 ) -> Value | None:
     """A value that is kept; the first time it is computed while the user looks on.
 
-    `label` is asked once, before the work: a text in Markdown that says what it costs, or nothing where that is not
-    worth a bar. A button beside the bar stops it: the run that computes ends at its next step, nothing is kept, and the
-    next run says `stopped`, with a button that asks for it after all. None while it is stopped.
+    `costs` is asked once, before the work: what it will cost, or nothing where that is not worth a bar. A button beside
+    the bar stops it: the run that computes ends at its next step, nothing is kept, and the next run says `stopped`,
+    with a button that asks for it after all. None while it is stopped.
     """
     name = f"{kind}-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}"
     marked: set[str] = st.session_state.setdefault(STOPPED, set())
@@ -38,8 +46,8 @@ def with_progress(
 
     def drawn() -> Value:
         with st.spinner(t("store.attributing")):
-            said = label()
-            if not said:
+            known = costs()
+            if known is None:
                 return compute(_untold)
             place = st.empty()
             with place.container():
@@ -47,9 +55,9 @@ def with_progress(
                     t("store.stop"), key=f"stop-{name}", on_click=marked.add, args=(name,),
                     icon=":material/stop_circle:",
                 )  # fmt: skip
-                bar = st.progress(0.0, said)
+                bar = st.progress(0.0, t("store.attributing_costs", **known._asdict()))
             try:
-                return compute(lambda done: _move(bar, done, said))
+                return compute(lambda done: _move(bar, done, known))
             finally:
                 place.empty()
 
@@ -60,5 +68,5 @@ def _untold(done: float) -> None:
     """What is quick needs no bar."""
 
 
-def _move(bar: Any, done: float, said: str) -> None:
-    bar.progress(min(1.0, done), said)
+def _move(bar: Any, done: float, known: Costs) -> None:
+    bar.progress(min(1.0, done), t("store.attributing_costs", **known._asdict()))

@@ -5,14 +5,14 @@ from streamlit.testing.v1 import AppTest
 
 from ui.store import cache
 
-WORDS = "about 9 s"
+WORDS = "words"
 
 
-def script(seconds: str) -> None:
+def script(name: str) -> None:
     """A page with one slow value; a user who presses Stop half way does what its button does, and reruns."""
     import streamlit as st
 
-    from ui.store.slow import STOPPED, with_progress
+    from ui.store.slow import STOPPED, Costs, with_progress
 
     st.session_state.setdefault("told", [])
 
@@ -26,7 +26,7 @@ def script(seconds: str) -> None:
                 st.rerun()
         return 42
 
-    found = with_progress("slow-test", ("key", seconds), "It was stopped_.", lambda: seconds, compute)
+    found = with_progress("slow-test", ("key", name), "It was stopped_.", lambda: Costs("it", 3, 9.0), compute)
     st.text(f"found {found}")
 
 
