@@ -14,6 +14,7 @@ from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
 from ui.shared import sequence_controls as asked
+from ui.shared.what_if_link import what_if_link
 from ui.store import store
 from ui.texts import t
 
@@ -52,6 +53,7 @@ place = asked.place(run)
 overview, detail = st.columns([1, 2], gap="medium")
 with overview:
     views.all_heads_panel(run, place)
+    what_if_link(model=name)
 with detail:
     view = sequence_controls.view()
     if view == "letters":

@@ -10,6 +10,7 @@ from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
+from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
 from ui.translate import first_screen, sources, views
@@ -52,6 +53,7 @@ with drawn:
 with selection:
     first_screen.role_of_head(name, choice)
     first_screen.habit_of_head(name, choice)
+    what_if_link(model=name)
     record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
 panels: dict[str, Callable[[], None]] = {
     "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),

@@ -8,12 +8,16 @@ import threading
 from collections.abc import Iterator
 from string import Formatter
 
+import numpy as np
 import pytest
 
 from tests.imports import name_of, relative, sources
 from transformer import errors
 from transformer.errors import HeedmapError, InputError
 from transformer.messages import LANGUAGES, Message, catalogue, say, speaking, words
+from transformer.messages.counted import counted
+from ui.texts import catalogue as pages
+from ui.texts import in_language
 
 ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, HeedmapError)}
 SOURCES = sources("transformer", "ui", "pages", "app.py")
@@ -170,3 +174,33 @@ def test_every_text_is_used() -> None:
 
 def test_modules_of_the_library_are_all_read() -> None:
     assert {"transformer.runs.translate", "transformer.checkpoint.load"} <= {name_of(path) for path in SOURCES}
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 keys"), (1, "1 key"), (2, "2 keys"), (1001, "1,001 keys")])
+def test_a_count_picks_the_word_that_fits_it(count: int, text: str) -> None:
+    for number in (counted(count), counted(np.int64(count))):
+        assert f"{number:,} {number:key|keys}" == text
+    assert counted(True) is True
+    assert counted("1") == "1"
+
+
+def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
+    assert [Message("mean_of_heads", count=count) for count in (1, 8)] == ["mean of 1 head", "mean of 8 heads"]
+    told = Message("lesson_batch_sides", sources=2, targets=1)
+    assert told.startswith("the batch has 2 source sentences and 1 target sentence: ")
+    assert "1" in told.in_language("zh")
+    assert in_language("en", "sequences.file_all", count=1) == "The file has 1 record."
+    assert in_language("en", "sequences.file_all", count=1200) == "The file has 1,200 records."
+    assert in_language("en", "translate.likely", count=1, log_prob=-0.5).startswith("1 token, ")
+
+
+NOUNS = "token|word|row|record|window|term|key|sentence|head|position|letter|tensor|example"
+PLURAL = re.compile(rf"\{{(\w+)(?::,)?\}} (?:[a-z-]+ )?(?:{NOUNS})s\b")
+LIMITS = {"most", "longest", "sentences", "shortest", "tokens", "records", "repeats", "letters", "sequences", "name"}
+"""Fields that are no counts, or never one: limits, and sizes of a corpus."""
+
+
+def test_no_text_of_a_page_puts_a_plural_beside_a_count_that_may_be_one() -> None:
+    texts = {f"{page}.{name}": text["en"] for page, found in pages().items() for name, text in found.items()}
+    wrong = {name for name, text in texts.items() for count in PLURAL.findall(text) if count not in LIMITS}
+    assert wrong == set()

@@ -22,6 +22,7 @@ from transformer.commands import (
     held_out,
     importance,
     inspect,
+    interactions,
     means,
     scan,
     train,
@@ -32,7 +33,7 @@ from transformer.errors import HeedmapError
 
 COMMANDS = (
     *(translate, classify, scan, evaluate, train, inspect, convert, check),
-    *(heads, atlas, familiarity, faithfulness, alignment, means, importance, held_out),
+    *(heads, atlas, familiarity, faithfulness, alignment, means, importance, interactions, held_out),
 )
 
 

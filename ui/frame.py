@@ -25,7 +25,8 @@ STYLE = """
 [data-testid="stSidebar"], [data-testid="stMain"] { transition: none !important; }
 [data-testid="stCaptionContainer"] { opacity: 1 !important; }
 [data-testid="stCaptionContainer"] > * { opacity: .8; }
-[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"] {
+[data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"],
+[data-testid="stPopoverButton"][kind="primary"] {
   color: light-dark(#fff, #10171e) !important;
 }
 .st-key-examples { flex-wrap: nowrap !important; overflow-x: auto !important; scrollbar-width: thin; }
@@ -36,6 +37,9 @@ STYLE = """
 .st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
 .st-key-panel { min-height: 44rem; }
+.st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}
 .st-key-tree-around { overflow-x: auto; }
 .st-key-tree { max-width: none !important; flex-shrink: 0; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

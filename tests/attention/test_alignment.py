@@ -17,7 +17,6 @@ from transformer.attention.alignment import (
     further_apart,
     heads_of,
     on_one_axis,
-    strongest,
 )
 from transformer.attention.measures import agreement
 from transformer.errors import RecordError
@@ -88,14 +87,6 @@ def test_a_head_agrees_best_with_itself(record: Record) -> None:
         best, mean = best_agreeing(record, alignment(record, head))
         assert best == head
         assert mean == pytest.approx(1.0)
-
-
-def test_the_strongest_head_is_surer_than_the_mean_of_heads(record: Record) -> None:
-    head = strongest(record)
-    surest = alignment(record, head).values[:-1, :-1].max(axis=1).mean()
-    assert all(
-        surest > alignment(record, Head(layer, "mean")).values[:-1, :-1].max(axis=1).mean() for layer in range(4)
-    )
 
 
 def test_mass_past_the_source_has_a_place_in_both_maps(runs: dict[str, Translation]) -> None:

@@ -74,7 +74,7 @@ def test_batches_do_not_matter_and_progress_is_told(monkeypatch: pytest.MonkeyPa
     given, told = reference.passage(reference.model("torch")), list[float]()
     together = deletion(given).values
     monkeypatch.setattr(passages, "POSITIONS_AT_ONCE", 31)
-    monkeypatch.setattr("transformer.attribution.deletion.PARTS_AT_ONCE", 5)
+    monkeypatch.setattr("transformer.attribution.deletion.POSITIONS_AT_ONCE", 31)  # 62 // 12: five parts at once
     np.testing.assert_allclose(deletion(given, progress=told.append).values, together, atol=1e-12)
     assert told == [5 / 12, 10 / 12, 1.0]
 

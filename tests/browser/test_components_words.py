@@ -82,7 +82,7 @@ def test_head_view(chinese, shape):
     with opened.run():
         token(page, "key", 0).click()
     expect(page.locator(".head-view .reading")).to_contain_text("选中的一对")
-    expect(token(page, "key", 3).locator(".number")).to_have_text("被遮")
+    expect(token(page, "key", 3).locator(".number")).to_have_text("被屏蔽")
     save(opened, "PNG")
     svg = " ".join(re.findall(">([^<]+)<", save(opened, "SVG")))
     assert set(re.findall("[A-Za-z]{2,}", svg)) - NAMES == set()

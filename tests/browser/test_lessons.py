@@ -200,7 +200,7 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
     assert "cell=Y.1.2" in page.url
     with opened.run():
         page.locator(".st-key-next button:visible").click()
-    expect(matrix(page, "Z")).to_have_attribute("data-picked", "1-2")
+    expect(matrix(page, "Y")).to_have_attribute("data-picked", "1-2")
     with opened.run():
         page.get_by_role("radio", name="Feed-forward").click()
     expect(matrix(page, "F")).to_have_attribute("data-picked", "1-2")

@@ -83,8 +83,8 @@ def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, ex
     here.page.locator('input[type="file"]').set_input_files(
         {"name": "some.fa.gz", "mimeType": "application/gzip", "buffer": content}
     )
-    expect(here.page.get_by_text("All 2 records were read.")).to_be_visible()
-    expect(here.page.get_by_text("1 of them could not be read")).to_be_visible()
+    expect(here.page.get_by_text("The file has 2 records.")).to_be_visible()
+    expect(here.page.get_by_text("1 of them cannot be read")).to_be_visible()
     table = pd.read_csv(io.BytesIO(saved(here.page, "Table (CSV)")))
     assert table["predicted"][0] == expected.classes[expected.predicted]
     assert table.loc[0, list(expected.classes)].to_numpy(float) == pytest.approx(expected.probabilities, abs=1e-5)

@@ -108,7 +108,10 @@ def test_notes_name_the_lines_that_were_cut(run: Run, folder: Path) -> None:
     assert notes([TranslatedLine(unread=4)], 100) == [
         "line 1 is longer than the checkpoint reads: the rest was left out, split such lines"
     ]
-    assert notes([TranslatedLine(finished=False)] * 7, 100)[0].startswith("lines 1, 2, 3, 4, 5 and 2 more are cut")
+    (cut,) = notes([TranslatedLine(finished=False, tokens=100)] * 7, 100)
+    assert cut == "lines 1, 2, 3, 4, 5 and 2 more are cut at 100 tokens: raise --max-length, or split such lines"
+    (short,) = notes([TranslatedLine(finished=False, tokens=10)], 100)  # what the checkpoint's positions end at
+    assert short == "line 1 is cut at 10 tokens: the checkpoint writes no more, split such lines"
     assert notes([TranslatedLine()], 100) == []
 
 

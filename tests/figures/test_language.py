@@ -181,7 +181,7 @@ def test_what_is_saved_of_a_figure_is_chinese_as_well() -> None:
         alt, head = alt_text(picture), csv(picture).splitlines()[0]
     assert latin(alt) == []
     assert alt.endswith("到键“字0”。")
-    assert head.startswith("查询\uff1a被遮 | 键\uff1a写出 | decoder.1.cross · 权重 | 注意力权重")
+    assert head.startswith("查询\uff1a被屏蔽 | 键\uff1a写出 | decoder.1.cross · 权重 | 注意力权重")
     assert '<html lang="zh">' in page
     assert "<title>注意力</title>" in page
     assert '<html lang="en">' in html(next_tokens(STEP))

@@ -16,11 +16,21 @@ from transformer import CheckpointError, Intervention, Site, intervening, load, 
 from transformer.__main__ import main
 from transformer.checkpoint import Checkpoint
 from transformer.interventions.means import Means
-from transformer.runs.importance import SHARES, gradient_importance, heads_of, plans_of
+from transformer.runs.importance import (
+    SHARES,
+    Removal,
+    beats_random,
+    gradient_importance,
+    heads_of,
+    plans_of,
+    steepest,
+    training_lines,
+)
 from transformer.runs.importance_tables import Importance
 from transformer.runs.mean_outputs import means_of_pairs
 from transformer.runs.teacher_forcing import mean_loss, tokenised
 
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 PAIRS = sentences(11, seed=5)
 
 
@@ -211,3 +221,57 @@ def test_means_of_a_padded_batch_are_those_of_its_sentences(folder: Path) -> Non
     again = Means.of_json(every.to_json(), "x")
     np.testing.assert_allclose(again.vectors[site].numpy(), every.vectors[site].numpy(), rtol=1e-5)
     assert math.isfinite(float(again.vectors[site].sum()))
+
+
+def removal(order: str, group: str, share: int, nll: float) -> Removal:
+    return Removal(order, group, share, share // 10, nll, 50 - 10 * nll)
+
+
+def test_what_is_said_of_the_curves_is_read_off_them() -> None:
+    curves = {
+        "gradient": (1.0, 1.1, 1.5, 3.0), "random 1": (1.0, 1.2, 1.4, 4.0), "random 2": (1.0, 1.3, 1.9, 3.5),
+    }  # fmt: skip
+    rows = [removal(o, "all", 10 * i, v) for o, values in curves.items() for i, v in enumerate(values)]
+    rows += [removal("gradient", "decoder.cross", 30, 2.5), removal("gradient", "encoder.self", 30, 1.2)]
+    for measure in ("nll", "bleu"):
+        assert beats_random(rows, "gradient", measure) == (10, 30), "at 20 % one random order leaves more"
+        assert steepest(rows, measure) == ("decoder.cross", 30)
+    lines = training_lines({"final": rows, "000400": rows[:4]})
+    assert [line.name for line in lines] == ["the checkpoint itself", "after 400 updates"]
+    assert list(lines[1].values) == pytest.approx([0.0, 0.1, 0.5, 2.0])
+
+
+def test_a_measurement_is_resumed_and_never_mixed_with_another(folder: Path, measured: Importance) -> None:
+    """What is there is kept, to the letter; what is missing is measured; other sentences are refused."""
+    out = folder.parent / "resumed"
+    about = {**measured.about, "nll": {}}
+    Importance({"000007": measured.heads["final"][:2]}, {"000007": measured.removals["final"][:3]}, about).write(out)
+    files = ["--source", str(folder.parent / "val.en"), "--reference", str(folder.parent / "val.de")]
+    again = ["importance", str(folder), *files, "--out", str(out), "--quiet", "--threads", "1", "--resume"]
+    assert main(again) == 0
+    found = Importance.of_folder(out)
+    assert list(found.heads) == ["final", "000007"]
+    assert found.heads["final"] == measured.heads["final"]
+    assert found.heads["000007"] == measured.heads["final"][:2]
+    assert found.removals["000007"] == measured.removals["final"][:3]
+    assert found.about["nll"] == measured.about["nll"]
+    before = {one.name: one.read_bytes() for one in out.iterdir()}
+    assert main(again) == 0
+    assert {one.name: one.read_bytes() for one in out.iterdir()} == before
+    Importance({}, {}, {**about, "pairs": 3}).write(out)
+    assert main(again) != 0, "they are not the same sentences"
+
+
+def test_the_shipped_measurement_holds_every_snapshot() -> None:
+    """The order by importance against random ones, and the steepest type, as the documents say them."""
+    found = Importance.of_folder(CHECKPOINTS / "multi30k-en-de" / "importance")
+    updates = ["000050", "000100", "000200", "000400", "000800", "001600", "003200", "006400"]
+    assert list(found.heads) == list(found.removals) == ["final", *updates]
+    whole = found.removals["final"]
+    assert beats_random(whole, "zero", "bleu") == tuple(range(10, 100, 10))
+    assert beats_random(whole, "gradient", "bleu") == (10, 20, 30, 40, 50)
+    assert steepest(whole, "bleu") == steepest(whole, "nll") == ("decoder.cross", 90)
+    early, late = (found.removals[name] for name in ("000200", "001600"))
+    at_30 = [{one.order: one.nll for one in rows if one.share == 30} for rows in (early, late)]
+    assert abs(at_30[0]["gradient"] - at_30[0]["random 1"]) < 0.05, "early in training no order matters"
+    assert at_30[1]["random 1"] - at_30[1]["gradient"] > 0.15, "later it does"

@@ -1,6 +1,8 @@
 """Same target and decode again: each measure recomputed from the distributions of two runs."""
 
+import csv
 import math
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 
 from tests.toy import write_checkpoint
 from transformer import Checkpoint, DecodingOptions, Intervention, intervening, load, translate
+from transformer.__main__ import main
 from transformer.runs.what_if import (
     Word,
     aligned_words,
@@ -16,6 +19,7 @@ from transformer.runs.what_if import (
     decoded_again,
     for_nobody,
     head_sweep,
+    interactions,
     same_target,
     source_sweep,
 )
@@ -64,14 +68,13 @@ def test_every_measure_of_a_step_is_what_it_says(checkpoint: Checkpoint) -> None
 
 def test_a_sweep_is_every_head_and_every_source_word_alone(checkpoint: Checkpoint) -> None:
     before = translate(checkpoint, TEXT, DecodingOptions(beam=1, max_length=9))
-    shares: list[float] = []
-    heads = head_sweep(checkpoint, before, "zero", shares.append)
-    assert shares == pytest.approx([(i + 1) / 6 for i in range(6)])
-    for site, changes in heads.items():
-        for head, change in enumerate(changes):
-            alone = same_target(checkpoint, before, [Intervention(site, "zero", heads=(head,))])
-            assert change == pytest.approx(alone.total, abs=1e-4)
-    words = source_sweep(checkpoint, before)
+    found = list(head_sweep(checkpoint, before, "zero"))
+    every = [(site, head) for site in before.record.sites for head in range(before.record[site].n_heads)]
+    assert [(site, head) for site, head, _ in found] == every
+    for site, head, change in found:
+        alone = same_target(checkpoint, before, [Intervention(site, "zero", heads=(head,))])
+        assert change == pytest.approx(alone.total, abs=1e-4)
+    words = np.stack(list(source_sweep(checkpoint, before)))
     merged = before.axes.source.merged().texts
     assert words.shape == (len(merged), len(before.target_ids))
     dog = merged.index("dog")
@@ -83,12 +86,6 @@ def test_a_sweep_is_every_head_and_every_source_word_alone(checkpoint: Checkpoin
     assert not again.record["decoder.0.cross"].all_weights()[:, :, keys].any()
     alone = same_target(checkpoint, before, removed)
     np.testing.assert_allclose(words[dog], [step.change for step in alone.steps], atol=1e-4)
-
-    def stop(share: float) -> None:
-        raise KeyboardInterrupt(share)
-
-    with pytest.raises(KeyboardInterrupt, match=r"0\.16"):
-        head_sweep(checkpoint, before, "zero", stop)
 
 
 def test_decoding_again_is_a_search_under_the_changes(checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -120,3 +117,26 @@ def test_the_log_odds_of_each_class_change_by_what_two_distributions_say() -> No
         assert one.change == pytest.approx(math.log(q / (1 - q)) - math.log(p / (1 - p)))
     sure = class_effects(("a", "b"), np.array([1.0, 1e-30]), np.array([0.5, 0.5]))
     assert sure[0].change == pytest.approx(-math.log(1e30)), "1 - p is 0 there, what the others have is not"
+
+
+def test_two_heads_are_off_alone_and_together(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every pair of quiet heads, and no other; the command writes those whose surplus is lowest."""
+    before = translate(checkpoint, TEXT, DecodingOptions())
+    alone = {(site, head): change for site, head, change in head_sweep(checkpoint, before, "zero")}
+    quiet = sorted(abs(change) for change in alone.values())[3] + 1e-6
+    found = list(interactions(checkpoint, before, "zero", quiet))
+    heads = [one for one, change in alone.items() if abs(change) < quiet]
+    assert [(one.first, one.second) for one in found] == list(combinations(heads, 2))
+    assert len(found) == 6
+    for one in found:
+        off = [Intervention(site, "zero", heads=(head,)) for site, head in (one.first, one.second)]
+        assert one.alone == (alone[one.first], alone[one.second])
+        assert one.both == pytest.approx(same_target(checkpoint, before, off).total, abs=1e-4)
+        assert one.surplus == pytest.approx(one.both - sum(one.alone))
+    assert checkpoint.folder is not None
+    options = ["--text", TEXT, "--off", "zero", "--quiet", str(quiet)]
+    assert main(["interactions", str(checkpoint.folder), *options, "--most", "2"]) == 0
+    rows = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert rows[0][-1] == "surplus"
+    assert [float(row[-1]) for row in rows[1:]] == pytest.approx(sorted(one.surplus for one in found)[:2])
+    assert main(["interactions", str(checkpoint.folder), *options, "--most", "0"]) != 0

@@ -23,6 +23,7 @@ from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.seq2seq import Seq2Seq, preset
+from ui.components.matrices.readable import readable
 
 SOURCE = Sentence.of((3, 4, 5, 3), ("a", "b", "c", "a"))
 TARGET = Sentence.of((1, 7, 8), ("<s>", "x", "y"))
@@ -98,6 +99,8 @@ def test_every_formula_gives_the_board_s_numbers(name: str):
             assert bool(board.formulas(one)) is not isinstance(matrix.operation, Given), one
             row, column = map(int, random.integers(0, matrix.values.shape))
             check_cell(board, matrix, row, column)
+            for latex in (*board.formulas(one), board.equation(one, row, column).latex, matrix.symbol):
+                assert not set(readable(latex)) & set("\\{}"), "in plain characters, for saved pictures and files"
             board.highlight(one, row, column)
             if not board.formulas(one):
                 continue

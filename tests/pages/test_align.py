@@ -21,6 +21,7 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
+from transformer.runs.head_agreement import read_agreement
 from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices
 from ui.store import runs, store
@@ -124,11 +125,17 @@ def test_both_maps_are_slices_of_the_records_over_one_target() -> None:
     assert header["same_rows"]
 
 
-def test_the_head_that_agrees_best_is_named() -> None:
+def test_a_model_begins_with_its_truest_head_and_the_second_with_the_one_that_agrees_best() -> None:
+    truest = read_agreement(ROOT / "checkpoints" / NAME / "heads.json").truest
+    place = f"layer {truest.layer}, head {truest.head}"
     header, _ = shown(opened())
-    note = header["moments"][0]["panels"][0]["note"]
-    assert "agrees best with random-rnn (mean agreement 0." in note
-    assert "its one attention" in header["moments"][0]["panels"][1]["note"]
+    notes = [panel["note"] for panel in header["moments"][0]["panels"]]
+    assert notes[0].startswith(f"{place}: the head that looks most often at the word that decides what is written")
+    assert "its one attention" in notes[1]
+    header, _ = shown(opened(second=EARLY))
+    notes = [panel["note"] for panel in header["moments"][0]["panels"]]
+    assert notes[0].startswith(f"{place}: ")
+    assert f"agrees best with {NAME} (mean agreement 0." in notes[1]
 
 
 def test_each_model_may_show_its_own_words() -> None:

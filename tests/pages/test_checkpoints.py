@@ -168,6 +168,14 @@ def test_a_file_that_does_not_fit_gets_a_report():
     assert page.button_group(key="show").options == ["Tensors", "Compare"]
 
 
+def test_after_a_file_that_does_not_fit_a_good_one_opens_with_its_attention():
+    page = brought(opened(), **{"odd.pt": saved({"other.weight": torch.zeros(3, 3)})})
+    assert page.button_group(key="show").value == "tensors"
+    page = brought(page, **{"good.pt": ANNOTATED})
+    assert page.selectbox(key="model").value == "upload/good"
+    assert page.button_group(key="show").value == "attention"
+
+
 def test_what_no_layout_explains_is_still_inspected():
     page = brought(
         opened(), **{"net.pt": saved({"conv1.weight": torch.ones(2, 3), "bn.weight": torch.full((4,), torch.nan)})}

@@ -118,8 +118,8 @@ def test_the_forms_of_the_norm_stand_beside_each_other_with_their_difference():
     np.testing.assert_allclose(arrays["s"].ravel(), own, rtol=1e-4)
     np.testing.assert_allclose(arrays["sa"].ravel(), other, rtol=1e-4)
     table = at.dataframe[-1].value
-    assert table.iloc[0, 1] == f"{own[2]:.6f}".rstrip("0")
-    assert table.iloc[1, 1] == f"{other[2]:.6f}".rstrip("0")
+    assert table.iloc[0, 1] == f"{own[2]:.4f}".rstrip("0")
+    assert table.iloc[1, 1] == f"{other[2]:.4f}".rstrip("0")
     assert float(table.iloc[1, 2]) == pytest.approx(np.abs(arrays["Da"]).max(), rel=1e-3)
     assert table.iloc[0, 2] == "0"
 

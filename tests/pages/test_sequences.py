@@ -283,6 +283,18 @@ def test_a_broken_file_says_so() -> None:
     assert "gzip file is broken" in " ".join(caption.value for caption in at.caption)
 
 
+def test_a_motif_of_an_own_set_says_so_where_the_set_is_not(shipped: Checkpoint) -> None:
+    at = page(read="motifs")
+    own = "\n".join(f">{i} EI\n{'ACGTAGGT' * 8}" for i in range(4)).encode()
+    fine(at.file_uploader(key="set").upload("own.fa", own).run())
+    assert not any("somebody brought" in warning.value for warning in at.warning)
+    assert "whose_set" in at.query_params
+    elsewhere = page(read="motifs", whose_set="own")
+    assert "somebody brought" in elsewhere.warning[0].value
+    fine(at.file_uploader(key="set").set_value([]).run())
+    assert "whose_set" not in at.query_params
+
+
 def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
     found = runs.sequence_set("small", SET.encode())
@@ -318,7 +330,7 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
         np.testing.assert_allclose(values, expected[::step], atol=1e-7)
     said = " ".join(part.value for part in (*at.markdown, *at.caption))
     assert said.count("It asks:") == said.count("It cannot say:") == 1
-    assert "(reverse complement) against mutation effects" in said
+    assert "** (reverse complement) against mutation effects" in said
     assert "completeness gap" in said
 
 

@@ -11,6 +11,7 @@ from tests.pages.test_translate import NAME, address_of, opened
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import load, translate
 from transformer.attribution import methods
+from transformer.messages import LANGUAGES
 from transformer.runs import faithfulness
 from ui.store import cache, shipped
 
@@ -65,9 +66,19 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_methods_of_every_unit_have_a_picture() -> None:
-    for first, second in (("gradients", "rollout"), ("weights", "value_zeroing")):
-        page = looking(by=first, also=second)
-        assert "undefined" not in strip(page, first) + strip(page, second)
+    """Every method that the first test leaves, in both languages, with its question, its limit and its file."""
+    pairs = [
+        ("gradients", "rollout"), ("weights", "value_zeroing"), ("integrated_gradients", "deletion_unknown"),
+        ("gradients_published", "norms_residual"), ("deletion_removed", "contributions"),
+    ]  # fmt: skip
+    assert {method for pair in pairs for method in pair} | {"deletion", "norms"} == set(methods.METHODS)
+    for number, pair in enumerate(pairs):
+        language = LANGUAGES[number % 2]
+        page = looking(by=pair[0], also=pair[1], lang=language)
+        for method in pair:
+            assert "undefined" not in strip(page, method)
+            assert "无定义" not in strip(page, method)
+            assert methods.question(method).in_language(language)[1:] in texts(page)
         assert not page.error
 
 

@@ -1,20 +1,24 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
 import re
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, fine, opened
+from tests.pages.opening import address_of, fine, opened, sent
 from transformer import DecodingOptions, Intervention, intervening, load, translate
+from transformer.figures.export import csv
 from transformer.interventions.text import from_text
 from transformer.runs.classify import classify
 from transformer.runs.donors import donor_of, log_odds
 from transformer.runs.what_if import same_target
 from ui.components.shared.blob import unpack
+from ui.shared.files import Origin
 from ui.store.shipped import CHECKPOINTS
 from ui.what_if.changes import DONOR
+from ui.what_if.runs import Sweep
 from ui.what_if.try_this import TRIALS
 
 NAME = "multi30k-en-de"
@@ -140,14 +144,30 @@ def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
     assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
 
 
-def test_a_sweep_shows_every_head_and_a_sentence_of_the_map_is_chosen() -> None:
+def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grows by slices; cancelled, it keeps what it has and can go on; its table holds what was computed."""
     page = fine(opened("what_if", text="Two dogs run.", sweep="heads", map="difference", head="mean"))
     assert "Change of log p of the whole target" in " ".join(part.value for part in page.caption)
-    spec = next(spec for chart in page.get("plotly_chart") if "decoder.3.self" in (spec := chart.proto.spec))
-    assert "encoder.0.self" in spec
     assert any("Choose one head above" in part.value for part in page.info)
-    page = fine(opened("what_if", text="Two dogs run.", sweep="source", map="difference", do=OFF))
+    table = next(frame.value for frame in page.dataframe if len(frame.value) == 48 and frame.value.shape[1] == 2)
+    checkpoint = load(CHECKPOINTS / NAME)
+    before = translate(checkpoint, "Two dogs run.", DecodingOptions())
+    alone = same_target(checkpoint, before, [Intervention("decoder.3.cross", "mean", heads=(1,))]).total
+    assert dict(zip(*table.values.T, strict=True))["decoder.3.cross H1"] == pytest.approx(alone, abs=1e-4)
+
+    def one_alone(sweep: Sweep, _seconds: float = 0) -> None:
+        sweep.found.append(next(sweep.source))
+        sweep.cancel()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Sweep, "advance", one_alone)
+        page = fine(opened("what_if", text="Two dogs run.", sweep="source", do=OFF))
+        assert any("Cancelled after 1 of 5" in part.value for part in page.caption)
+    page.button(key="sweep-resume").click().run()
+    assert not [button for button in fine(page).button if str(button.key).startswith("sweep-")], "it is done"
     assert any("dogs" in chart.proto.spec for chart in page.get("plotly_chart"))
+    table = next(frame.value for frame in page.dataframe if frame.value.iloc[0, 0] == "Two")
+    np.testing.assert_allclose(table.iloc[:, 1], table.iloc[:, 2:].sum(axis=1))
 
 
 TRIED = {
@@ -244,3 +264,34 @@ def test_a_sequence_is_classified_before_and_after() -> None:
     wrong = opened("what_if", model=name, do="decoder.0.cross~zero", lang="zh")
     assert "decoder.0.cross" in wrong.warning[0].value
     assert not wrong.exception
+
+
+def test_files_of_a_changed_run_name_what_was_changed() -> None:
+    """The grid that is saved, the maps' files and their tables; a file of an unchanged run says nothing of it."""
+    page = fine(opened("what_if", text=SENTENCE, do=OFF))
+    header, _ = sent(page, "switchboard")
+    name = "A-man-in-a-red_multi30k-en-de_all-heads_decoder.cross_changed-decoder.3.cross-mean-h3_and-1-more"
+    assert header["file_name"] == name
+    named = ["Changed: decoder.3.cross (head 3) off (mean)", "Changed: decoder.2.cross (head 1) off (mean)"]
+    assert header["about"]["lines"][2:4] == named
+    record = translate(load(CHECKPOINTS / NAME), SENTENCE).record
+    with intervening(from_text(OFF)):
+        changed = translate(load(CHECKPOINTS / NAME), SENTENCE).record
+    origin = Origin(NAME, SENTENCE, changed.interventions)
+    corner = csv(changed["decoder.0.cross"].picture(0), origin.facts()).split("\n", 1)[0]
+    assert all(one in corner for one in named)
+    assert "Changed" not in csv(record["decoder.0.cross"].picture(0), Origin(NAME, SENTENCE).facts())
+    assert "changed" not in Origin(NAME, SENTENCE).stem("record")
+    header, _ = sent(fine(opened("what_if", text=SENTENCE)), "switchboard")
+    assert "changed" not in header["file_name"]
+
+
+@pytest.mark.parametrize(("page", "address"), [
+    ("translate", {"text": SENTENCE, "kind": "encoder.self", "layer": "1", "head": "3", "lang": "zh"}),
+    ("sequences", {"model": "splice-junctions", "layer": "0", "head": "2"}),
+])  # fmt: skip
+def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[str, str]) -> None:
+    found = [link.proto for link in fine(opened(page, **address)).get("page_link")]
+    link = next(one for one in found if one.page == "what_if" and "model=" in one.query_string)
+    there = {key: value for key, (value,) in parse_qs(link.query_string).items()}
+    assert there == {"model": NAME, **address}

@@ -12,7 +12,7 @@ from transformer.errors import AttributionError
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.runs.any_model import run_any
-from transformer.runs.attribution import deletion
+from transformer.runs.attribution import cost, deletion
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
@@ -56,7 +56,8 @@ def test_a_translation_answers_in_a_notebook(checkpoint: Checkpoint, translation
         found = translation.attribution(checkpoint, method, words=True)
         assert found.source.texts[:3] == ("Two", "dogs", "run")
         assert np.isfinite(found.values).all()
-        assert method == "rollout" or found.of_source[1].argmax() == 1  # "Hunde" comes from "dogs"
+        words = slice(-1) if method == "integrated_gradients" else slice(None)  # it moves the end token, too
+        assert method == "rollout" or found.of_source[1, words].argmax() == 1  # "Hunde" comes from "dogs"
     np.testing.assert_allclose(translation.attribution(checkpoint, "contributions").values.sum(1), 1.0, atol=1e-5)
 
 
@@ -78,3 +79,16 @@ def test_a_run_that_was_changed_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(AttributionError) as refused:
         changed.attribution(checkpoint)
     assert refused.value.code == "attribution_of_a_changed_run"
+
+
+def test_what_a_method_costs_is_told_in_passes(checkpoint: Checkpoint, translation: Translation) -> None:
+    source, read = len(translation.source_ids), len(translation.target_ids)
+    passes = {
+        "deletion": source + read, "deletion_removed": source, "gradients": read, "integrated_gradients": 8 * read,
+    }  # fmt: skip
+    for method, expected in passes.items():
+        known = cost(checkpoint, translation, method)
+        assert known is not None
+        assert known.passes == expected
+        assert known.seconds > 0
+    assert cost(checkpoint, translation, "rollout") is None

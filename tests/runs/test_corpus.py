@@ -35,7 +35,7 @@ def test_each_line_is_translated_as_it_would_be_alone(
     found = translate_lines(model, words, lines, OPTIONS)
     for line, result in zip(lines, found, strict=True):
         alone = decode(model, torch.tensor([words.source_ids(line)]), OPTIONS)[0]
-        assert result == TranslatedLine(words.decode(alone.ids), 0, alone.finished)
+        assert result == TranslatedLine(words.decode(alone.ids), 0, alone.finished, len(alone.ids))
     assert len({result.text for result in found}) > 5
 
 

@@ -47,11 +47,28 @@ def test_classes_are_those_of_the_headers_only_when_every_header_names_one() -> 
     ("sequences", "says"),
     [
         ([], "holds no sequence"),
-        (["ACGTACGT"] * 501, "holds 501 sequences, at most 500"),
-        (["ACGTACGT", "ACGT" * 129], "s1 has over 512 letters"),
-        (["ACGTACGT", "AC!GTACG"], "s1: letter 3 is '!'"),
+        (["ACGT" * 129], "s0 has over 512 letters"),
+        (["AC!GTACG", "ACGT" * 129], "of the first one: s0: letter 3 is '!'"),
     ],
 )
 def test_a_set_that_cannot_be_read_names_the_reason(sequences: list[str], says: str) -> None:
     with pytest.raises(InputError, match=says):
         read_set(sequence_checkpoint(), [FastaRecord(f"s{i}", "", text) for i, text in enumerate(sequences)])
+
+
+def test_records_that_cannot_be_read_refuse_no_others() -> None:
+    texts = ["ACGTACGT", "AC!GTACG", "ACGTACGA", "ACGT" * 129, ""]
+    found = read_set(sequence_checkpoint(), [FastaRecord(f"s{i}", "EI", text) for i, text in enumerate(texts)])
+    assert [one.id for one in found.sequences] == ["s0", "s2"]
+    assert [problem.partition(" ")[0].rstrip(":") for problem in found.problems] == ["s1", "s3", "s4"]
+    assert found.labelled
+    assert not found.more
+
+
+def test_of_a_longer_set_the_first_sequences_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.runs.sequence_sets.MAX_SEQUENCES", 3)
+    records = [FastaRecord(f"s{i}", "", "ACGTACGT") for i in range(5)]
+    found = read_set(sequence_checkpoint(), iter(records))
+    assert [one.id for one in found.sequences] == ["s0", "s1", "s2"]
+    assert found.more
+    assert not read_set(sequence_checkpoint(), records[:3]).more

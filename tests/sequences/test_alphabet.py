@@ -15,7 +15,8 @@ def test_case_white_space_and_rna_are_read():
     assert letters.text == "ACGTAN"
     assert letters.ids == [0, 1, 2, 3, 0, 4]
     assert letters.aliased == {"U": 1}
-    assert letters.notes == ("U (1) is read as T", "N (1; any of A, C, G, T) is read as an unknown letter")
+    aliased, unknown = "U (1) is read as T", "N (1; any of A, C, G, T) is read as an unknown letter"
+    assert letters.notes == (aliased, unknown, "4 lower-case letters (soft-masked) are read like all others")
 
 
 def test_every_ambiguous_code_is_unknown_and_counted():
@@ -87,3 +88,24 @@ def test_letters_must_differ():
         Alphabet.of(dict(name="x", letters="AA", unknown="N", ambiguous={"N": "A"}, aliases={}, complement={}))
     with pytest.raises(ConfigError, match="no letter"):
         Alphabet.of(dict(name="x", letters="AC", unknown="A", ambiguous={"N": "A"}, aliases={}, complement={}))
+
+
+def test_lower_case_beside_upper_case_is_told_of():
+    read = DNA.read("acgtNNAC gt")
+    assert read.text == "ACGTNNACGT"
+    assert read.masked == 6
+    assert "6 lower-case letters (soft-masked) are read like all others" in read.notes
+    assert DNA.read("acgt").notes == DNA.read("ACGT").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("AC--GT.A", "letter 3 is '-': this is the row of an alignment, with 3 gaps"),
+        ("1 acgt 61 ac", "letter 1 is '1': these lines are numbered, as in GenBank"),
+        ("AC-!", "no DNA code"),
+    ],
+)
+def test_gaps_and_numbers_are_called_what_they_are(text: str, says: str):
+    with pytest.raises(InputError, match=says):
+        DNA.read(text)

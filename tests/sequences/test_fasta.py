@@ -86,3 +86,69 @@ def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
 def test_the_class_that_a_header_names(header, label):
     (record,) = parse_fasta([f">{header}", "ACGT"])
     assert label_of(record, ("EI", "IE", "N")) == label
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_line_ends_and_encodings_of_any_age_are_read(end: str, encoding: str, packed: bool):
+    data = end.join([">one first of two", "ACGT", "AC", "", "; a comment", ">two", "GG"]).encode(encoding)
+    assert list(fasta_of(gzip.compress(data) if packed else data)) == RECORDS
+
+
+FASTQ = "@one first of two\nACGT\nAC\n+\n@III\nII\n@two\nGG\n+two\n@@\n"
+GENBANK = """LOCUS       SCU49845     5028 bp    DNA             PLN       21-JUN-1999
+DEFINITION  first of
+            two.
+ACCESSION   U49845
+VERSION     U49845.1  GI:1293613
+FEATURES             Location/Qualifiers
+     source          1..10
+ORIGIN      1 bp upstream
+        1 gatcctccat ac
+       13 GN
+//
+LOCUS       SECOND
+ORIGIN
+        1 ttt
+//
+"""
+
+
+def test_fastq_is_read_and_its_qualities_are_no_headers():
+    assert list(parse_fasta(FASTQ.splitlines())) == RECORDS
+    assert list(fasta_of(gzip.compress(FASTQ.encode()))) == RECORDS
+
+
+def test_genbank_is_read():
+    assert list(fasta_of(GENBANK.encode())) == [
+        FastaRecord("U49845.1", "first of two.", "gatcctccatacGN"), FastaRecord("SECOND", "", "ttt"),
+    ]  # fmt: skip
+    cut = list(parse_fasta(GENBANK.splitlines()[:9]))
+    assert cut == [FastaRecord("U49845.1", "first of two.", "gatcctccatac")]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5, 6])
+def test_fastq_that_ends_inside_a_record_is_refused_by_its_name(cut: int):
+    with pytest.raises(InputError, match=r"(one|two) is no whole record of FASTQ"):
+        list(parse_fasta([*FASTQ.splitlines()[:cut], *(["@two", "GG"] if cut == 6 else [])]))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("@HD\tVN:1.6\n@SQ\tSN:chr1", "SAM"), ("##fileformat=VCFv4.2\n", "VCF"), ("##gff-version 3", "GFF"),
+        ("\n\nCLUSTAL W\none ACGT", "Clustal"), ("# STOCKHOLM 1.0", "Stockholm"), ("ID   X56734; SV 1;", "EMBL"),
+        ("track name=x\nchr1 1 2", "BED"), ("#NEXUS\nbegin data;", "NEXUS"),
+    ],
+)  # fmt: skip
+def test_other_formats_are_refused_by_their_names(text: str, name: str):
+    with pytest.raises(InputError, match=f"this is {name}: give FASTA"):
+        list(fasta_of(text.encode()))
+
+
+def test_a_long_line_counts_as_much_as_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fasta, "MAX_BYTES", 1_000)
+    assert len(next(iter(fasta_of(b">x\n" + b"A" * 997))).sequence) == 997
+    with pytest.raises(InputError, match="split it"):
+        list(fasta_of(b">x\n" + b"A" * 998))

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from transformer.attention.measures import agreement, sites_of, strongest_head
+from transformer.attention.measures import agreement, sites_of
 from transformer.attention.record import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
@@ -57,12 +57,6 @@ def heads_of(record: Record) -> tuple[Head, ...]:
         found += [Head(layer, head) for head in range(count)]
         found += [Head(layer, "mean")] if count > 1 else []
     return tuple(found)
-
-
-def strongest(record: Record) -> Head:
-    """The head that is surest of where it looks (`measures.strongest_head`)."""
-    found = strongest_head(record, KIND)
-    return Head(found.layer, found.head)
 
 
 def alignment(record: Record, head: Head) -> Picture:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attribution.passage import Passage
+from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
 from transformer.attribution.result import Attribution, causal_visible, groups, summed
 from transformer.errors import AttributionError
 from transformer.messages import Message
@@ -27,7 +27,7 @@ Progress = Callable[[float], None]
 """Told what share of the work is done, from 0 to 1; it may raise to stop."""
 
 PARTS_AT_ONCE = 64
-"""Parts that are taken away between two reports of progress."""
+"""Most parts that are taken away between two reports of progress; of long texts fewer."""
 
 
 def deletion(
@@ -55,10 +55,11 @@ def deletion(
         ([], list(part)) for part in read_parts
     ]
     found = []
-    for start in range(0, len(parts), PARTS_AT_ONCE):
-        found.append(_without(passage, how, parts[start : start + PARTS_AT_ONCE]))
+    size = max(1, min(PARTS_AT_ONCE, 2 * POSITIONS_AT_ONCE // (len(passage.source_ids) + len(passage.read_ids))))
+    for start in range(0, len(parts), size):
+        found.append(_without(passage, how, parts[start : start + size]))
         if progress:
-            progress(min(1.0, (start + PARTS_AT_ONCE) / len(parts)))
+            progress(min(1.0, (start + size) / len(parts)))
     lost = (whole - torch.cat(found)).T.numpy()  # (step, part)
     axis = passage.read if with_prefix else passage.read.kept(())
     visible = causal_visible(len(passage.written), len(passage.source), len(axis))

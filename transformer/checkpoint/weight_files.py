@@ -10,6 +10,9 @@ from transformer.messages import Message
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
 
+LIKE_WEIGHTS = (".tar", ".onnx", ".gguf", ".h5", ".hdf5", ".keras", ".npz", ".npy")
+"""What else people bring for weights: read where it is a file of torch.save, else refused for what it is."""
+
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 """What our own folders and those of the transformers library call their two main files."""

@@ -39,11 +39,13 @@ def notes(results: list[TranslatedLine], max_length: int) -> list[str]:
     """What you have to know of the translations: lines that were not read, or not written, to their end."""
     unread = [number for number, result in enumerate(results, 1) if result.unread]
     cut = [number for number, result in enumerate(results, 1) if not result.finished]
+    longest = max((result.tokens for result in results if not result.finished), default=0)
     found = []
     if unread:
         found.append(f"{_named(unread)} longer than the checkpoint reads: the rest was left out, split such lines")
     if cut:
-        found.append(f"{_named(cut)} cut at {max_length} tokens: raise --max-length, or split such lines")
+        remedy = "raise --max-length, or" if longest >= max_length else "the checkpoint writes no more,"
+        found.append(f"{_named(cut)} cut at {longest} tokens: {remedy} split such lines")
     return found
 
 

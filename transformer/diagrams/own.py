@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from torch import nn
+
 from transformer.diagrams.diagram import Diagram, Shape
 from transformer.diagrams.layers import decoder_layers, encoder_layers, norm, positioned
 from transformer.diagrams.sketch import Sketch
@@ -48,7 +50,9 @@ def encoder(model: Encoder) -> Diagram:
     states: Shape = ("source", config.d_model)
     block = sketch.block("encoder", "encoder")
     read = sketch.part("source", "input", block, ("source",), ("source",), sizes=[("vocab", config.vocab)])
-    tables = [model.embedding] if model.segment is None else [model.embedding, model.segment]
+    tables: list[nn.Module | nn.Parameter] = [model.embedding]
+    if model.segment is not None:
+        tables.append(model.segment)
     x = sketch.part("embedding", "embedding", block, ("source",), states, tables, read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
     x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)

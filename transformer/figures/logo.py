@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.figures.labels import safe
-from transformer.figures.theme import template, theme
+from transformer.figures.theme import ink, template, theme
 from transformer.messages import words
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
@@ -72,7 +72,7 @@ def logo(
         ),
         yaxis=dict(range=[0, most], title=words("figure_logo_bits"), fixedrange=True),
     )  # fmt: skip
-    return figure
+    return ink(figure, colours)
 
 
 def _add_letter(figure: go.Figure, letter: str, position: int, base: float, height: float, ink: str) -> None:

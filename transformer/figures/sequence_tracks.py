@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.figures.labels import safe
-from transformer.figures.theme import Theme, diverging, legend, template, theme
+from transformer.figures.theme import Theme, diverging, ink, legend, template, theme
 from transformer.messages import words
 
 NAMED_LETTERS = 120
@@ -78,7 +78,7 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     rows = ["attention"]
     rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
     rows += [f"method {i}" for i in range(len(tracks.methods))]
-    figure = go.Figure(layout=_layout(tracks, rows, dark))
+    figure = ink(go.Figure(layout=_layout(tracks, rows, dark)), colours)
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:

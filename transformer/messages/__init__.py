@@ -1,8 +1,9 @@
 """What the library says: each sentence by its code, in every language, made from one catalogue.
 
 A catalogue is a folder of TOML files, one for each room of the library, whose keys are codes and whose values are
-sentences with named fields: `too_many_tokens = "the {what} has {found} tokens, at most {most} are read"`. A sentence
-in another language is made from the code and the fields again, never by reading an English one.
+sentences with named fields: `too_many_tokens = "the {what} has {found} tokens, at most {most} are read"`. A count picks
+the word that fits it: `{found} {found:token|tokens}`. A sentence in another language is made from the code and the
+fields again, never by reading an English one.
 """
 
 import tomllib
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
+
+from transformer.messages.counted import counted
 
 LANGUAGES = ("en", "zh")
 """Every language that has a catalogue; the first is the library's own."""
@@ -114,4 +117,4 @@ def _said(value: object, language: str) -> object:
         return value.in_language(language)
     if isinstance(value, tuple):
         return SEPARATORS[language].join(str(_said(item, language)) for item in value)
-    return value
+    return counted(value)

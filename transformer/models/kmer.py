@@ -116,7 +116,7 @@ class KmerClassifier(nn.Module):
         """What the norm, the pooling and the small classifier make of the windows' states."""
         return self.classifier(self.dropout(self.features(states, mask)))
 
-    def features(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_model"]:
+    def features(self, states: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch d_hidden"]:
         """What the last layer decides by: the windows' states normed, pooled, and passed through the hidden layer."""
         return self.hidden(self.pooling(self.encoder_norm(states), mask)).relu()
 

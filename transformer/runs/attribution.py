@@ -1,10 +1,13 @@
-"""Deletion of what a checkpoint wrote, and how far every method can be trusted on one translation."""
+"""Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from transformer.attribution.deletion import How, Progress
 from transformer.attribution.deletion import deletion as deleted
-from transformer.attribution.methods import attribute, defined
+from transformer.attribution.integrated_gradients import POINTS
+from transformer.attribution.methods import DELETIONS, attribute, defined
 from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution
 from transformer.attribution.trust import Trust, trust
@@ -29,6 +32,43 @@ def deletion(
     """
     with forward_slot():
         return deleted(translation.passage(checkpoint), how, words, prefix, progress)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a method is about to cost: passes through the model with source and target, and about how many seconds."""
+
+    passes: int
+    seconds: float
+
+
+BACKWARD = {"gradients": 1.5, "gradients_published": 1.6, "integrated_gradients": 0.9}
+"""How long a backward pass of a method takes, with what it does beside, against a forward pass (256 tokens)."""
+
+SHARED = 120
+"""Up to so many positions, passes that go together share much of what one costs alone."""
+
+
+def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost | None:
+    """What a method will cost on this machine as busy as it is, told by one pass; None where that is a few passes.
+
+    Raises:
+        CheckpointError: the checkpoint does not translate text.
+    """
+    passage = translation.passage(checkpoint)
+    source, read = len(passage.source), len(passage.read)
+    passes = dict.fromkeys(DELETIONS, source + read) | dict.fromkeys(BACKWARD, read)
+    passes |= {"deletion_removed": source, "integrated_gradients": POINTS * read}
+    if method not in passes:
+        return None
+    took = []
+    with forward_slot():
+        for _ in range(2):  # the first may have to wait for memory
+            start = time.perf_counter()
+            passage.log_probs([passage.source_ids], [passage.read_ids])
+            took.append(time.perf_counter() - start)
+    alone = min(1.0, (source + read) / SHARED)
+    return Cost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
 
 
 def usual_deletion(passage: Passage) -> How:

@@ -24,12 +24,13 @@ class TranslatedLine:
     """What became of one line: its translation, and whether anything of source or target was left out.
 
     `unread` counts the source tokens past what the checkpoint reads; `finished` is False where the maximum length cut
-    the translation.
+    the translation, which then has `tokens` tokens.
     """
 
     text: str = ""
     unread: int = 0
     finished: bool = True
+    tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def translate_lines(
             read = [sources[i] if len(sources[i]) <= longest else _cut(sources[i], longest) for i in rows]
             for i, found in zip(rows, decode(model, pad(read, model.config.pad_id).to(device), options), strict=True):
                 unread = max(0, len(sources[i]) - longest)
-                results[i] = TranslatedLine(writer.decode(found.ids), unread, found.finished)
+                results[i] = TranslatedLine(writer.decode(found.ids), unread, found.finished, len(found.ids))
             bar.update(len(rows))
         bar.update(bar.total - bar.n)
     return results

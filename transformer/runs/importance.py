@@ -7,7 +7,7 @@ layer's values are divided by their L2 norm.
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
@@ -183,6 +183,39 @@ def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> l
         values = [getattr(one, measure) for one in of_it]
         lines.append(Line(_said(order, group), [one.share for one in of_it], values))
     return lines
+
+
+def training_lines(snapshots: Mapping[str, Sequence[Removal]]) -> list[Line]:
+    """One line a snapshot: by how much its NLL rises (nats) when heads are removed in its own order by gradient."""
+    lines = []
+    for name, rows in snapshots.items():
+        of_it = [one for one in rows if (one.order, one.group) == ("gradient", "all")]
+        whole = of_it[0].nll
+        said = Message("snapshot_updates", count=int(name)) if name.isdecimal() else Message("snapshot_final")
+        lines.append(Line(said, [one.share for one in of_it], [one.nll - whole for one in of_it]))
+    return lines
+
+
+def beats_random(rows: Sequence[Removal], order: str, measure: Literal["nll", "bleu"]) -> tuple[int, ...]:
+    """The shares (percent of all heads) at which an order leaves more than every random order does."""
+    sign = 1 if measure == "bleu" else -1
+    at: dict[int, dict[str, float]] = {}
+    for one in rows:
+        if one.group == "all":
+            at.setdefault(one.share, {})[one.order] = sign * getattr(one, measure)
+    return tuple(
+        share
+        for share, left in at.items()
+        if share and left[order] > max(value for name, value in left.items() if name.startswith("random"))
+    )
+
+
+def steepest(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> tuple[str, int]:
+    """The type of attention that leaves least when most of its heads are off, and how many percent these are."""
+    sign = 1 if measure == "bleu" else -1
+    most = max(one.share for one in rows)
+    alone = {one.group: sign * getattr(one, measure) for one in rows if one.group != "all" and one.share == most}
+    return min(alone, key=alone.__getitem__), most
 
 
 def _said(order: str, group: str) -> str:

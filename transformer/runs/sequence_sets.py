@@ -44,12 +44,17 @@ class ReadSequence:
 
 @dataclass(frozen=True, eq=False)
 class SequenceSet:
-    """Sequences that one classifier read. `labelled` says that every header named its class."""
+    """Sequences that one classifier read. `labelled` says that every header named its class.
+
+    `problems` says of each record that could not be read why; `more` whether there were more than a set holds.
+    """
 
     classes: tuple[str, ...]
     letters: str
     sequences: tuple[ReadSequence, ...]
     labelled: bool
+    problems: tuple[str, ...] = ()
+    more: bool = False
 
     @cached_property
     def sites(self) -> dict[Site, int]:
@@ -88,18 +93,26 @@ def read_set(
 
     Labels count only when every sequence has one, so the classes of a set never mix what is known and what is guessed.
 
+    A record that cannot be read is left out, and told of. Of a longer set the first `MAX_SEQUENCES` are read.
+
     Raises:
-        InputError: no sequence, too many, or one that cannot be read, is named.
+        InputError: there is no sequence, or none that can be read.
     """
     _, task = classifier(checkpoint)
-    known = list(records)
-    if not known:
+    given = list(islice(records, MAX_SEQUENCES + 1))
+    if not given:
         raise InputError("set_empty")
-    if len(known) > MAX_SEQUENCES:
-        raise InputError("set_large", found=len(known), most=MAX_SEQUENCES)
+    known, sequences, problems = list[FastaRecord](), list[Letters](), list[str]()
+    for record in given[:MAX_SEQUENCES]:
+        try:
+            sequences.append(_read(checkpoint, record))
+            known.append(record)
+        except InputError as error:
+            problems.append(error.message)
+    if not known:
+        raise InputError("set_unreadable", problem=problems[0])
     words = [label_of(record, task.classes) for record in known]
     labelled = all(words)
-    sequences = [_read(checkpoint, record) for record in known]
     by_length = sorted(range(len(known)), key=lambda i: len(sequences[i]))
     found: dict[int, ReadSequence] = {}
     for _, same in groupby(by_length, key=lambda i: len(sequences[i])):
@@ -109,7 +122,14 @@ def read_set(
                 found[i] = ReadSequence(known[i].id, run.letters.text, label, run.predicted, run.spans, _received(run))
             if progress:
                 progress(len(found) / len(known))
-    return SequenceSet(task.classes, task.alphabet.letters, tuple(found[i] for i in range(len(known))), labelled)
+    return SequenceSet(
+        task.classes,
+        task.alphabet.letters,
+        tuple(found[i] for i in range(len(known))),
+        labelled,
+        tuple(problems),
+        len(given) > MAX_SEQUENCES,
+    )
 
 
 def _read(checkpoint: Checkpoint, record: FastaRecord) -> Letters:

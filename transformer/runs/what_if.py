@@ -4,9 +4,10 @@ Two ways to run, which are never mixed: *same target* reads what the unchanged m
 steps can be compared; *decode again* searches anew under the interventions. Measures: Heimersheim and Nanda 2024.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -66,6 +67,24 @@ class ClassEffect:
     name: str
     probabilities: tuple[float, float]
     change: float
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Two heads of one sentence: the change of log p of its target (nats) with one off, the other, and both.
+
+    Where both cost much more than the two together do alone, either one stands in for the other: `surplus` is low.
+    """
+
+    first: tuple[Site, int]
+    second: tuple[Site, int]
+    alone: tuple[float, float]
+    both: float
+
+    @property
+    def surplus(self) -> float:
+        """What both change beyond the sum of each alone: effects would add if the heads had nothing to do together."""
+        return self.both - sum(self.alone)
 
 
 @dataclass(frozen=True)
@@ -145,37 +164,43 @@ def map_difference(before: Record, after: Record, site: str, head: int) -> Pictu
     return replace(now, values=now.values - was.values, quantity=Quantity.DIFFERENCE, notes=())
 
 
-def head_sweep(
-    checkpoint: Checkpoint, before: Translation, action: str, done: Callable[[float], None] = lambda _share: None
-) -> dict[Site, Float[np.ndarray, " head"]]:
-    """Every head off, one at a time (`zero` or `mean`): the change of log p of the whole target, in nats.
+def head_sweep(checkpoint: Checkpoint, before: Translation, action: str) -> Iterator[tuple[Site, int, float]]:
+    """Every head off, one at a time (`zero` or `mean`): site, head, and the change of log p of the whole target, nats.
 
-    `done` is told the share of heads that are finished; what it raises ends the sweep.
+    Each is computed when it is asked for, so that whoever asks can stop.
 
     Raises:
         InputError: the checkpoint brings no mean outputs.
     """
-    counts = {site: before.record[site].n_heads for site in before.record.sites}
-    every = [(site, head) for site, count in counts.items() for head in range(count)]
     clean = _written(checkpoint, before, ())
-    found = {site: np.zeros(count) for site, count in counts.items()}
-    for number, (site, head) in enumerate(every, 1):
-        found[site][head] = (_written(checkpoint, before, [Intervention(site, action, heads=(head,))]) - clean).sum()
-        done(number / len(every))
-    return found
+    for site in before.record.sites:
+        for head in range(before.record[site].n_heads):
+            changed = _written(checkpoint, before, [Intervention(site, action, heads=(head,))])
+            yield site, head, float((changed - clean).sum())
 
 
-def source_sweep(
-    checkpoint: Checkpoint, before: Translation, done: Callable[[float], None] = lambda _share: None
-) -> Float[np.ndarray, "source_word step"]:
+def interactions(checkpoint: Checkpoint, before: Translation, action: str, quiet: float) -> Iterator[Interaction]:
+    """Every pair of heads that alone change log p of the target by less than `quiet` nats, off together.
+
+    Heads that back one another up are found so, which no sweep of single heads shows. Each pair is a forward pass,
+    computed when it is asked for.
+
+    Raises:
+        InputError: the checkpoint brings no mean outputs.
+    """
+    alone = {(site, head): change for site, head, change in head_sweep(checkpoint, before, action)}
+    clean = _written(checkpoint, before, ()).sum()
+    for first, second in combinations([one for one, change in alone.items() if abs(change) < quiet], 2):
+        off = [Intervention(site, action, heads=(head,)) for site, head in (first, second)]
+        both = float(_written(checkpoint, before, off).sum() - clean)
+        yield Interaction(first, second, (alone[first], alone[second]), both)
+
+
+def source_sweep(checkpoint: Checkpoint, before: Translation) -> Iterator[Float[np.ndarray, " step"]]:
     """Every source word for nobody, one at a time: the change of log p of each written token, in nats."""
     clean = _written(checkpoint, before, ())
-    axis = before.axes.source
-    rows = []
-    for word in range(len(axis.membership)):
-        rows.append(_written(checkpoint, before, for_nobody(before, word)) - clean)
-        done((word + 1) / len(axis.membership))
-    return np.stack(rows)
+    for word in range(len(before.axes.source.membership)):
+        yield _written(checkpoint, before, for_nobody(before, word)) - clean
 
 
 def for_nobody(run: Translation, word: int) -> list[Intervention]:

@@ -15,6 +15,9 @@ from jaxtyping import UInt8
 from transformer.errors import ConfigError, InputError
 from transformer.messages import Message
 
+GAPS = frozenset("-.~")
+"""What stands for nothing in the row of an alignment."""
+
 
 @dataclass(frozen=True)
 class Alphabet:
@@ -77,7 +80,9 @@ class Alphabet:
         Raises:
             InputError: nothing is left, or a character is no code of this alphabet.
         """
-        typed = "".join(text.split()).upper()
+        written = "".join(text.split())
+        typed = written.upper()
+        small = 0 if written == typed else sum(written.count(letter) for letter in set(written) if letter.islower())
         if not typed:
             raise InputError("letters_empty", alphabet=self.name, letters=self.letters)
         foreign = typed.translate(self._delete_codes)
@@ -89,6 +94,7 @@ class Alphabet:
             text=typed.translate(self._unalias),
             ambiguous={code: counts[code] for code in self.ambiguous if counts[code]},
             aliased={code: counts[code] for code in self.aliases if counts[code]},
+            masked=small if small < len(written) else 0,
         )
 
     def ids(self, text: str) -> list[int]:
@@ -121,6 +127,10 @@ class Alphabet:
 
     def _refusal(self, typed: str, foreign: str) -> InputError:
         where = typed.index(foreign[0]) + 1
+        if set(foreign) <= GAPS:
+            return InputError("letters_gapped", position=where, letter=foreign[0], count=len(foreign))
+        if foreign.isdecimal():
+            return InputError("letters_numbered", position=where, letter=foreign[0])
         protein = ALPHABETS["protein"]
         looks_like_protein = self.name != protein.name and not typed.translate(protein._delete_codes)
         if looks_like_protein:
@@ -155,12 +165,16 @@ class Alphabet:
 
 @dataclass(frozen=True)
 class Letters:
-    """A sequence that a checkpoint can read: upper-case codes, and what had to be interpreted."""
+    """A sequence that a checkpoint can read: upper-case codes, and what had to be interpreted.
+
+    `masked` counts lower-case letters beside upper-case ones, by which repeats are marked (soft-masked).
+    """
 
     alphabet: Alphabet
     text: str
     ambiguous: Mapping[str, int]
     aliased: Mapping[str, int]
+    masked: int = 0
 
     def __len__(self) -> int:
         return len(self.text)
@@ -181,7 +195,8 @@ class Letters:
             Message("note_ambiguous", code=code, count=count, letters=tuple(self.alphabet.ambiguous[code]))
             for code, count in self.ambiguous.items()
         )
-        return (*aliased, *unknown)
+        masked = (Message("note_masked", count=self.masked),) if self.masked else ()
+        return (*aliased, *unknown, *masked)
 
 
 DNA = Alphabet(

@@ -12,7 +12,6 @@ from transformer.attention.alignment import (
     best_agreeing,
     compared,
     heads_of,
-    strongest,
 )
 from transformer.attention.record import Record
 from transformer.attribution.methods import defined
@@ -20,7 +19,7 @@ from transformer.errors import HeedmapError, InputError
 from transformer.messages import Message
 from transformer.pictures.picture import Picture
 from transformer.tokens.text import TextTokenizer
-from ui.shared import controls
+from ui.shared import controls, heads
 from ui.shared.address import choice
 from ui.store import runs, store
 from ui.store.cache import cached
@@ -209,27 +208,34 @@ def _standing_for(
 
 
 def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Standing | None, Standing | None]) -> Aligned:
-    """Fill in the heads that are chosen by what they do: the first model's before the second's where both are."""
-    heads = list(chosen)
+    """Fill in the heads that are chosen by what they do: the first model's is its truest, whatever stands beside it.
+
+    The second model's is the one that agrees best with the first's.
+    """
     notes = [_note(record, head) for record, head in zip(records, chosen, strict=True)]
-    if heads[0] is None and heads[1] is None:
-        largest = strongest(records[0])
-        heads[0], notes[0] = largest, plain("align.note_strongest", head=head_text(largest))
+    first, second = chosen
+    if first is None:
+        first, notes[0] = _first_head(shown.first)
 
     def picture(number: int, standing: Standing) -> Picture:
         side = shown.sides[number]
         return _standing_for(side, side.read, shown.options, shown.target, standing)
 
-    for mine, other in ((0, 1), (1, 0)):
-        standard = heads[other]
-        if heads[mine] is None and standard is not None:
-            found, mean = best_agreeing(records[mine], picture(other, standard))
-            heads[mine] = found
-            model = shown.sides[other].label
-            notes[mine] = plain("align.note_best", head=head_text(found), model=model, mean=mean)
-    first, second = cast(Standing, heads[0]), cast(Standing, heads[1])
+    if second is None:
+        second, mean = best_agreeing(records[1], picture(0, first))
+        model = shown.first.label
+        notes[1] = plain("align.note_best", head=head_text(second), model=model, mean=mean)
     comparison = compared(picture(0, first), picture(1, second))
     return Aligned((first, second), (notes[0], notes[1]), comparison)
+
+
+def _first_head(side: Side) -> tuple[Head, str]:
+    """The head that a model starts with, as on Translate, and why; a snapshot starts with its finished model's."""
+    name = store.base(side.name)
+    found, head = heads.agreement(name), Head(*heads.first_head(name, side.read))
+    if found is None or not found.rows:
+        return head, plain("align.note_strongest", head=head_text(head))
+    return head, plain("align.note_truest", head=head_text(head), agreement=found.truest.agreement)
 
 
 def _note(record: Record, chosen: Standing | None) -> str:
@@ -258,8 +264,8 @@ def common_target(
 
 def head_options(record: Record) -> list[str]:
     """What can stand for a model's alignment, as codes: `AUTO`, every head and every layer's mean; or its one map."""
-    heads = [f"{head.layer}.{head.head}" for head in heads_of(record)]
-    return [AUTO, *heads] if len(heads) > 1 else heads
+    codes = [f"{head.layer}.{head.head}" for head in heads_of(record)]
+    return [AUTO, *codes] if len(codes) > 1 else codes
 
 
 def head_of(code: str) -> Head:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from transformer import Translation
-from transformer.attention.alignment import Head, alignment, strongest
+from transformer.attention.alignment import Head, alignment
 from transformer.errors import InputError
 from transformer.figures.file_names import file_name
 from transformer.pictures.picture import Picture
@@ -13,7 +13,7 @@ from ui.align.choices import AUTO, Aligned, Pair, greedy, head_of, head_options,
 from ui.align.files import about_training, head_part
 from ui.align.views import mark, marked
 from ui.components.alignments.component import Moment, Panel, alignments
-from ui.shared import controls
+from ui.shared import controls, heads
 from ui.shared.address import choice, parameter, set_parameter, whole_numbers
 from ui.store import runs, store
 from ui.store.cache import session_store
@@ -38,8 +38,8 @@ class Stage:
 def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> None:
     """The same sentence, target and head at every snapshot; nothing runs again when the snapshot or the head changes.
 
-    At first the head is the one that stands for this model on the page; for another model, the one with the largest
-    weights.
+    At first the head is the one that stands for this model on the page; for another model, the one that it starts
+    with everywhere.
     """
     trained = [name for name in _bases(shown) if store.snapshots(name)]
     if not trained:
@@ -53,7 +53,8 @@ def training_panel(shown: Pair, aligned: Aligned, request: controls.Request) -> 
             t("align.head_emerging"), head_options(final), key="emerging", form="list", width=300,
             text=lambda code: plain("align.head_page") if code == AUTO else option_text(code),
         )  # fmt: skip
-    head = head_of(code) if code != AUTO else _usual(shown, aligned, name) or strongest(final)
+    usual = _usual(shown, aligned, name) or Head(*heads.first_head(name, stages[-1].read))
+    head = usual if code == AUTO else head_of(code)
     target = stages[-1].read.text
     st.caption(t("align.look_training", head=head_text(head), target=target))
     pictures = [alignment(stage.read.record, head) for stage in stages]

@@ -8,6 +8,7 @@ from ui.atlas import choices
 from ui.atlas.measured import COLUMNS as MEASURED
 from ui.atlas.measured import measured
 from ui.shared.address import choice
+from ui.shared.files import frame_csv
 from ui.store.atlases import Atlas
 from ui.texts import plain, said, t
 
@@ -70,7 +71,5 @@ def table_panel(name: str, atlas: Atlas) -> None:
             },
         },
     )  # fmt: skip
-    st.download_button(
-        t("atlas.download"), whole.to_csv(index=False), f"{name}-heads.csv", "text/csv", on_click="ignore"
-    )
+    st.download_button(t("atlas.download"), frame_csv(whole), f"{name}-heads.csv", "text/csv", on_click="ignore")
     st.caption(t("atlas.table_note"))

@@ -125,7 +125,8 @@ def _recipe(checkpoint: Checkpoint) -> str:
     if checkpoint.translates:
         ids, call, output = "source=source, target=target", "model(source, target)", "logits"
     else:
-        output = "logits" if checkpoint.task is not None or getattr(checkpoint.model.config, "head", ()) else "hidden"
+        scores = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))
+        output = "logits" if scores else "hidden"
         ids, call = "input=ids", "model(ids)"
     lines = ["import numpy, torch", "", "model.double().eval()", "with torch.no_grad():", f"    {output} = {call}"]
     return "\n".join([*lines, f'numpy.savez("expected.npz", {ids}, {output}={output})'])

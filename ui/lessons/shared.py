@@ -20,6 +20,7 @@ from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.readable import readable
 from ui.shared.address import choice, parameter, put
+from ui.shared.files import frame_csv
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -138,9 +139,13 @@ def stage(page: str, stages: Sequence[str]) -> str:
 
 
 def _turn(name: str, stage: str | None) -> None:
-    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on."""
+    """A button that leads to a step; it leads nowhere from the first one back, and from the last one on.
+
+    Only its arrow is seen (`frame.STYLE`): the label is for screen readers.
+    """
+    name_of = t(f"lessons.{name}")
     st.button(
-        "", key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=t(f"lessons.{name}"),
+        name_of, key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=name_of,
         icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
     )  # fmt: skip
 
@@ -161,7 +166,7 @@ def matrix_downloads(
     """
     files = {_file_of(board[one]): partial(matrix_csv, board[one]) for one in names}
     what = {_file_of(board[one]): _described(board, one, (titles or {}).get(one, "")) for one in names}
-    files |= {name: partial(table.to_csv, index=False, na_rep="NaN") for name, table in (tables or {}).items()}
+    files |= {name: partial(_undefined_by_name, table) for name, table in (tables or {}).items()}
 
     def zipped() -> bytes:
         return archive({}, {file: (what.get(file, ""), text()) for file, text in files.items()}, about)
@@ -177,6 +182,11 @@ def matrix_downloads(
                 t("lessons.download_csv", name=file), text, f"{file}.csv", "text/csv",
                 key=f"csv.{file}", on_click="ignore", type="tertiary",
             )  # fmt: skip
+
+
+def _undefined_by_name(table: pd.DataFrame) -> str:
+    """A table as CSV, its texts harmless in a spreadsheet; undefined numbers are called so, and not left out."""
+    return frame_csv(table.astype(object).where(table.notna(), "NaN"))
 
 
 def _file_of(matrix: Matrix) -> str:

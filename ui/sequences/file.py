@@ -17,10 +17,11 @@ from transformer.runs.classify import MAX_LETTERS, Verdict, classifier, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.labels import label_of
 from transformer.sequences.task import SequenceTask
+from ui.sequences.runs import FILES
 from ui.sequences.scores import scores_panel
 from ui.shared.address import put
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store
+from ui.store import arrivals, holdings, store, turns
 from ui.store.cache import in_session
 from ui.texts import plain, said, t
 
@@ -102,9 +103,7 @@ class Job:
 def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
     arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
-    upload = st.file_uploader(
-        t("sequences.file"), type=["fa", "fasta", "fna", "gz", "txt"], key="fasta", max_upload_size=MAX_UPLOAD_MB
-    )
+    upload = st.file_uploader(t("sequences.file"), type=FILES, key="fasta", max_upload_size=MAX_UPLOAD_MB)
     st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=MAX_LETTERS))
     if upload is None:
         holdings.mine().results.pop(JOB, None)
@@ -113,6 +112,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
     if not job.done:
+        turns.give_back()
         job.advance(SLICE_SECONDS)
     if job.done:
         st.caption(job.note)

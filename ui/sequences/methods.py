@@ -52,7 +52,7 @@ def answers(name: str, run: Classification, other: Classification | None, target
     """The method and the strand that are chosen, and what comes of them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         method = choice(
-            t("sequences.by"), [NONE, *METHODS], key="by", form="list",
+            t("sequences.by"), [NONE, *METHODS], key="by", form="list", width="stretch",
             text=lambda code: plain("sequences.by_none") if code == NONE else said(_name(code)),
         )  # fmt: skip
         strand = GIVEN

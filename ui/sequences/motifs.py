@@ -10,12 +10,19 @@ from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
-from ui.shared.address import choice
+from ui.shared.address import choice, parameter, set_parameter
+from ui.shared.controls import sentence
 from ui.shared.theme import is_dark
 from ui.store import arrivals, store
 from ui.texts import plain, t
 
 MAX_SET_MB = 5
+
+UPLOADED = "set"
+"""The key of the uploader."""
+
+WHOSE, OWN = "whose_set", "own"
+"""The query parameter that says of a motif that it is that of a set which was brought."""
 
 CLEAREST = "clearest"
 """The head whose motif is clearest, where a head is chosen."""
@@ -28,6 +35,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.set_none"))
         return
     found = runs.sequence_set(name, fasta)
+    _left_out(found)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         label = choice(t("sequences.class"), list(task.classes), key="class", text=str)
         width = int(choice(t("sequences.width"), [str(w) for w in found.widths], key="motif-width", text=str))
@@ -46,15 +54,32 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
     _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
 
 
+def _left_out(found: SequenceSet) -> None:
+    """Say what of a file is not in the set, and why."""
+    if found.more:
+        st.caption(t("sequences.set_more", count=MAX_SEQUENCES))
+    if found.problems:
+        with st.expander(t("sequences.set_problems", count=len(found.problems)), icon=":material/info:"):
+            for problem in found.problems:
+                st.caption(sentence(problem))
+
+
 def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(store.checkpoint(name))
     arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.set"), type=["fa", "fasta", "fna", "gz", "txt"], key="set", max_upload_size=MAX_SET_MB
+        t("sequences.set"), type=runs.FILES, key=UPLOADED, max_upload_size=MAX_SET_MB, on_change=_say_whose
     )
     limit = t("sequences.set_limit", sequences=MAX_SEQUENCES, letters=MAX_SET_LETTERS)
     st.caption(f"{limit} {t('sequences.set_shipped')}" if shipped else limit)
+    if upload is None and parameter(WHOSE) == OWN:
+        st.warning(t("sequences.set_not_here"), icon=":material/info:")
     return upload.getvalue() if upload is not None else shipped
+
+
+def _say_whose() -> None:
+    """The address says that a set was brought, which nobody else has: elsewhere it shows another one."""
+    set_parameter(WHOSE, OWN if st.session_state[UPLOADED] else None)
 
 
 def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width: int) -> None:

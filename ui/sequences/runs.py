@@ -22,6 +22,9 @@ from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
 from ui.texts import t
 
+FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt"]
+"""What files of sequences are called."""
+
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
 

@@ -149,7 +149,7 @@ def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
     """The record to scan and the data that it came with: of the reader's file, or the examples joined end to end."""
     arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
-        t("sequences.scan_file"), type=["fa", "fasta", "fna", "gz", "txt"], key="scan-fasta",
+        t("sequences.scan_file"), type=runs.FILES, key="scan-fasta",
         max_upload_size=MAX_UPLOAD_MB,
     )  # fmt: skip
     if upload is None:

@@ -20,7 +20,7 @@ _STYLE = """
 .strip .token b { display: block; font-weight: 600; white-space: pre; max-width: 16rem; overflow: hidden;
   text-overflow: ellipsis; unicode-bidi: isolate; }
 .strip .token.current { border-color: currentColor; box-shadow: inset 0 0 0 1px currentColor; }
-.strip .space { opacity: .35; font-weight: 400; font-style: normal; }
+.strip .space { opacity: .7; font-weight: 400; font-style: normal; }
 .strip .token small { opacity: .75; font-variant-numeric: tabular-nums; }
 .strip .bar { display: block; height: 3px; border-radius: 2px; background: #0f766e; margin-top: 1px; }
 .strip .others { display: none; position: absolute; z-index: 1000; left: 0; top: 100%; min-width: 11rem;

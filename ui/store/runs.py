@@ -3,13 +3,24 @@
 Keys are plain values (the checkpoint's revision, text, options); values are shared, so they are read-only.
 """
 
+from collections.abc import Callable
+
+import streamlit as st
+
 from transformer import Attribution, DecodingOptions, Translation, follow, translate
 from transformer.attribution.trust import Trust
+from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, run_any
-from transformer.runs.attribution import trusted
+from transformer.runs.attribution import cost, trusted
 from ui.store import store
-from ui.store.cache import cached
+from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
+from ui.store.slow import with_progress
+from ui.texts import plain, t
+
+ATTRIBUTION = "attribution"
+SLOW = 2.0
+"""Seconds from which on a method tells beforehand what it costs."""
 
 
 def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
@@ -38,6 +49,31 @@ def attribution(
         AttributionError: the method is not defined for this checkpoint.
     """
     return _attribution(store.revision(name), text, options, forced, node, method)
+
+
+def watched_attribution(
+    name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
+) -> Attribution | None:
+    """The same, with what it costs told before, a bar, and a button that stops it; None once it was stopped.
+
+    Raises:
+        AttributionError: the method is not defined for this checkpoint.
+    """
+    revision = store.revision(name)
+    key = (revision, text, options, forced, node, method)
+    shown, checkpoint = _shown(*key[:-1]), store.checkpoint(name)
+    what = Message(f"attribution_{method}")
+
+    def label() -> str:
+        known = cost(checkpoint, shown, method)
+        if known is None or known.seconds < SLOW:
+            return ""
+        return t("store.attributing_costs", method=what, passes=known.passes, seconds=known.seconds)
+
+    def compute(progress: Callable[[float], None]) -> Attribution:
+        return shown.attribution(checkpoint, method, words=True, progress=progress)
+
+    return with_progress(ATTRIBUTION, key, plain("store.stopped", what=what), label, compute)
 
 
 def trust(
@@ -77,12 +113,14 @@ def _shown(
     return best if node is None or node == best.node else _followed(revision, text, options, node)
 
 
-@cached(max_entries=128, spinner="store.attributing")
 def _attribution(
     revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
 ) -> Attribution:
-    shown = _shown(revision, text, options, forced, node)
-    return shown.attribution(store.load(revision), method, words=True)
+    def compute() -> Attribution:
+        with st.spinner(t("store.attributing")):
+            return _shown(revision, text, options, forced, node).attribution(store.load(revision), method, words=True)
+
+    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute, 128)
 
 
 @cached(max_entries=64, spinner="store.trusting")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from transformer import Checkpoint
+from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
@@ -27,8 +28,11 @@ from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
 from ui.store.user_folder import architecture_of
 
-ENDINGS = ("pt", "pth", "bin", "ckpt", "chkpt", "safetensors", "json", "model", "txt", "vocab", "pkl", "pickle")
-"""What may be chosen; pickled vocabularies only to be told how to write them as text."""
+ENDINGS = (
+    *(ending.removeprefix(".") for ending in (*weight_files.ENDINGS, *weight_files.LIKE_WEIGHTS)),
+    *("json", "model", "txt", "vocab", "pkl", "pickle"),
+)
+"""What may be chosen; some only to be told what it is, and how to bring its weights."""
 
 
 MODELS = 3

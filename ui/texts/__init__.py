@@ -6,7 +6,7 @@ What the library says, its errors and notes among it, has a catalogue of its own
 
 Streamlit shows Markdown in some places and plain text in others. `t` fills the blanks of a text for the first: what is
 put in is shown letter by letter. `plain` fills them for the second: figures, components, cells, `st.text`, entries of a
-list, errors, and whatever is put into another text.
+list, errors, and whatever is put into another text. A count picks the word that fits it (`{count:token|tokens}`).
 """
 
 import re
@@ -21,6 +21,7 @@ import streamlit as st
 
 from transformer.messages import Message, speaking
 from transformer.messages import catalogue as library
+from transformer.messages.counted import counted
 from ui.texts.markdown import as_code, as_text
 
 T = TypeVar("T")
@@ -103,7 +104,10 @@ def _template(key: str, code: str) -> str:
 
 def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
     """Values for blanks, of which those that the library says are in the text's language."""
-    return {name: value.in_language(code) if isinstance(value, Message) else value for name, value in values.items()}
+    return {
+        name: value.in_language(code) if isinstance(value, Message) else counted(value)
+        for name, value in values.items()
+    }
 
 
 def _with_text(template: str, values: Mapping[str, object]) -> str:

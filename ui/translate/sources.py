@@ -36,7 +36,7 @@ _STYLE = """
 .sources span { padding: .12rem .45rem .2rem; border-radius: .45rem; text-align: center; unicode-bidi: isolate;
   border: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 .sources b { display: block; font-weight: 600; max-width: 16rem; overflow: hidden; text-overflow: ellipsis; }
-.sources small { opacity: .8; font-variant-numeric: tabular-nums; }
+.sources small { font-variant-numeric: tabular-nums; }
 </style>
 """
 
@@ -48,26 +48,28 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
     belong_to((shown.text, request.text), WORD)
     words = list(steps.labels)
     usual = next((label for label, special in zip(words, steps.special, strict=True) if not special), words[0])
-    one, two, three = st.columns(3)
+    label = choice(
+        t("sources.word"), words, key=WORD, text=str, default=usual, form="list", width="stretch",
+        help=t("sources.word_help"),
+    )  # fmt: skip
+    one, two = st.columns(2)
     with one:
-        label = choice(
-            t("sources.word"), words, key=WORD, text=str, default=usual, form="list", width="stretch",
-            help=t("sources.word_help"),
-        )  # fmt: skip
-    with two:
         first = choice(t("sources.method"), known, key=FIRST, text=_name, form="list", width="stretch")
-    with three:
+    with two:
         others = [NONE, *(method for method in known if method != first)]
         second = choice(t("sources.beside"), others, key=SECOND, text=_name, form="list", width="stretch")
     methods = [first] if second == NONE else [first, second]
     try:
-        answers = [
-            runs.attribution(checkpoint.name, request.text, request.options, request.forced, shown.node, method)
+        asked = [
+            runs.watched_attribution(checkpoint.name, request.text, request.options, request.forced, shown.node, method)
             for method in methods
         ]
         measured, aligned = faithfulness.shipped(checkpoint), alignment_error.shipped(checkpoint)
     except HeedmapError as error:
         controls.explain(error)
+        return
+    answers = [answer for answer in asked if answer is not None]
+    if not answers:
         return
     row = words.index(label)
     for place, answer in zip(st.columns(len(answers)), answers, strict=True):
@@ -77,7 +79,7 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
             _against_people(answer, aligned)
     if len(answers) == 2:
         _agreement(answers[0], answers[1], row, label)
-    _measured_here(checkpoint, request, shown, tuple(methods))
+    _measured_here(checkpoint, request, shown, tuple(answer.method for answer in answers))
     for number, answer in enumerate(answers):
         _whole(answer, row, number)
     missing = [_name(method) for method in METHODS if method not in known]
@@ -108,7 +110,7 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
 def _number(answer: Attribution, value: float) -> str:
     if not np.isfinite(value):
         return plain("sources.no_number")
-    return f"{value:.0%}" if answer.quantity in (Quantity.SHARE, Quantity.WEIGHT) else f"{value:.2f}"
+    return f"{value:.0%}" if answer.quantity in (Quantity.SHARE, Quantity.WEIGHT) else f"{value:z.2f}"
 
 
 def _told(answer: Attribution, measured: Faithfulness | None) -> None:
@@ -120,6 +122,11 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
         st.info(t("sources.not_measured"), icon=":material/help:")
         return
     chance = measured.fares["random"].share
+    if answer.method == "deletion":  # against itself it would say nothing
+        st.info(
+            t("sources.measure", sentences=measured.sentences, area=fare.area, chance=chance), icon=":material/rule:"
+        )
+        return
     spearman = t("sources.correlation", value=fare.spearman)
     found = t("sources.found", sentences=measured.sentences, share=fare.share, chance=chance, area=fare.area)
     st.info(f"{found} {spearman}", icon=":material/fact_check:")

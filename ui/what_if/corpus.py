@@ -7,10 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from transformer.errors import HeedmapError
-from transformer.figures.export import PLOT_CONFIG
+from transformer.figures.export import plot_config
 from transformer.figures.importance import removal_curves
 from transformer.messages import words
-from transformer.runs.importance import HeadImportance, removal_lines
+from transformer.runs.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
 from transformer.runs.importance_tables import FOLDER, WHOLE, Importance
 from ui.shared import controls
 from ui.shared.address import choice
@@ -20,6 +20,9 @@ from ui.texts import plain, t
 from ui.what_if.changes import Changes
 
 MEASURES: Final = ("bleu", "nll")
+
+TRAINING: Final = "training"
+"""Shown instead of a measure: the same over the snapshots of the training."""
 
 
 def corpus_panel(folder: Path | None, changes: Changes) -> None:
@@ -33,17 +36,40 @@ def corpus_panel(folder: Path | None, changes: Changes) -> None:
     except HeedmapError as error:
         controls.explain(error)
         return
-    rows = found.removals[WHOLE]
-    text = {"bleu": plain("what_if.measure_bleu"), "nll": plain("what_if.measure_nll")}
-    measure = choice(t("what_if.measure"), MEASURES, key="measure", text=lambda one: text[one])
-    kind = cast(Literal["bleu", "nll"], measure)
+    over_training = len(found.removals) > 1
+    text = {name: plain(f"what_if.measure_{name}") for name in (*MEASURES, TRAINING)}
+    measure = choice(
+        t("what_if.measure"), [*MEASURES, *([TRAINING] if over_training else [])], key="measure",
+        text=lambda one: text[one],
+    )  # fmt: skip
     left, right = st.columns([3, 2], gap="large")
     with left:
-        figure = removal_curves(removal_lines(rows, kind), words(f"measure_{kind}"), dark=is_dark())
-        st.plotly_chart(figure, key="removals", config=PLOT_CONFIG)
-        st.caption(t("what_if.corpus_note", pairs=found.about["pairs"], source=found.about["source"]))
+        _curves(found, measure)
     with right:
         _table(found.heads[WHOLE], changes)
+
+
+def _curves(found: Importance, measure: str) -> None:
+    """What is left with more and more heads off, or what is lost at each snapshot; and what the numbers say of it."""
+    rows, config = found.removals[WHOLE], plot_config(f"importance-{measure}")
+    about = {"pairs": found.about["pairs"], "source": str(found.about["source"])}
+    if measure == TRAINING:
+        lines = training_lines(found.removals)
+        figure = removal_curves(lines, words("measure_nll_rise"), dark=is_dark())
+        st.plotly_chart(figure, key="removals", config=config)
+        st.caption(t("what_if.training_note", **about))
+        return
+    kind = cast(Literal["bleu", "nll"], measure)
+    figure = removal_curves(removal_lines(rows, kind), words(f"measure_{kind}"), dark=is_dark())
+    st.plotly_chart(figure, key="removals", config=config)
+    st.caption(t("what_if.corpus_note", **about))
+    for order in ("zero", "gradient"):
+        shares = plain("what_if.between").join(f"{share} %" for share in beats_random(rows, order, kind))
+        name = words(f"plan_{order}")
+        said = t("what_if.beats_random", order=name, shares=shares) if shares else t("what_if.beats_none", order=name)
+        st.caption(said)
+    group, most = steepest(rows, kind)
+    st.caption(t("what_if.steepest", group=group, share=most))
 
 
 def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:

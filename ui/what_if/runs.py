@@ -1,9 +1,9 @@
 """Changed runs that the page shows: each is computed once, by its checkpoint, sentence, options and interventions."""
 
-import numpy as np
-import streamlit as st
-from jaxtyping import Float
-from streamlit.delta_generator import DeltaGenerator
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from transformer import DecodingOptions, Translation, intervening
 from transformer.interventions.donors import Donor
@@ -11,11 +11,9 @@ from transformer.interventions.text import from_text, to_text
 from transformer.runs.classify import Classification, classify
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
-from transformer.sites import Site
 from ui.store import runs, store
-from ui.store.cache import cached
+from ui.store.cache import cached, in_session
 from ui.store.refs import Revision
-from ui.texts import t
 from ui.what_if.changes import DONOR, STAND_IN, Changes
 
 Asked = tuple[str, DecodingOptions, str | None]
@@ -25,6 +23,40 @@ Done = tuple[str, str]
 """Interventions in their short form, and the donor's sentence where one of them takes from a donor, else nothing."""
 
 NOTHING: Done = ("", "")
+
+SLICE_SECONDS = 0.4
+"""How long one run of the page sweeps before it shows what it has, and listens."""
+
+
+@dataclass
+class Sweep:
+    """A sweep on its way, in one session: what was found of `total`, in order."""
+
+    source: Iterator[Any]
+    total: int
+    found: list[Any] = field(default_factory=list)
+    cancelled: bool = False
+
+    @property
+    def going(self) -> bool:
+        """Whether there is more to do, and nobody has cancelled."""
+        return not self.cancelled and len(self.found) < self.total
+
+    def advance(self, seconds: float = SLICE_SECONDS) -> None:
+        """Sweep for a while."""
+        until = time.monotonic() + seconds
+        for one in self.source:
+            self.found.append(one)
+            if time.monotonic() > until:
+                return
+
+    def cancel(self) -> None:
+        """Leave the rest."""
+        self.cancelled = True
+
+    def resume(self) -> None:
+        """Go on after all."""
+        self.cancelled = False
 
 
 def done_by(changes: Changes, donor: str) -> Done:
@@ -45,16 +77,6 @@ def again(name: str, asked: Asked, done: Done) -> Translation:
 def odds(name: str, asked: Asked, done: Done, donor: str) -> LogOdds | None:
     """The donor's word against this sentence's, where their targets part."""
     return _odds(store.revision(name), asked, done, donor)
-
-
-def heads_swept(name: str, asked: Asked, action: str) -> dict[Site, Float[np.ndarray, " head"]]:
-    """Every head off, one at a time: the change of log p of the sentence."""
-    return _heads_swept(store.revision(name), asked, action)
-
-
-def source_swept(name: str, asked: Asked) -> Float[np.ndarray, "source_word step"]:
-    """Every source word for nobody, one at a time: the change of log p of each token."""
-    return _source_swept(store.revision(name), asked)
 
 
 def classified(name: str, text: str, changes: str) -> Classification:
@@ -97,26 +119,18 @@ def _donor(revision: Revision, asked: Asked) -> Donor:
     return donor_of(store.load(revision), _before(revision, asked), DONOR)
 
 
-@cached(max_entries=64)
-def _heads_swept(revision: Revision, asked: Asked, action: str) -> dict[Site, Float[np.ndarray, " head"]]:
-    bar = st.progress(0.0, t("what_if.sweeping"))
-    try:
-        return head_sweep(store.load(revision), _before(revision, asked), action, lambda share: _shown(bar, share))
-    finally:
-        bar.empty()
+def sweep(name: str, asked: Asked, what: str) -> Sweep:
+    """A sweep of this session, as far as it is: `source` takes every source word away, else `what` is done to heads."""
+    revision = store.revision(name)
 
+    def begun() -> Sweep:
+        checkpoint, before = store.load(revision), _before(revision, asked)
+        if what == "source":
+            return Sweep(source_sweep(checkpoint, before), len(before.axes.source.membership))
+        heads = head_sweep(checkpoint, before, what)
+        return Sweep((change for _, _, change in heads), sum(one.n_heads for one in before.record.values()))
 
-@cached(max_entries=64)
-def _source_swept(revision: Revision, asked: Asked) -> Float[np.ndarray, "source_word step"]:
-    bar = st.progress(0.0, t("what_if.sweeping"))
-    try:
-        return source_sweep(store.load(revision), _before(revision, asked), lambda share: _shown(bar, share))
-    finally:
-        bar.empty()
-
-
-def _shown(bar: DeltaGenerator, share: float) -> None:
-    bar.progress(share)
+    return in_session("what-if-sweep", (revision, asked, what), begun, entries=8)
 
 
 def _before(revision: Revision, asked: Asked) -> Translation:

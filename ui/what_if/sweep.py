@@ -4,65 +4,109 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from transformer import Intervention, Translation
+from transformer.errors import HeedmapError
 from transformer.figures.effects import effect_grid
-from transformer.figures.export import PLOT_CONFIG
+from transformer.figures.export import plot_config
 from transformer.runs.what_if import for_nobody
-from transformer.sites import Site
+from ui.shared import controls
 from ui.shared.address import choice
+from ui.shared.files import Origin, frame_csv
 from ui.shared.theme import is_dark
-from ui.texts import plain, t
+from ui.texts import in_this_language, plain, t
 from ui.what_if import changes, runs
-from ui.what_if.runs import Asked
+from ui.what_if.runs import Asked, Sweep
 
 SWEEPS: Final = ("none", "heads", "source")
 
 
-def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> None:
-    """A grid of effects on this sentence, computed when it is asked for."""
+def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bool:
+    """A grid of effects on this sentence, which grows; says whether it goes on, for a run that follows."""
     st.markdown(f"**{t('what_if.sweep')}**", help=t("what_if.sweep_help"))
     text = {"none": plain("what_if.sweep_none"), "heads": plain("what_if.sweep_heads")}
     text["source"] = plain("what_if.sweep_source")
     wanted = choice(t("what_if.sweep"), SWEEPS, key="sweep", bare=True, text=lambda one: text[one])
-    if wanted == "heads":
-        _heads(runs.heads_swept(name, asked, action), action)
-    elif wanted == "source":
-        _source(runs.source_swept(name, asked), before)
+    if wanted == "none":
+        return False
+    sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
+    try:
+        if sweep.going:
+            sweep.advance()
+    except HeedmapError as error:
+        sweep.cancel()
+        controls.explain(error)
+    _progress(sweep)
+    (_source if wanted == "source" else _heads)(sweep, before, action, Origin(name, asked[0]))
+    return sweep.going
 
 
-def _heads(found: dict[Site, np.ndarray], action: str) -> None:
-    widest = max(len(changes_) for changes_ in found.values())
-    values = np.full((len(found), widest), np.nan)
-    for row, of_site in enumerate(found.values()):
-        values[row, : len(of_site)] = of_site
-    sites = list(found)
-    st.caption(t("what_if.sweep_heads_note"))
-    figure = effect_grid(values, [str(site) for site in sites], [f"H{i}" for i in range(widest)], dark=is_dark())
+def _progress(sweep: Sweep) -> None:
+    done = len(sweep.found)
+    if sweep.going:
+        st.progress(done / sweep.total, t("what_if.sweeping", done=done, total=sweep.total))
+        st.button(t("what_if.sweep_cancel"), key="sweep-cancel", icon=":material/stop_circle:", on_click=sweep.cancel)
+    elif done < sweep.total:
+        st.caption(t("what_if.sweep_cancelled", done=done, total=sweep.total))
+        st.button(t("what_if.sweep_resume"), key="sweep-resume", icon=":material/play_arrow:", on_click=sweep.resume)
+
+
+def _heads(sweep: Sweep, before: Translation, action: str, origin: Origin) -> None:
+    every = [(site, head) for site in before.record.sites for head in range(before.record[site].n_heads)]
+    sites = list(before.record.sites)
+    values = np.full((len(sites), max(head for _, head in every) + 1), np.nan)
+    for (site, head), change in zip(every, sweep.found, strict=False):
+        values[sites.index(site), head] = change
+    st.caption(t("what_if.sweep_heads_note", way=plain(f"what_if.off_{action}")))
+    columns = [f"H{i}" for i in range(values.shape[1])]
+    figure = effect_grid(values, [str(site) for site in sites], columns, dark=is_dark())
 
     def pick() -> None:
         for row, column in _picked():
             changes.add(Intervention(str(sites[row]), action, heads=(column,)))
 
-    _drawn(figure, pick)
+    stem = origin.stem("sweep-heads", action)
+    _drawn(figure, pick, stem)
+    names = plain("what_if.column_head"), plain("what_if.column_effect")
+    found = [(f"{site} H{head}", change) for (site, head), change in zip(every, sweep.found, strict=False)]
+    _table(pd.DataFrame(sorted(found, key=lambda one: one[1]), columns=names), stem)
 
 
-def _source(values: np.ndarray, before: Translation) -> None:
-    words = before.axes.source.merged().labels
+def _source(sweep: Sweep, before: Translation, _action: str, origin: Origin) -> None:
+    words, tokens = before.axes.source.merged().labels, before.axes.written.labels
+    values = np.full((len(words), len(tokens)), np.nan)
+    for row, changed in enumerate(sweep.found):
+        values[row] = changed
     st.caption(t("what_if.sweep_source_note"))
-    figure = effect_grid(values, words, [step.text for step in before.steps], dark=is_dark())
+    figure = effect_grid(values, words, tokens, dark=is_dark())
 
     def pick() -> None:
         for row, _ in _picked():
             changes.add(*for_nobody(before, row))
 
-    _drawn(figure, pick)
+    stem = origin.stem("sweep-source")
+    _drawn(figure, pick, stem)
+    table = pd.DataFrame(values, columns=list(tokens))
+    table.insert(0, plain("what_if.column_word"), list(words), allow_duplicates=True)
+    table.insert(1, plain("what_if.column_total"), values.sum(axis=1), allow_duplicates=True)
+    _table(table, stem)
 
 
-def _drawn(figure: go.Figure, pick: Callable[[], None]) -> None:
-    st.plotly_chart(figure, key="sweep-grid", config=PLOT_CONFIG, on_select=pick, selection_mode="points")
+def _table(table: pd.DataFrame, stem: str) -> None:
+    """The numbers of the grid, and the file that holds them."""
+    with st.expander(t("what_if.sweep_table"), icon=":material/table:"):
+        st.dataframe(table, hide_index=True, key="sweep-table")
+    st.download_button(
+        t("what_if.sweep_csv"), in_this_language(lambda: frame_csv(table)), f"{stem}.csv", "text/csv",
+        on_click="ignore", icon=":material/download:",
+    )  # fmt: skip
+
+
+def _drawn(figure: go.Figure, pick: Callable[[], None], stem: str) -> None:
+    st.plotly_chart(figure, key="sweep-grid", config=plot_config(stem), on_select=pick, selection_mode="points")
 
 
 def _picked() -> list[tuple[int, int]]:

@@ -2,7 +2,9 @@
 
 import streamlit as st
 
+from transformer import Translation
 from transformer.errors import HeedmapError
+from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads
 from ui.shared.files import Origin
 from ui.store import runs, store
@@ -10,6 +12,7 @@ from ui.texts import t
 from ui.what_if import changes as changes_
 from ui.what_if import corpus, donor, maps, sweep, switchboard, try_this, views
 from ui.what_if import runs as changed_runs
+from ui.what_if.runs import Asked, Done
 
 
 def show(name: str) -> None:
@@ -35,17 +38,8 @@ def show(name: str) -> None:
         changes = changes_.with_action(changes, action)
         changes_.chips(changes, views.words_for_nobody(before))
     asked = (request.text, request.options, request.forced)
-    done = changed_runs.done_by(changes, other)
-    try:
-        found = changed_runs.on_same_target(name, asked, done)
-        after = None if request.forced else changed_runs.again(name, asked, done)
-    except HeedmapError as error:
-        with right:
-            controls.explain(error)
-        done, after = changed_runs.NOTHING, before
-        found = changed_runs.on_same_target(name, asked, done)
-    with sentences:
-        views.sentences(before, after)
+    with right:
+        done, found = _same_target(name, asked, changed_runs.done_by(changes, other))
     choice = controls.selection(before.record, heads.first_head(name, before))
     origin = Origin(name, request.text, found.after.record.interventions)
     board, effects = st.columns([2, 3], gap="large")
@@ -54,6 +48,8 @@ def show(name: str) -> None:
         step = views.step_choice(found, (name, *asked, done))
     with effects:
         views.effects_panel(found, step, origin)
+    with sentences:  # above, but after the bars, which need no search
+        views.sentences(before, _again(name, asked, done))
     views.step_panel(found, step)
     maps.map_panel(
         found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
@@ -61,7 +57,29 @@ def show(name: str) -> None:
     )  # fmt: skip
     if other:
         donor.donor_panel(name, asked, done, before, choice, other)
-    sweep.sweep_panel(name, asked, before, action)
+    sweeping = sweep.sweep_panel(name, asked, before, action)
     corpus.corpus_panel(checkpoint.folder, changes)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
+    if sweeping:
+        st.rerun()
+
+
+def _same_target(name: str, asked: Asked, done: Done) -> tuple[Done, SameTarget]:
+    """The changed run; of changes that this sentence does not take, it is said why, and nothing is done."""
+    try:
+        return done, changed_runs.on_same_target(name, asked, done)
+    except HeedmapError as error:
+        controls.explain(error)
+        return changed_runs.NOTHING, changed_runs.on_same_target(name, asked, changed_runs.NOTHING)
+
+
+def _again(name: str, asked: Asked, done: Done) -> Translation | None:
+    """What the model writes now; None where a target is forced. Of changes that no search takes, it is said why."""
+    if asked[2] is not None:
+        return None
+    try:
+        return changed_runs.again(name, asked, done)
+    except HeedmapError as error:
+        controls.explain(error)
+        return changed_runs.again(name, asked, changed_runs.NOTHING)

@@ -1,5 +1,7 @@
 """What shapes cannot tell is asked, with defaults; answers that cannot be right are refused."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 
@@ -120,3 +122,23 @@ def test_source_and_target_may_be_padded_differently():
     assert (maps["decoder.0.self"][:, :, 2, 2] > 0).all()
     assert (maps["encoder.0.self"][..., 2] == 0).all()
     assert leak_test(checkpoint).padding <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "assumed"),
+    [
+        ({"hyper_parameters": {"nhead": 4, "pad_idx": 3}}, {"n_heads": 4, "pad_id": 3}),
+        ({"args": Namespace(num_heads=12, eos_idx=7)}, {"n_heads": 12, "eos_id": 7}),
+        ({"config": {"n_head": 5, "pad_idx": "none"}}, {"n_heads": 8, "pad_id": 0}),  # no possible answers
+        ({"hparams": {"heads": True}}, {"n_heads": 8}),
+    ],
+)
+def test_options_beside_the_weights_are_assumed_where_they_are_possible_answers(options, assumed, tmp_path):
+    path = tmp_path / "epoch.ckpt"
+    torch.save({"state_dict": {f"model.{n}": t for n, t in weights("annotated").items()}} | options, path)
+    found = report(path)
+    asked = {question.name: question for question in found.questions}
+    assert {name: asked[name].default for name in assumed} == assumed
+    told = {name for name in assumed if "the options beside the weights say so" in str(asked[name].why)}
+    assert told == {name for name, value in assumed.items() if value not in {0, 8}}
+    assert report(path, n_heads=3).config.n_heads == 3  # an answer counts for more

@@ -6,14 +6,17 @@ import io
 import pathlib
 import pickle
 import tarfile
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
+from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.reading import read_stream
+from transformer.checkpoint.weight_files import LIKE_WEIGHTS
 from transformer.errors import CheckpointError
 
 STATE = {"layer.weight": torch.arange(6.0).reshape(2, 3), "layer.bias": torch.ones(2)}
@@ -32,7 +35,16 @@ def _npy() -> bytes:
     return held.getvalue()
 
 
+def _zip(name: str) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(name, b"x")
+    return held.getvalue()
+
+
 KINDS = {
+    "npz of numpy": _zip("weight.npy"),
+    "model of Keras": _zip("metadata.json"),
     "git-LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
     "GGUF": b"GGUF\x03\x00\x00\x00" + bytes(40),
     "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(40),
@@ -43,6 +55,15 @@ KINDS = {
     "array of numpy": _npy(),
     "web page": b"\n<!DOCTYPE html><html><head>",
 }
+
+
+@pytest.mark.parametrize("ending", LIKE_WEIGHTS)
+def test_what_else_people_bring_is_read_or_named(ending):
+    state = io.BytesIO()
+    torch.save(STATE, state)
+    assert bundle({f"model{ending}": state}).contents.tensors.keys() == STATE.keys()
+    with pytest.raises(CheckpointError, match="it is a GGUF file"):
+        bundle({f"model{ending}": io.BytesIO(KINDS["GGUF"])})
 
 
 @pytest.mark.parametrize("kind", KINDS)

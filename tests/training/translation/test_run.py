@@ -15,10 +15,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tests import toy
+from transformer.checkpoint import load
 from transformer.errors import TrainingError
+from transformer.runs.head_agreement import head_agreement, known_agreement
 from transformer.tokens.batch import pad
 from transformer.training.processes import Process
 from transformer.training.translation.architectures import new_model
+from transformer.training.translation.corpora import Corpus
+from transformer.training.translation.export import export
 from transformer.training.translation.options import ARCHITECTURES
 from transformer.training.translation.run import Run, WithLoss
 
@@ -147,6 +151,16 @@ def test_a_finished_run_has_nothing_left_to_do(data: Path, straight: Path) -> No
     run = trained(data, straight)
     assert run.finished
     assert_same(state(straight), before)
+
+
+def test_what_a_run_leaves_knows_its_heads_from_the_start(data: Path, straight: Path, tmp_path: Path) -> None:
+    examples = tuple(source for source, _ in toy.sentences(3, seed=5))
+    export(trained(data, straight), tmp_path / "mine", "the command", Corpus("toy", "nowhere", "all", examples))
+    made = load(tmp_path / "mine")
+    found, again = known_agreement(made), head_agreement(made, examples)
+    assert found is not None
+    assert (found.sentences, found.rows) == (3, again.rows)
+    assert [(one.site, one.head) for one in found.heads] == [(one.site, one.head) for one in again.heads]
 
 
 def test_it_learns(straight: Path) -> None:

@@ -19,7 +19,7 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.weight_files import CONFIG, ENDINGS
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, LIKE_WEIGHTS
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -147,7 +147,8 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     Raises:
         CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
     """
-    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in ENDINGS}
+    taken = {*ENDINGS, *LIKE_WEIGHTS}
+    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in taken}
     if not weights:
         brought = ", ".join(files) or Message("nothing")
         raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)

@@ -137,6 +137,10 @@ def _size(file: Path, limits: ReadLimits) -> int:
     return size
 
 
+BOUNDS = frozenset({"max_window_layers"})
+"""Numbers of layers that only bound which of them do something, and may be more than there are."""
+
+
 def _settings(file: Path) -> dict[str, Any]:
     """The JSON object in a file, if it asks for nothing that is refused; empty where there is no such file."""
     name = f"{file.parent.name}/{file.name}"
@@ -163,7 +167,7 @@ def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
             continue
         if abs(value) >= 2**31:
             raise refused("number_beyond_reason", name, key=key, value=value)
-        if "layer" in key and value > n_tensors:
+        if "layer" in key and key not in BOUNDS and value > n_tensors:
             raise refused("layers_beyond_weights", name, layers=value, key=key, tensors=n_tensors)
         if any(part in key for part in REPEATED) and value > MOST_REPEATED:
             raise refused("parts_beyond_reason", name, parts=value, key=key, most=MOST_REPEATED)

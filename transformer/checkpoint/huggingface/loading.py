@@ -29,7 +29,7 @@ from transformer.checkpoint.huggingface.probing import eager_sites, lazy_sites
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.refusal import refused, said
+from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
@@ -175,13 +175,14 @@ def _config(
         bos = start if start >= 0 else bos
     elif pad in {bos, eos}:
         pad = -1  # an id that stands in texts is no padding
-    longest = [getattr(settings, name, None) for name in ("max_position_embeddings", "n_positions")]
+    configs = [settings, *(getattr(settings, side, None) for side in ("encoder", "decoder"))]
+    longest = [getattr(one, name, None) for one in configs for name in ("max_position_embeddings", "n_positions")]
     longest.append(tokenizer.max_length if tokenizer else None)
     return HuggingFaceConfig(
         family=contents.family,
         kind=kind,
-        source_vocab=settings.vocab_size,
-        target_vocab=getattr(settings, "decoder_vocab_size", None) or settings.vocab_size,
+        source_vocab=_vocab(contents, settings, "encoder"),
+        target_vocab=getattr(settings, "decoder_vocab_size", None) or _vocab(contents, settings, "decoder"),
         max_length=min((n for n in longest if isinstance(n, int) and n > 0), default=USUAL_LENGTH),
         pad_id=pad,
         bos_id=bos,
@@ -190,14 +191,27 @@ def _config(
     )
 
 
+def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
+    """Tokens that a model knows, of one side where its config has a config for each.
+
+    Raises:
+        CheckpointError: nothing says it; so configs of models that read more than text look.
+    """
+    for one in (settings, getattr(settings, side, None)):
+        found = getattr(one, "vocab_size", None)
+        if isinstance(found, int):
+            return found
+    raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=contents.family)
+
+
 def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[HuggingFaceModel, list[str]]:
     """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over."""
     build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
     reason: str = ""
     try:
         net, spare = _net(path, config.kind, settings, NAME)
-    except CheckpointError as error:  # attention code of its own: then the eager way says whether the folder is sound
-        reason = said(error)
+    except CheckpointError:  # attention code of its own: then the eager way says whether the folder is sound
+        reason = Message("attention_of_its_own", family=config.family)
     else:
         config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
         sites, reason = lazy_sites(net, config)
@@ -209,7 +223,8 @@ def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[Hu
     try:
         sites, sums = eager_sites(model)
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        raise unreadable(f"{path.name}/config.json", error) from error
+        first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
+        raise CheckpointError("attention_cannot_be_run", family=config.family, error=first) from error
     note = model.note if sums else Message("kept_eagerly_with_sink", note=model.note)
     return build(config, net, sites, note), spare
 

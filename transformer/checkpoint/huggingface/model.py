@@ -177,18 +177,22 @@ class HuggingFaceModel(OtherModel):
         """Hand the weights that eager attention returned to whoever watches, with the masks that they were made by."""
         source, past = padding(ids, self.config.pad_id), Mask(causal=True)
         if self.config.kind == "seq2seq":
-            self._keep("encoder", "self", output.encoder_attentions, source)
-            self._keep("decoder", "self", output.decoder_attentions, past)
-            self._keep("decoder", "cross", output.cross_attentions, source)
+            self._keep("encoder", "self", output, "encoder_attentions", source)
+            self._keep("decoder", "self", output, "decoder_attentions", past)
+            self._keep("decoder", "cross", output, "cross_attentions", source)
         elif self.config.kind == "encoder":
-            self._keep("encoder", "self", output.attentions, source)
+            self._keep("encoder", "self", output, "attentions", source)
         else:
-            self._keep("decoder", "self", output.attentions, causal(ids, self.config.pad_id))
+            self._keep("decoder", "self", output, "attentions", causal(ids, self.config.pad_id))
 
-    def _keep(self, stack: str, kind: str, layers: Sequence[Tensor | None] | None, mask: Mask) -> None:
-        for i, weights in enumerate(layers or ()):
-            if weights is not None:
-                record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)), weights[..., :0])
+    def _keep(self, stack: str, kind: str, output: Any, name: str, mask: Mask) -> None:
+        """Keep what a model calls so; one without attention (Mamba) has nothing of that name."""
+        for i, weights in enumerate(getattr(output, name, None) or ()):
+            if weights is None:
+                continue
+            if not isinstance(weights, Tensor):
+                raise CheckpointError("no_attention", family=self.config.family)
+            record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)), weights[..., :0])
 
 
 class HuggingFaceReader(HuggingFaceModel):
@@ -231,10 +235,12 @@ class HuggingFaceTranslator(HuggingFaceModel):
 
     def step(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+        from transformers.modeling_outputs import MoEModelOutput  # some decoders ask for the memory by name
+
         self._check("targets", new, self.config.target_vocab, cache.length)
         with rows_from(cache.length):
             logits = self.net(
-                encoder_outputs=(cache.memory,),
+                encoder_outputs=MoEModelOutput(last_hidden_state=cache.memory),
                 attention_mask=cache.real.long(),
                 decoder_input_ids=new,
                 past_key_values=cache.past,

@@ -18,6 +18,9 @@ from transformer.sites import Site
 SOURCE, TARGET, PADDED = 5, 3, 2
 """Positions of the probe's source and target, and how many of its second row are padding: all different."""
 
+OTHER_SOURCE = 8
+"""A second length: attention by offsets in a window is as wide as the window, whatever is read."""
+
 TOLERANCE = 1e-3
 """How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
 
@@ -39,7 +42,7 @@ def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[Site, ...], s
         return (), _line(error)
     finally:
         for module in net.modules():
-            delattr(module, SITE)
+            module.__dict__.pop(SITE, None)  # a model may have put new modules in the place of old ones while it ran
     reason = _difference(seen, modules, expected)
     if reason:
         return (), reason
@@ -55,20 +58,34 @@ def eager_sites(model: HuggingFaceModel) -> tuple[tuple[Site, ...], bool]:
     Raises:
         CheckpointError: it returns none, or what is no attention of queries to keys.
     """
-    inputs = _inputs(model.config)
+    for length in (OTHER_SOURCE, SOURCE):
+        seen = _eager_run(model, length)
+    sums = [
+        kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys)).sum(-1)
+        for kept in map(seen.source, seen.sites)
+        for head in range(kept.n_heads)
+    ]
+    return seen.sites, bool(((torch.cat(sums) - 1).abs() < TOLERANCE).all())
+
+
+def _eager_run(model: HuggingFaceModel, length: int) -> Recording:
+    """What an eager model returns for a source of this length, once each map is found to be of queries to keys."""
+    inputs = _inputs(model.config, length)
     ids, target = inputs["input_ids"], inputs.get("decoder_input_ids")
     with torch.inference_mode(), recording() as seen:
         model.run(ids, target)
     maps = [seen.source(site) for site in seen.sites]
     if not maps or not all(isinstance(kept, Weights) and kept.values.dim() == 4 for kept in maps):
         raise CheckpointError("no_attention", family=model.config.family)
+    written = length if model.config.kind == "decoder" else TARGET
+    for site, kept in zip(seen.sites, maps, strict=True):
+        queries = length if site.stack == "encoder" else written
+        keys = queries if site.kind == "self" else length
+        if (kept.n_queries, kept.n_keys) != (queries, keys):
+            found = {"queries": kept.n_queries, "keys": kept.n_keys}
+            raise CheckpointError("attention_by_offsets", family=model.config.family, read=length, **found)
     check_heads({site: seen.source(site).n_heads for site in seen.sites}, model.config.family)
-    sums = [
-        kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys)).sum(-1)
-        for kept in maps
-        for head in range(kept.n_heads)
-    ]
-    return seen.sites, bool(((torch.cat(sums) - 1).abs() < TOLERANCE).all())
+    return seen
 
 
 def check_heads(heads: Mapping[Site, int], family: str) -> None:
@@ -85,14 +102,14 @@ def check_heads(heads: Mapping[Site, int], family: str) -> None:
         raise CheckpointError("heads_differ", family=family, fewest=uneven[0], most=uneven[-1])
 
 
-def _inputs(config: HuggingFaceConfig) -> dict[str, Any]:
+def _inputs(config: HuggingFaceConfig, length: int = SOURCE) -> dict[str, Any]:
     """Two rows of ordinary ids, the second padded at its end; and what the decoder reads."""
     marks = {config.pad_id, config.bos_id, config.eos_id}
     ordinary = [i for i in range(min(config.source_vocab, config.target_vocab)) if i not in marks] or [0]
-    ids = [ordinary[i % len(ordinary)] for i in range(SOURCE + 1)]
+    ids = [ordinary[i % len(ordinary)] for i in range(length + 1)]
     source = torch.tensor([ids[:-1], ids[1:]])
     real = torch.ones_like(source)
-    real[1, SOURCE - PADDED :] = 0
+    real[1, length - PADDED :] = 0
     inputs: dict[str, Any] = {"input_ids": source, "attention_mask": real}
     if config.kind == "seq2seq":
         inputs["decoder_input_ids"] = source[:, :TARGET]

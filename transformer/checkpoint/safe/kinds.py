@@ -19,6 +19,10 @@ _STARTS = (
 )
 """How files of other kinds begin, and the kind."""
 
+_ZIP_START, _ZIP_NAME, _ZIP_NAME_LENGTH = b"PK\x03\x04", 30, slice(26, 28)
+_ZIP_KINDS = ((b".npy", "npz"), (b"metadata.json", "keras"), (b"config.json", "keras"), (b"model.weights.h5", "keras"))
+"""How the name of the first entry of a zip archive ends, and the kind; one of torch begins with a pickle."""
+
 _TAR_MARK, _TAR_PLACE = b"ustar", 257
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 _ONNX_START, _ONNX_PRODUCERS = b"\x08", (b"pytorch", b"onnx", b"tf2onnx", b"keras2onnx")
@@ -32,6 +36,9 @@ def refuse_by_kind(start: bytes, source: str) -> None:
         CheckpointError: names the kind, and how to make weights of it.
     """
     kind = next((kind for mark, kind in _STARTS if start.startswith(mark)), None)
+    if start.startswith(_ZIP_START):
+        name = start[_ZIP_NAME:][: int.from_bytes(start[_ZIP_NAME_LENGTH], "little")]
+        kind = next((kind for end, kind in _ZIP_KINDS if name.endswith(end)), None)
     if kind is None and start[_TAR_PLACE:].startswith(_TAR_MARK):
         kind = "packed"
     if kind is None and start.lstrip().lower().startswith(_PAGE_STARTS):

@@ -58,6 +58,7 @@ def read_stream(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAUL
     if looks_like_safetensors(start):
         return _read_safetensors(handle, size, source, limits)
     if start.startswith(ARCHIVE_START):
+        refuse_by_kind(start, source)
         return _read_archive(handle, size, source, limits)
     if start.startswith(LEGACY_START):
         return _read_legacy(handle, size, source, limits)

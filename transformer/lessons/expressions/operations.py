@@ -91,6 +91,16 @@ class Given:
         return ()
 
 
+def rows_of(cells: Cells) -> Bool[np.ndarray, " row"]:
+    """Which rows hold one of the cells."""
+    return np.asarray(cells.any(axis=1))
+
+
+def columns_of(cells: Cells) -> Bool[np.ndarray, " column"]:
+    """Which columns hold one of the cells."""
+    return np.asarray(cells.any(axis=0))
+
+
 def number(value: float, brackets: bool = False, digits: int = DIGITS) -> str:
     """A number as an equation shows it: with `digits` decimals at most; `brackets` stand around a negative one."""
     value = float(value)

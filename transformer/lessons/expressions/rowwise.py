@@ -13,8 +13,10 @@ from transformer.lessons.expressions.operations import (
     Known,
     SymbolOf,
     cases,
+    columns_of,
     is_exact,
     number,
+    rows_of,
     shown,
     upright,
     worked,
@@ -47,7 +49,7 @@ class Product:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """A whole row on the left meets a whole column (or row) on the right."""
-        rows, columns = _rows(cells), _columns(cells)
+        rows, columns = rows_of(cells), columns_of(cells)
         left = np.repeat(rows[:, None], known[self.left].shape[1], axis=1)
         found = {self.left: left, self.right: self._beside(columns, known)}
         if self.bias is not None:
@@ -59,9 +61,9 @@ class Product:
         """A cell on the left goes to its row; one on the right, or of the bias, to its column."""
         result = np.zeros(shape, dtype=bool)
         if operand == self.left:
-            result |= _rows(cells)[:, None]
+            result |= rows_of(cells)[:, None]
         if operand == self.right:
-            result |= (_rows(cells) if self.transposed else _columns(cells))[None, :]
+            result |= (rows_of(cells) if self.transposed else columns_of(cells))[None, :]
         if operand == self.bias:
             result |= cells
         return result
@@ -119,7 +121,7 @@ class TanhSum:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """The query's cell of the same column, and the same cell of the keys."""
-        return {self.query: _columns(cells)[None, :], self.keys: cells}
+        return {self.query: columns_of(cells)[None, :], self.keys: cells}
 
     def ahead(self, operand: str, cells: Cells, known: Known, shape: tuple[int, int]) -> Cells:
         """A cell of the query goes to its whole column, one of the keys to the same cell."""
@@ -151,11 +153,11 @@ class _RowByRow:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """The whole row."""
-        return {self.operand: np.repeat(_rows(cells)[:, None], cells.shape[1], axis=1)}
+        return {self.operand: np.repeat(rows_of(cells)[:, None], cells.shape[1], axis=1)}
 
     def ahead(self, operand: str, cells: Cells, known: Known, shape: tuple[int, int]) -> Cells:
         """The whole row."""
-        return np.repeat(_rows(cells)[:, None], shape[1], axis=1)
+        return np.repeat(rows_of(cells)[:, None], shape[1], axis=1)
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ class Normalise(_RowByRow):
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """The whole row, and the column's gain and shift."""
-        columns = _columns(cells)[None, :]
+        columns = columns_of(cells)[None, :]
         return {**super().back(cells, known), self.gain: columns, self.shift: columns}
 
     def ahead(self, operand: str, cells: Cells, known: Known, shape: tuple[int, int]) -> Cells:
@@ -266,11 +268,3 @@ class Normalise(_RowByRow):
 def _dots(count: int) -> str:
     """Dots that stand for `count` more terms."""
     return rf"\underbrace{{\cdots}}_{{{count}}}"
-
-
-def _rows(cells: Cells) -> Bool[np.ndarray, " row"]:
-    return np.asarray(cells.any(axis=1))
-
-
-def _columns(cells: Cells) -> Bool[np.ndarray, " column"]:
-    return np.asarray(cells.any(axis=0))

@@ -14,7 +14,9 @@ from transformer.lessons.expressions.operations import (
     Factors,
     Known,
     SymbolOf,
+    columns_of,
     number,
+    rows_of,
     worked,
 )
 
@@ -44,7 +46,7 @@ class Cellwise:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """The cells of each operand that are taken."""
-        rows, columns = cells.any(axis=1)[:, None], cells.any(axis=0)[None]
+        rows, columns = rows_of(cells)[:, None], columns_of(cells)[None]
         found = {"cell": cells, "row": rows, "column": columns, "one": np.full((1, 1), cells.any())}
         return {name: found[role] for name, role in zip(self.operands, self.roles, strict=True)}
 
@@ -99,7 +101,7 @@ class OverRow:
 
     def back(self, cells: Cells, known: Known) -> dict[str, Cells]:
         """Whole rows, and what is added to them."""
-        rows = cells.any(axis=1)[:, None]
+        rows = rows_of(cells)[:, None]
         found = {self.operand: np.repeat(rows, known[self.operand].shape[1], axis=1)}
         return found if self.rest is None else {**found, self.rest: np.full((1, 1), rows.any())}
 

@@ -14,6 +14,8 @@ from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
 from transformer.runs.corpus import bleu, translate_lines
+from transformer.runs.head_agreement import FILE as HEADS
+from transformer.runs.head_agreement import head_agreement, write_agreement
 from transformer.training.translation.architectures import Translator, described, folder_name, limits, new_model
 from transformer.training.translation.card import Facts, Scored, card
 from transformer.training.translation.corpora import Corpus, language_names
@@ -36,6 +38,8 @@ def export(run: Run, folder: Path, command: str, corpus: Corpus) -> Facts:
     save_folder(
         folder, folder_name(model), model, run.tokenizer, language_names(run.options.languages), corpus.examples
     )
+    if corpus.examples:
+        write_agreement(folder / HEADS, head_agreement(load(folder), corpus.examples))
     curve = run.store.curve()
     before = before_start(run.options.start)
     snapshots = _save_history(run, folder / "history", curve)

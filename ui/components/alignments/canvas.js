@@ -9,7 +9,7 @@ const CELL = { narrow: 12, wide: 44, tall: 22, low: 12 };
 const ABREAST = 480; // from this width on, panels stand side by side, if every source word has its room there
 const GAP = 24;
 const BAR = 14; // room below the cells for the marked source words' bars
-const PALE = 0.65; // how strong other labels are while a word is in focus
+export const PALE = 0.65; // how strong other labels are while a word is in focus
 const STRONG = 0.1; // from this weight on, a source word counts as looked at
 
 /** @typedef {import("./alignments.js").Header} Header */

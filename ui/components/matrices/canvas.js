@@ -1,7 +1,7 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
 import { bit } from "../shared/blob.js";
-import { NAN, scale } from "../shared/colours.js";
+import { NAN, inkOn, scale } from "../shared/colours.js";
 import { pen, shortened } from "../shared/page.js";
 
 /** @typedef {import("../shared/colours.js").Theme} Theme */
@@ -132,6 +132,16 @@ export function written(value, digits, undefinedWord) {
 }
 
 /**
+ * Decimals that a cell has room for: fewer for large numbers, which would run into their neighbours.
+ * @param {number} value
+ * @param {number} digits
+ */
+function room(value, digits) {
+  const size = Number.isFinite(value) ? Math.floor(Math.log10(Math.max(1, Math.abs(value)))) : 0;
+  return Math.max(0, Math.min(digits, 3 - size));
+}
+
+/**
  * Draw a matrix, its upper left corner at the pen's origin.
  * @param {CanvasRenderingContext2D} context
  * @param {Drawn} drawn
@@ -164,7 +174,7 @@ export function drawMatrix(context, { matrix, values, hidden, outlined, shape, r
       context.fillStyle = faded ? theme.text : ink;
       context.textAlign = "center";
       context.textBaseline = "middle";
-      context.fillText(written(values[index], digits, "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
+      context.fillText(written(values[index], room(values[index], digits), "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
     }
     if (how) marks.push([x, y, how]);
     if (bit(outlined, index)) rings.push([x, y]);
@@ -263,19 +273,17 @@ export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
  * @param {Theme} theme
  * @returns {(value: number) => [string, string]}
  */
-function colouring(matrix, values, theme) {
+export function colouring(matrix, values, theme) {
   const largest = largestOf(values) || 1;
   const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
-  const ink = (/** @type {number[]} */ channels) =>
-    (channels[0] * 0.299 + channels[1] * 0.587 + channels[2] * 0.114 > 140 ? "#111" : "#fff");
   const { low, middle, high } = ends(theme);
   return (value) => {
-    if (Number.isNaN(value)) return [NAN, "#fff"];
+    if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
     const share = Math.min(Math.abs(value) / largest, 1);
     const end = value < 0 ? low : high;
     const channels = matrix.weights ? scale(value) : middle.map((from, i) => Math.round(from + (end[i] - from) * share));
-    return [css(channels), ink(channels)];
+    return [css(channels), inkOn(channels)];
   };
 }
 

@@ -33,6 +33,15 @@ export function scale(position) {
 }
 
 /**
+ * Black or white, whichever is read better on this colour: at least 4.58 to 1 on any (WCAG 2.2, 1.4.3).
+ * @param {number[]} channels red, green and blue
+ */
+export function inkOn(channels) {
+  const [red, green, blue] = channels.map((one) => one / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
+}
+
+/**
  * The colour of head number `head` on this theme.
  * @param {number} head
  * @param {Pick<Theme, "dark">} theme

@@ -136,11 +136,13 @@ def _beside(board: Board, run: Run, at: controls.Place, shown: Cell) -> None:
     table = pd.DataFrame(
         {
             t("inside_layer.form"): [plain(f"inside_layer.form_{one.kind}") for one in found],
-            t("inside_layer.divided_by", row=labels[row]): [_digits(one.divisor) for one in found],
-            t("inside_layer.apart", form=plain(f"inside_layer.form_{own}")): [_digits(one.largest) for one in found],
+            t("inside_layer.divided_by"): [_digits(one.divisor) for one in found],
+            t("inside_layer.apart"): [_digits(one.largest) for one in found],
         }
     )
-    st.dataframe(table, hide_index=True, width="content", key="forms")
+    st.markdown(t("inside_layer.forms", row=labels[row], form=plain(f"inside_layer.form_{own}")))
+    narrow = {column: st.column_config.TextColumn(width="small") for column in table.columns[1:]}
+    st.dataframe(table, hide_index=True, width="stretch", key="forms", column_config=narrow)
 
 
 def _next(run: Run) -> None:
@@ -154,4 +156,4 @@ def _next(run: Run) -> None:
 
 
 def _digits(value: float) -> str:
-    return readable(number(value, digits=6))
+    return readable(number(value, digits=4))

@@ -39,13 +39,27 @@ class _Names:
 
 
 _BERT = _Names(
-    "encoder.layer.", *(f"attention.self.{part}" for part in ("query", "key", "value")), "attention.output.dense",
-    "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm",
-)  # fmt: skip
+    layers="encoder.layer.",
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    output="attention.output.dense",
+    norm="attention.output.LayerNorm",
+    widen="intermediate.dense",
+    narrow="output.dense",
+    last_norm="output.LayerNorm",
+)
 _DISTIL = _Names(
-    "transformer.layer.", *(f"attention.{part}_lin" for part in "qkv"), "attention.out_lin",
-    "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm",
-)  # fmt: skip
+    layers="transformer.layer.",
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    output="attention.out_lin",
+    norm="sa_layer_norm",
+    widen="ffn.lin1",
+    narrow="ffn.lin2",
+    last_norm="output_layer_norm",
+)
 
 
 class Bert:

@@ -1,0 +1,51 @@
+"""Sources as a reader meets it: pick a word, see its source words by two methods, stop what is slow, take it away."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+APP = Path(__file__).parents[2] / "app.py"
+LONG = "+".join(["dog"] * 120)
+
+
+def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
+    """One visit: two methods beside each other, another word by a click on a row, its file; Chinese; a slow one."""
+    opened = visit(f"{serve(APP)}/translate?view=sources&text=Two+dogs+run.&by=deletion&also=contributions")
+    page = opened.page
+    strips = [page.get_by_test_id(f"sources-{method}") for method in ("deletion", "contributions")]
+    for strip in strips:
+        expect(strip.locator("span")).to_have_count(5)
+        colours = strip.locator("span").evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+        assert len(set(colours)) > 1
+        brightest = strip.locator('span[style*="60%"]')
+        expect(brightest).to_have_count(1)
+        expect(brightest).to_contain_text("Two")
+    expect(page.get_by_text("It cannot say:")).to_have_count(2)
+    expect(page.get_by_text("The other methods are measured against it. On 1,014 sentences")).to_be_visible()
+    expect(page.get_by_text("Measured on 1,014 sentences")).to_be_visible()
+    expect(page.get_by_text("Agreement of the two")).to_be_visible()
+    drawn = page.locator(".js-plotly-plot .heatmaplayer").first
+    drawn.scroll_into_view_if_needed()
+    cells = drawn.bounding_box()
+    with opened.run():
+        page.mouse.click(
+            cells["x"] + cells["width"] / 20, cells["y"] + 0.3 * cells["height"]
+        )  # the second of five rows
+    expect(page).to_have_url(re.compile("word=Hunde"))
+    expect(strips[0].locator('span[style*="60%"]')).to_contain_text("dogs")
+    with page.expect_download() as taken:
+        page.get_by_role("button", name="CSV").first.click()
+    assert taken.value.suggested_filename == "sources-deletion.csv"
+    table = Path(taken.value.path()).read_text(encoding="utf-8-sig")
+    assert "Hunde" in table
+    assert opened.errors == []
+    slow = visit(f"{serve(APP)}/translate?lang=zh&view=sources&text={LONG}&force={LONG}&by=integrated_gradients")
+    expect(slow.page.get_by_text(re.compile("积分梯度.*模型要运行 [0-9,]+ 遍"))).to_be_visible()
+    slow.page.get_by_role("button", name="停止").click()
+    expect(slow.page.get_by_text(re.compile("已由你停止"))).to_be_visible()
+    expect(slow.page.get_by_role("button", name="还是要算")).to_be_visible()
+    assert slow.errors == []

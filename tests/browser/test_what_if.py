@@ -1,0 +1,107 @@
+"""What if in a real browser: switch a head off, drag and type a row, sweep, Back, and a copied address."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.parts import box
+from tests.browser.visiting import Visit
+from transformer.interventions.text import from_text
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+SITE = "decoder.1.cross"
+START = "what_if?text=Two+dogs+run.&kind=decoder.cross&layer=1&head=2&cell=1-1&lang={language}"
+
+
+@pytest.fixture
+def opened(serve, visit) -> Callable[..., Visit]:
+    """`opened(address)` opens the app there."""
+    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+
+
+def done(page: Page) -> str:
+    """What the address says is changed."""
+    return parse_qs(urlsplit(page.url).query).get("do", [""])[0]
+
+
+def texts(page: Page) -> list[str]:
+    return [page.get_by_test_id(f"words-{side}").inner_text() for side in ("was", "now")]
+
+
+def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., Visit]) -> None:
+    """Each is one entry of the history; what the bars show is what is forced; a fresh visit shows the same."""
+    here = opened(START.format(language="en"))
+    page = here.page
+    bars = page.locator(".row-bars .track")
+    expect(bars).to_have_count(5)
+    expect(page.get_by_test_id("words-now")).to_be_visible()
+    unchanged = texts(page)
+    assert unchanged[0] == unchanged[1]
+
+    with here.run():
+        page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
+    assert done(page) == f"{SITE}~mean~h2"
+    expect(page.locator(".all-heads .cell.off")).to_have_count(1)
+    with here.run():
+        page.get_by_role("button", name=f"{SITE} (head 2) off (mean)").click()
+    assert done(page) == ""
+
+    first = bars.nth(0)
+    first.scroll_into_view_if_needed()
+    place = box(first)
+    page.mouse.move(place["x"] + 2, place["y"] + place["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=3)
+    dragged = first.get_attribute("aria-valuenow")
+    with here.run():
+        page.mouse.up()
+    (forced,) = from_text(done(page))
+    assert (forced.site, forced.action, forced.heads, forced.queries) == (SITE, "force", (2,), (1,))
+    assert forced.value[0] == float(dragged or 0) == pytest.approx(0.5, abs=0.02)
+    assert sum(forced.value) == pytest.approx(1)
+    with here.run():
+        first.press("End")
+    assert done(page) == f"{SITE}~force~h2~q1~k0~v1.0", "the keyboard sets it anew, one change of a row at a time"
+    expect(bars.nth(1)).to_have_attribute("aria-valuenow", "0.000")
+    expect(page.locator(".gtitle", has_text=SITE).first).to_have_text(re.compile(r"changed:.*forced\s*to\s*1"))
+    changed = (page.url, texts(page))
+
+    with here.run():
+        page.get_by_role("radio", name="every source word for nobody").click()
+    expect(page.get_by_text("The same numbers as a table")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    with here.run():
+        page.go_back()
+    expect(page.get_by_text("The same numbers as a table")).to_have_count(0)
+    assert page.url == changed[0]
+    with here.run():
+        page.go_back()
+    assert from_text(done(page)) == (forced,), "Back undoes"
+    expect(first).to_have_attribute("aria-valuenow", dragged or "")
+    with here.run():
+        page.go_forward()
+    assert page.url == changed[0], "Forward redoes"
+
+    again = opened(changed[0].split("/", 3)[3])
+    expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuenow", "1.000")
+    assert texts(again.page) == changed[1]
+
+
+def test_narrow_dark_and_chinese_nothing_stands_out_and_bars_are_named(opened: Callable[..., Visit]) -> None:
+    here = opened(START.format(language="zh") + "&donor=Three+dogs+run.", dark=True, width=390, height=800)
+    page = here.page
+    bar = page.locator(".row-bars .track").nth(1)
+    bar.scroll_into_view_if_needed()
+    expect(bar).to_have_role("slider")
+    expect(bar).to_have_attribute("aria-label", re.compile("看"))
+    expect(page.get_by_text("把供体的注意力放进来")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    place = box(page.locator(".row-bars"))
+    assert place["x"] >= 0
+    assert place["x"] + place["width"] <= 390

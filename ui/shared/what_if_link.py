@@ -1,0 +1,22 @@
+"""The way from a page that shows a run to What if, for the same run."""
+
+from typing import Final
+
+import streamlit as st
+
+from ui.shared.address import parameter
+from ui.shared.last_checkpoint import MODEL
+from ui.texts import KEY, t
+
+SAME: Final = (
+    MODEL, "text", "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence", KEY,
+)  # fmt: skip
+"""What both pages call by one name: it goes along as it stands in the address."""
+
+
+def what_if_link(**known: str) -> None:
+    """Lead to What if with what is shown here; `known` is what the address does not say since it is the default."""
+    here = {key: value for key in SAME if (value := parameter(key)) is not None}
+    st.page_link(
+        "pages/what_if.py", label=t("what_if.link"), icon=":material/alt_route:", query_params={**known, **here}
+    )
