@@ -10,7 +10,7 @@ VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
 NODE := $(VENV)/bin/node
 
-.PHONY: setup setup-dev run test check check-scripts benchmark docs clean
+.PHONY: setup setup-dev run test check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -19,7 +19,11 @@ setup-dev: $(VENV)/installed-dev
 run: setup
 	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
-check: setup-dev check-scripts
+# Both at a time: each uses one core.
+check: setup-dev node_modules/installed
+	@$(MAKE) --jobs 2 --output-sync=target --no-print-directory check-python check-scripts
+
+check-python: setup-dev
 	$(IN_VENV) -m ruff check .
 	$(IN_VENV) -m mypy
 
@@ -31,7 +35,7 @@ check-scripts: node_modules/installed
 
 test: check
 	$(IN_VENV) -m tests.chromium
-	$(IN_VENV) -m pytest --numprocesses 2 --dist loadfile  # pytest-xdist: two files at a time
+	$(IN_VENV) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder  # pytest-xdist: two files at a time
 
 docs: setup-dev
 	$(IN_VENV) -m pdoc transformer --output-directory docs/api

@@ -12,8 +12,10 @@ from starlette.middleware import Middleware
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
+from ui.packed import Packed
 from ui.shared import address, menu
 from ui.shared.language import language_choice
+from ui.store import turns
 from ui.texts import KEY, plain, t
 
 
@@ -25,7 +27,8 @@ def main() -> None:
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        page.run()
+        with turns.turn():
+            page.run()
 
 
 def _pages() -> dict[str, list[st.Page]]:
@@ -54,4 +57,5 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
-    app = st.App(Path(__file__).resolve(), middleware=[Middleware(Guard), Middleware(OldLinks), Middleware(Frame)])
+    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Frame)]
+    app = st.App(Path(__file__).resolve(), middleware=around)

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import streamlit as st
+
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.atlas import cards, choices, compare, head, plane, table, vectors
+from ui.atlas import cards, choices, compare, head, own, plane, table, vectors
 from ui.shared import address, controls
 from ui.texts import t
 
@@ -19,9 +21,15 @@ panels: dict[str, Callable[[], None]] = {
     "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
     "vectors": lambda: vectors.vectors_panel(name, atlas),
     "compare": lambda: compare.compare_panel(name, atlas),
+    "own": lambda: own.own_panel(name),
     "head": lambda: head.head_panel(name, atlas),
 }
+about = st.container()
+screen = choices.screen()
+if screen in choices.OF_THE_ATLAS:
+    with about:
+        choices.source(atlas)
 try:
-    panels[choices.screen()]()
+    panels[screen]()
 except HeedmapError as error:
     controls.explain(error)

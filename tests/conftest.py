@@ -1,6 +1,7 @@
 """What every test has in common: shapes in signatures are executed, randomness is fixed."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -16,8 +17,25 @@ from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("heedmap")
 
+ROOT = Path(__file__).parents[1]
+
+LONGEST = (
+    "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",
+    "training/translation/test_run.py", "browser/test_translate.py", "browser/test_lessons.py",
+    "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_policy.py", "browser/test_checkpoints.py",
+    "browser/test_align.py", "checkpoint/huggingface/test_refusals.py",
+)  # fmt: skip
+"""The files that take longest, which begin first: one that began last would leave the other processes waiting."""
+
 torch.set_num_threads(1)
 """The tests' tensors are tiny: a second thread costs more than it brings."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; the others as they are collected."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    assert all(path.is_file() for path in places), "LONGEST names a file that is gone"
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)

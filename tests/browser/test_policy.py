@@ -44,15 +44,18 @@ class Watched:
             self.told.append(text)
 
     def go(self, url: str) -> None:
-        """Visit an address, once its first run is done."""
-        with self.visit.run():
-            self.page.goto(url)
+        """Visit an address, once its first run is done; the app is loaded once."""
+        if self.page.url == "about:blank":
+            with self.visit.run():
+                self.page.goto(url)
+        else:
+            self.visit.move(url)
 
     def stopped(self) -> list[str]:
-        """What was stopped since the page was loaded, and is not known to do without."""
+        """What was stopped since this was asked last, and is not known to do without."""
         self.page.wait_for_timeout(300)
         known = FALLS_BACK.format(address=self.page.evaluate("location.origin"))
-        found = [one for one in self.page.evaluate("window.stopped") if not one.startswith(known)]
+        found = [one for one in self.page.evaluate("window.stopped.splice(0)") if not one.startswith(known)]
         return [*found, *self.told, *self.visit.errors]
 
 

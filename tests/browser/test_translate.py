@@ -147,8 +147,8 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     layer, ring = page.locator(".cells .layer"), page.locator(".cells .ring")
     expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.3.cross")
     layer.focus()
-    for key in ("End", "ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown"):
-        page.keyboard.press(key)
+    for pressed in ("End", "ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(pressed)
     query, key = 1, len(picture.keys) - 2
     words = f"Query {picture.queries.labels[query]}, key {picture.keys.labels[key]}: {picture.values[query, key]:.3f}."
     expect(page.locator(".cells .reading")).to_have_text(words)

@@ -21,6 +21,12 @@ PATIENCE = 60.0
 """Seconds that a server or a run may take before a test gives up; machines that test are often busy."""
 
 
+MOVE = """url => {
+  History.prototype.pushState.call(history, {}, "", url);
+  dispatchEvent(new PopStateEvent("popstate"));
+}"""
+
+
 @contextmanager
 def chromium_opened() -> Iterator[Browser]:
     """A Chromium, closed after the block."""
@@ -60,6 +66,11 @@ class Visit:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s")
             self.page.wait_for_timeout(20)
+
+    def move(self, url: str) -> None:
+        """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
+        with self.run():
+            self.page.evaluate(MOVE, url)
 
     def drawn(self, locator: Locator, draws: int = 1) -> int:
         """Wait until a canvas component has drawn at least `draws` times; returns how often it has."""

@@ -11,6 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened, sent
 from tests.pages.test_chinese import english
+from transformer.atlas.corpus import Corpus
+from transformer.atlas.executors.serial import Serial
+from transformer.atlas.run import Request, make_atlas
+from transformer.checkpoint import load
+from transformer.runs.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"
@@ -162,6 +167,66 @@ def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_
     assert "its scores are made otherwise" in refused.warning[0].value
 
 
+def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_command(tmp_path: Path) -> None:
+    """The cost is told first; the finished atlas is an entry of the list, with the same heads as a pass over files."""
+    sides = [(CHECKPOINTS / TRANSLATOR / "alignments" / f"sentences.{end}").read_text("utf-8") for end in ("en", "de")]
+    texts = ["\n".join(side.splitlines()[:19]) + "\n" for side in sides]
+    page = fine(opened("atlas", screen="own"))
+    assert "Paste or upload up to 2,000" in page.info[0].value
+    page.text_area(key="text").set_value(texts[0])
+    page.text_area(key="force").set_value(texts[1])
+    fine(page.run())
+    assert any("19 lines: the rest will take about" in part.value for part in page.markdown)
+    press(page, "Measure all heads")
+    assert "All 19 lines" in fine(page).success[0].value
+    press(page, "Open this atlas")
+    assert "19 lines of your own text" in " ".join(part.value for part in fine(page).caption)
+    assert address_of(page)["model"].startswith("own/")
+    assert 'href="?model' not in html(page)  # another page load would not find it
+    for name, text in zip(("a.en", "a.de"), texts, strict=True):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    request = Request(
+        CHECKPOINTS / TRANSLATOR, Corpus(tmp_path / "a.en", tmp_path / "a.de"), tmp_path / "out", chunk=16
+    )
+    make_atlas(request, Serial())
+    known = pd.read_parquet(tmp_path / "out" / "heads.parquet")
+    page.segmented_control(key="screen").set_value("table")
+    shown = fine(page.run()).dataframe[0].value
+    for column in ("entropy", "previous", "punctuation", "advance"):
+        assert shown[column].to_numpy(float) == pytest.approx(known[column].to_numpy(), nan_ok=True, rel=1e-9)
+
+
+def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened("atlas", screen="own", text="A man.\nTwo dogs.", force="Ein Mann.")
+    assert "2 lines" in page.warning[0].value
+    assert "unknown to the checkpoint" in opened("atlas", screen="own", text="狗在跑步。\n猫在睡觉。").warning[0].value
+    monkeypatch.setattr("ui.atlas.own.MOST_LINES", 1)
+    assert "More than 1 sentences" in opened("atlas", screen="own", text="A man.\nTwo dogs.").warning[0].value
+    monkeypatch.undo()
+    monkeypatch.setattr("ui.store.own_atlases.SLICE_SECONDS", 0.0)
+    page = fine(opened("atlas", screen="own", text="A man.\n" * 40, force="Ein Mann.\n" * 40))
+    page.button[-1].click()
+    monkeypatch.setattr("ui.store.own_atlases.Job.advance", lambda job: job.cancel())
+    assert "Stopped after 16 of 40 lines" in fine(page.run()).success[0].value
+    assert "made in another session" in opened("atlas", model="own/0123456789ab").info[0].value
+
+
+def press(page: AppTest, label: str) -> None:
+    next(button for button in page.button if button.label == label).click().run()
+
+
+def test_an_example_of_a_classifier_is_drawn_over_its_windows_and_leads_to_sequences() -> None:
+    name = "splice-junctions"
+    page = fine(opened("atlas", model=name, screen="head", site="encoder.0.self", head="1"))
+    rows = pd.read_parquet(CHECKPOINTS / name / "atlas" / "examples.parquet").query(
+        "site == 'encoder.0.self' and head == 1 and kind == 'best' and rank == 0"
+    )
+    drawn = numbers(figure(page, 1)["data"][0]["z"])
+    known = classify(load(CHECKPOINTS / name), rows["source"].item()).record["encoder.0.self"].weights(1)
+    assert drawn == pytest.approx(known, abs=1e-5)
+    assert any("sequence=" in part.proto.query_string for part in page.get("page_link"))
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -176,7 +241,7 @@ def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: di
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "table", "map", "head", "vectors", "compare"])
+@pytest.mark.parametrize("screen", ["cards", "table", "map", "head", "vectors", "compare", "own"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()

@@ -58,7 +58,11 @@ def summarise(plan: Plan, chunk: Chunk) -> Accumulator:
         CheckpointError: the checkpoint is not there, or is not the one that the plan means.
     """
     torch.set_num_threads(1)
-    subject = _subject(plan.checkpoint, plan.digest, plan.counts)
+    return sums_of(_subject(plan.checkpoint, plan.digest, plan.counts), chunk)
+
+
+def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
+    """The sums of one chunk, as a model that is loaded makes them."""
     readings, skipped = _read(subject, chunk)
     found = Accumulator(skipped=tuple(skipped))
     collected: dict[tuple[str, str], list[Totals]] = {}

@@ -5,6 +5,7 @@ Masked cells are hatched and cells without a finite number are crossed, so neith
 """
 
 import textwrap
+import unicodedata
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,7 +150,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
     title_lines = [say(picture.title)]
     if picture.changes:  # a title that names what was changed may be long, and has to be read whole
-        title_lines = textwrap.wrap(title_lines[0], (min(wide, NARROW) - 24) // TITLE_LETTER)
+        title_lines = textwrap.wrap(title_lines[0], _letters(title_lines[0], min(wide, NARROW) - 24))
     below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
     above = below_buttons + 22 * (len(title_lines) - 1)
     top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")
@@ -170,6 +171,12 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
         legend=legend(y=4 / (top + down + foot), yref="container", yanchor="bottom"),
         **_axes(picture, selected or (None, None), (across, down), upright),
     )
+
+
+def _letters(title: str, pixels: int) -> int:
+    """How many letters of a title fit into a line; East Asian ones are twice as wide."""
+    doubled = sum(unicodedata.east_asian_width(letter) in "WF" for letter in title)
+    return pixels // TITLE_LETTER * len(title) // (len(title) + doubled)
 
 
 def _axes(

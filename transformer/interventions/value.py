@@ -106,6 +106,10 @@ class Intervention:
     @property
     def message(self) -> Message:
         """What is done where, in one line."""
+        return self.message_at(self.site)
+
+    def message_at(self, site: str) -> Message:
+        """The same, of a site or several that are called otherwise (`decoder.0-3.cross`)."""
         named = (("head", self.heads), ("query", self.queries), ("key", self.keys))
         parts = [
             Message(f"part_{name}" if len(positions) == 1 else f"part_several_{name}", positions=_ranges(positions))
@@ -113,7 +117,7 @@ class Intervention:
             if positions is not None
         ]
         where = Message("part_where", parts=tuple(parts)) if parts else ""
-        return Message(f"did_{self.action}", site=self.site, where=where, value=self._said_value())
+        return Message(f"did_{self.action}", site=site, where=where, value=self._said_value())
 
     def touches_head(self, head: int) -> bool:
         """Whether it changes this head."""

@@ -25,7 +25,7 @@ _STYLE = """
 <style>
 .atlas { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(11.25rem, 1fr)); margin: 0 0 1rem; }
 .atlas-layer { font-weight: 600; margin: .4rem 0 .3rem; }
-.atlas a { display: block; text-decoration: none; color: inherit; border-radius: .5rem; padding: .55rem .7rem .6rem;
+.atlas .card { display: block; text-decoration: none; color: inherit; border-radius: .5rem; padding: .55rem .7rem .6rem;
   border: 1px solid color-mix(in srgb, currentColor 22%, transparent); }
 .atlas a:hover, .atlas a:focus-visible { border-color: #0b6e7f; outline: 2px solid #0b6e7f; }
 .atlas b { display: block; font-variant-numeric: tabular-nums; }
@@ -46,32 +46,37 @@ _STYLE = """
 def cards_panel(name: str, atlas: Atlas, group: str) -> None:
     """A card a head, a row of cards a layer; a click opens the head's own page."""
     rows = atlas.groups[group]
-    known = measured(name, atlas)
+    known, own = measured(name, atlas), choices.is_own(atlas)
     parts = [_STYLE]
     for layer, heads in groupby(rows, key=lambda row: row["layer"]):
         title = plain("atlas.alone") if layer is None else plain("atlas.layer", layer=layer)
-        cards = "".join(_card(name, row, known) for row in heads)
+        cards = "".join(_card(None if own else name, row, known) for row in heads)
         parts.append(f'<div class="atlas-layer">{escape(title)}</div><div class="atlas">{cards}</div>')
     st.html("".join(parts))
     st.caption(t("atlas.cards_note", shown=SHOWN))
+    st.caption(t("atlas.cards_own" if own else "atlas.cards_click"))
     if known.about is not None:
         st.caption(t("atlas.cards_importance", pairs=known.about["pairs"], source=known.about["source"]))
     if known.sentences is not None and not all(isnan(known.of(row).error_read) for row in rows):
         st.caption(t("atlas.cards_error", sentences=known.sentences))
 
 
-def _card(name: str, row: Row, known: Measured) -> str:
-    query = f"?model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
+def _card(name: str | None, row: Row, known: Measured) -> str:
+    """A card; a link to the head's page of the checkpoint `name`, where it has one."""
     shares = "".join(
         f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"
         for share, value, ratio in largest_shares(row, N_SHARES)
     )
     more = short_line(known, row)
     measures = f'<div class="more">{escape(more)}</div>' if more else ""
-    return (
-        f'<a href="{query}" target="_self"><b>{escape(choices.head_name(row))}</b>'
-        f'<div class="does">{escape(said(line_of(row)))}</div>{_profile(row)}<table>{shares}</table>{measures}</a>'
+    inside = (
+        f"<b>{escape(choices.head_name(row))}</b>"
+        f'<div class="does">{escape(said(line_of(row)))}</div>{_profile(row)}<table>{shares}</table>{measures}'
     )
+    if name is None:
+        return f'<div class="card">{inside}</div>'
+    query = f"?model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
+    return f'<a href="{query}" target="_self" class="card">{inside}</a>'
 
 
 def _profile(row: Row) -> str:

@@ -2,33 +2,56 @@
 
 import streamlit as st
 
-from ui.shared import address
-from ui.shared.address import choice
-from ui.store import atlases
+from transformer.messages import Message
+from ui.shared import address, controls
+from ui.shared.address import choice, parameter
+from ui.store import atlases, own_atlases
 from ui.store.atlases import Atlas, Row
-from ui.texts import KEY, language, plain, t
+from ui.texts import KEY, language, plain, said, t
 
-SCREENS = ("cards", "table", "map", "head", "vectors", "compare")
+SCREENS = ("cards", "table", "map", "head", "vectors", "compare", "own")
 """The page's screens, in order."""
+
+OF_THE_ATLAS = ("cards", "table", "map", "head")
+"""Those that show the numbers of the atlas; the others say themselves what they are of."""
 
 SCREEN, SITE, HEAD, GROUP = "screen", "site", "head", "kind"
 """The query parameters of the screen, a head's site and number, and the kind of attention."""
 
 
 def checkpoint() -> tuple[str, Atlas] | None:
-    """The checkpoint and its atlas; None, with an explanation, where none has one."""
-    names = atlases.names()
+    """The checkpoint and its atlas, shipped or made in this session; None, with an explanation, where there is none."""
+    names = [*atlases.names(), *own_atlases.names()]
     if not names:
         st.error(t("atlas.none"))
         return None
+    asked = parameter("model") or ""
     with st.sidebar:
-        name = choice(t("atlas.checkpoint"), names, key="model", form="list", width="stretch", text=str)
+        name = choice(t("atlas.checkpoint"), names, key="model", form="list", width="stretch", text=label)
+    if asked.startswith(own_atlases.PREFIX) and asked not in names:
+        st.info(t("atlas.own_gone"))
+    mine = own_atlases.own(name)
+    if mine is not None:
+        return mine.checkpoint, mine.atlas
     found = atlases.atlas(name)
     if found is None:
         st.error(t("atlas.none"))
         return None
-    _source(found)
     return name, found
+
+
+def is_own(atlas: Atlas) -> bool:
+    """Whether this session made it: no link to another page load leads back to it, since it is kept nowhere else."""
+    return any((one := own_atlases.own(name)) is not None and one.atlas is atlas for name in own_atlases.names())
+
+
+def label(name: str) -> str:
+    """What an entry of the list is called: a checkpoint's name, or the own text and its checkpoint."""
+    mine = own_atlases.own(name)
+    if mine is None:
+        return name
+    counts = mine.atlas.about["counts"]
+    return plain("atlas.own_label", checkpoint=mine.checkpoint, sentences=counts["sentences"])
 
 
 def screen() -> str:
@@ -87,11 +110,34 @@ def head_name(row: Row) -> str:
     return f"H{row['head']}" if row["layer"] is None else f"L{row['layer']} H{row['head']}"
 
 
+def source(atlas: Atlas) -> None:
+    """Which text the numbers of an atlas are of."""
+    if is_own(atlas):
+        _own_source(atlas)
+    else:
+        _source(atlas)
+
+
+def _own_source(atlas: Atlas) -> None:
+    """That the numbers are of the reader's own text, and which lines were left out."""
+    counts, skipped = atlas.about["counts"], atlas.about["skipped_lines"]
+    st.caption(t("atlas.own_source", sentences=counts["sentences"], tokens=counts["tokens"]))
+    if skipped:
+        st.caption(
+            t("atlas.own_skipped", count=len(skipped), line=skipped[0]["line"], reason=said(skipped[0]["reason"]))
+        )
+    for note in atlas.about["notes"]:
+        st.caption(controls.sentence(Message(f"atlas_note_{note['code']}", **note["fields"])))
+
+
 def _source(atlas: Atlas) -> None:
     """Which corpus the numbers are of."""
     about, counts = atlas.about, atlas.about["counts"]
     files = " + ".join(about[name] for name in ("source", "target") if name in about)
+    kind = (
+        "sequences" if about["source"].endswith((".fa", ".fasta", ".gz")) else "pairs" if "target" in about else "lines"
+    )
     st.caption(
-        t("atlas.source", sentences=counts["sentences"], files=files, skipped=counts["skipped"]),
+        t(f"atlas.source_{kind}", sentences=counts["sentences"], files=files, skipped=counts["skipped"]),
         help=t("atlas.source_help", digest=about["source_sha256"][:12], torch=about["versions"]["torch"]),
     )

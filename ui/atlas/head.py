@@ -12,12 +12,17 @@ from transformer.atlas.statistics import OFFSETS
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
 from transformer.figures.heatmap import heatmap
+from transformer.pictures.picture import Picture
+from transformer.runs.classify import Classification, classify
+from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices, measured, plane
 from ui.components.cells.component import cells
 from ui.shared.address import choice
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas, Row
+from ui.store.cache import cached
+from ui.store.refs import Revision
 from ui.texts import KEY, language, plain, said, t
 
 FOLLOWED = ("confidence", "normalised_entropy", "previous", "same", "next", "special", "advance")
@@ -46,7 +51,8 @@ def head_panel(name: str, atlas: Atlas) -> None:
     with below:
         _relatives(atlas, row)
     with beside:
-        _history(name, row)
+        if not choices.is_own(atlas):  # what ships is of another corpus
+            _history(name, row)
 
 
 def _profile(row: Row) -> None:
@@ -120,22 +126,35 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     one = labels[picked]
     measure = plain(f"atlas.shown_{row['shown_by']}")
     st.caption(t("atlas.examples_note", measure=measure, text=_examples_of(atlas)))
-    if atlas.about.get("target") is None and "sequence" in _kind_of_input(name):
+    picture = _map(name, row, one)
+    st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
+    cells(picture, "atlas-example", key="atlas-example-cells")
+    if row["letters"] is not None:
         st.page_link(
             "pages/sequences.py",
             label=t("atlas.open_sequences"),
             query_params={"sequence": one["source"], "model": name, KEY: language()},
         )
-        return
-    translation = runs.translation(name, one["source"], DecodingOptions(beam=1), one["target"] or None)
-    picture = translation.record[row["site"]].picture(row["head"])
-    st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
-    cells(picture, "atlas-example", key="atlas-example-cells")
-    choices.open_in_translate(name, row, one["source"], one["target"])
+    elif store.architecture(name) in store.TRANSLATORS:
+        choices.open_in_translate(name, row, one["source"], one["target"])
 
 
-def _kind_of_input(name: str) -> str:
-    return "text" if store.architecture(name) in store.TRANSLATORS else "sequence"
+def _map(name: str, row: Row, example: Row) -> Picture:
+    """The head's map of an example: of windows, of a text that is read, or of a translation that is forced."""
+    text, options = example["source"], DecodingOptions(beam=1)
+    if row["letters"] is not None:
+        record = _classification(store.revision(name), text).record
+    elif store.architecture(name) in store.TRANSLATORS:
+        record = runs.translation(name, text, options, example["target"] or None).record
+    else:
+        record = runs.any_run(name, text, options, None).record
+    return record[row["site"]].picture(row["head"])
+
+
+@cached(max_entries=32, spinner="atlas.reading")
+def _classification(revision: Revision, text: str) -> Classification:
+    with forward_slot():
+        return classify(store.load(revision), text)
 
 
 def _examples_of(atlas: Atlas) -> str:

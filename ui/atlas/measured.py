@@ -13,7 +13,7 @@ from transformer.sites import Site
 from ui.store import shipped
 from ui.store.atlases import Atlas, Row
 from ui.store.cache import cached
-from ui.store.refs import CheckpointRef
+from ui.store.refs import CheckpointRef, Origin
 from ui.texts import KEY, language, plain, t
 
 COLUMNS = ("importance", "error_written", "error_read")
@@ -56,7 +56,10 @@ def measured(name: str, atlas: Atlas) -> Measured:
     Raises:
         CheckpointError: a file of it is damaged.
     """
-    folder = shipped.CHECKPOINTS / CheckpointRef.parse(name).name
+    ref = CheckpointRef.parse(name)
+    if ref.origin is not Origin.SHIPPED:
+        return Measured({})
+    folder = shipped.CHECKPOINTS / ref.name
     stamps = tuple(
         path.stat().st_mtime_ns if path.is_file() else 0
         for path in (folder / alignment_error.SUMMARY, folder / FOLDER / RUN)

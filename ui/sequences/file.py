@@ -21,7 +21,7 @@ from ui.sequences.runs import FILES
 from ui.sequences.scores import scores_panel
 from ui.shared.address import put
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store
+from ui.store import arrivals, holdings, store, turns
 from ui.store.cache import in_session
 from ui.texts import plain, said, t
 
@@ -112,6 +112,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
     if not job.done:
+        turns.give_back()
         job.advance(SLICE_SECONDS)
     if job.done:
         st.caption(job.note)

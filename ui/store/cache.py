@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from ui.store import holdings
+from ui.store import holdings, turns
 from ui.store.refs import CheckpointRef, Revision
 from ui.texts import t
 
@@ -87,13 +87,18 @@ class Store:
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
-        """One thread at a time for a key; its lock goes with the last thread that waits for it."""
+        """One thread at a time for a key, and who waits has no turn; its lock goes with the last thread that does."""
         with self._lock:
             lock, waiting = self._working.get(key, (Lock(), 0))
             self._working[key] = lock, waiting + 1
         try:
-            with lock:
+            if not lock.acquire(blocking=False):
+                turns.give_back()
+                lock.acquire()
+            try:
                 yield
+            finally:
+                lock.release()
         finally:
             with self._lock:
                 lock, waiting = self._working.pop(key)
@@ -146,8 +151,16 @@ def cached_result(kind: str, key: Hashable, compute: Callable[[], T], entries: i
 
 
 def in_session(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
-    """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept."""
-    found: T = session_store(kind, entries).get(key, compute)
+    """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept.
+
+    What is computed for one session may take long, as the reading of an upload does.
+    """
+
+    def without_turn() -> T:
+        turns.give_back()
+        return compute()
+
+    found: T = session_store(kind, entries).get(key, without_turn)
     return found
 
 
@@ -198,6 +211,7 @@ def _spinning(text_key: str, compute: Callable[[], T]) -> T:
     try:
         if not text_key:
             return compute()
+        turns.give_back()  # it takes long enough to say so
         with st.spinner(t(text_key)):
             return compute()
     finally:

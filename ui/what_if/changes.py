@@ -11,7 +11,6 @@ from transformer.errors import HeedmapError
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
 from transformer.interventions.value import OF_ROWS, ranges
-from transformer.messages import Message
 from ui.shared import controls
 from ui.shared.address import choice, line, parameter, set_parameter
 from ui.texts import plain, said, t
@@ -158,7 +157,7 @@ def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
         named = (
             ".".join((first.place.stack, ",".join(ranges(tuple(layers))), first.place.kind)) if layers else first.site
         )
-        groups.append(Group(said(Message(first.message.code, **{**first.message.fields, "site": named})), tuple(ones)))
+        groups.append(Group(said(first.message_at(named)), tuple(ones)))
     return groups
 
 

@@ -10,10 +10,10 @@ from streamlit.testing.v1 import AppTest
 
 from tests.browser.pages.sample import attention, product_board
 from transformer.errors import InputError
+from transformer.figures.heatmap import CLICKABLE_CELLS
 from transformer.messages import Message
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.bitext.component import Words, _query, bitext
-from ui.components.cells.component import CLICKABLE_CELLS
 from ui.components.cells.component import _cell as _cell_of_heatmap
 from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.matrices.component import Cell, _cell

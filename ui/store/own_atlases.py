@@ -1,0 +1,107 @@
+"""Atlases that a session makes of its own texts: each on its way, then kept, for that session alone."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from transformer.atlas.held import Held, Making
+from ui.store import store
+from ui.store.atlases import Atlas
+from ui.store.cache import in_session, session_store
+
+PREFIX = "own/"
+"""How the names of these atlases begin in lists and addresses."""
+
+KIND, MAKING = "own-atlas", "own-atlas-making"
+
+KEPT = 4
+"""How many a session keeps."""
+
+SLICE_SECONDS = 0.5
+"""How long one rerun works before it shows what it has, and listens."""
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """An atlas of as much of a text as was read, and the checkpoint that it is of."""
+
+    checkpoint: str
+    atlas: Atlas
+
+
+@dataclass
+class Job:
+    """An atlas on its way; `running` once it was started."""
+
+    name: str
+    checkpoint: str
+    making: Making
+    running: bool = False
+    cancelled: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to do."""
+        return self.cancelled or self.making.done == self.making.total
+
+    def start(self) -> None:
+        """Go on from now."""
+        self.running = True
+
+    def cancel(self) -> None:
+        """Leave the rest unread."""
+        self.cancelled = True
+
+    def advance(self, seconds: float = SLICE_SECONDS) -> None:
+        """Work for a while, and keep the atlas once it is done."""
+        until = time.monotonic() + seconds
+        while not self.done and time.monotonic() < until:
+            self.making.step()
+
+
+def job(checkpoint: str, text: Held) -> Job:
+    """The atlas of a text, as far as this session has made it.
+
+    Raises:
+        InputError: the text is not one for this checkpoint.
+        CheckpointError: the checkpoint cannot be loaded, or cannot read.
+    """
+    content = b"\n".join(line + b"\t" + (other or b"") for line, other in text.pairs)
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    revision = store.revision(checkpoint)
+
+    def begin() -> Job:
+        found = Job(f"{PREFIX}{digest}", checkpoint, Making(store.load(revision), text))
+        found.making.step()  # tells how long the rest takes
+        return found
+
+    return in_session(MAKING, (revision, digest), begin, entries=1)
+
+
+def keep(made: Job) -> str:
+    """Keep what a job has measured; returns the atlas's name.
+
+    Raises:
+        InputError: no line could be run.
+    """
+    tables, about = made.making.tables()
+    heads, pairs, examples = (tuple(tables[name].to_pylist()) for name in ("heads", "pairs", "examples"))
+    others = {name: one for name, one in _kept().items() if name != made.name}
+    own = Own(made.checkpoint, Atlas(heads, pairs, examples, about, 0))
+    session_store(KIND, 1).put(KIND, dict([*others.items(), (made.name, own)][-KEPT:]))
+    return made.name
+
+
+def names() -> list[str]:
+    """The atlases that this session keeps, the oldest first."""
+    return list(_kept())
+
+
+def own(name: str) -> Own | None:
+    """An atlas that this session made; None where it made none of this name, or keeps it no more."""
+    return _kept().get(name)
+
+
+def _kept() -> dict[str, Own]:
+    found: dict[str, Own] = session_store(KIND, 1).find(KIND) or {}
+    return found

@@ -1,0 +1,46 @@
+"""Scripts take turns.
+
+Each action of a user is a run of the script in a thread of its own, and all of them share one interpreter: the more of
+them run at once, the fewer are done in a second. So at most `AT_ONCE` go on at a time, and the others wait for theirs.
+
+A turn is for drawing. Whoever computes something that takes its time, or waits for what another run computes, gives the
+turn back and goes on without: such work has bounds of its own (`transformer.runs.concurrency`, the workers that read
+files). A turn is taken where nothing else is held, and never a second time, so no two runs can wait for each other.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import BoundedSemaphore
+
+import torch
+
+AT_ONCE = 2
+"""Runs that draw at the same time: one, and one more while that one waits for the network or a lock."""
+
+_free = BoundedSemaphore(AT_ONCE)
+_HELD: ContextVar[list[None] | None] = ContextVar("turn", default=None)
+"""The turn of this run: a list that is empty once it was given back; None outside of `turn`."""
+
+torch.set_num_threads(1)
+"""What runs at the same time here are users. Two threads for one of them wait for each other once cores are shared."""
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Wait for a turn, and keep it until the block ends, however it ends, or until `give_back`."""
+    _free.acquire()
+    before = _HELD.set([None])
+    try:
+        yield
+    finally:
+        give_back()
+        _HELD.reset(before)
+
+
+def give_back() -> None:
+    """Let another run go on; nothing happens without a turn, or where it was given back before."""
+    held = _HELD.get()
+    if held:
+        held.clear()
+        _free.release()
