@@ -89,8 +89,8 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
     box = heads.bounding_box()
     assert box
     with here.run():
-        page.mouse.click(box["x"] + box["width"] * 0.62, box["y"] + box["height"] / 2)
-    assert "at_head=2" in page.url
+        page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
+    assert "at_head=0" in page.url  # not the surest one, which needs no saying
 
 
 def test_an_old_link_opens_translate_and_back_leaves_it(opened, serve, visit) -> None:

@@ -13,8 +13,19 @@ from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("translate", "align", "sequences", "checkpoints", "attention_steps", "inside_layer", "masks", "positions")
+PAGES = (
+    "map",
+    "translate",
+    "align",
+    "sequences",
+    "checkpoints",
+    "attention_steps",
+    "inside_layer",
+    "masks",
+    "positions",
+)
 ODD: dict[str, dict[str, Any]] = {
+    "map": {"part": "output", "temperature": "2.0", "sentence": "two dogs", "at_word": "1"},
     "translate": {
         "head": "0",
         "layer": "0",
@@ -77,19 +88,22 @@ def controls(session: AppTest) -> dict[str, Any]:
         f"{kind} {one.key}": one.value
         for kind in kinds
         for one in session.get(kind)
-        if one.key not in {"model", "lang"}
+        if one.key not in {"model", "checkpoint", "lang"}
     }
 
 
 def address(session: AppTest) -> str:
-    found = {key: value for key, value in dict(session.query_params).items() if key not in {"model", "lang"}}
+    found = {
+        key: value for key, value in dict(session.query_params).items() if key not in {"model", "checkpoint", "lang"}
+    }
     return json.dumps(found, sort_keys=True)
 
 
 @cache
 def alone(page: str, model: str | None) -> tuple[str, dict[str, Any]]:
     """The address and the controls of a page that a session starts with; its checkpoint may be another's choice."""
-    session = at(page, **({} if model is None else {"model": model}))
+    key = "checkpoint" if page == "map" else "model"
+    session = at(page, **({} if model is None else {key: model}))
     return address(session), controls(session)
 
 
@@ -101,7 +115,7 @@ def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(first: st
         if second == first:
             continue
         session = go(session, second)
-        models = [list_.value for list_ in session.selectbox if list_.key == "model"]
+        models = [list_.value for list_ in session.selectbox if list_.key in {"model", "checkpoint"}]
         assert (second, address(session), controls(session)) == (second, *alone(second, *(models or [None])))
         session = go(session, first, **ODD[first])
 

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages.test_checkpoints import asked, brought, fine, opened, shipped  # noqa: F401  (a fixture)
-from ui.store.ledger import LEDGER
+from ui.store import ledger
 
 LATER = {*(f"decoder.{i}.cross" for i in range(3)), "decoder.1.self", "decoder.2.self", "log_probs"}
 """What reads a feed-forward net of a model with one encoder and three decoder layers."""
@@ -30,8 +30,9 @@ def _row(page: AppTest) -> dict[str, object]:
     return dict(zip(table.value["array"], table.value["agrees"], strict=True))
 
 
-def test_an_answer_is_right_when_the_maps_agree():
-    before = LEDGER.held
+def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
+    own = ledger.Ledger()  # sessions of other tests may let go at any moment
+    monkeypatch.setattr(ledger, "LEDGER", own)
     page = brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()})
     page = fine(page.button_group(key="show").set_value("check").run())
     assert any("numpy.savez" in code.value and "source=source" in code.value for code in page.code)
@@ -45,8 +46,9 @@ def test_an_answer_is_right_when_the_maps_agree():
     assert not page.error
     assert any("computes what was expected" in one.value for one in page.success)
     assert all(_row(page).values())
+    assert own.held > reference_file("torch-prenorm").stat().st_size
     page = fine(page.button(key="remove").click().run())
-    assert LEDGER.held == before
+    assert not own.held
 
 
 @pytest.mark.parametrize(

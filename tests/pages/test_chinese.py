@@ -27,6 +27,8 @@ SOURCES = {"js_content", "css_content", "html_content"}
 """The parts of a component that are its program."""
 
 VISITS: list[tuple[str, dict[str, str]]] = [
+    ("map", {"sentence": TYPED, "temperature": "2.0"}),
+    *(("map", {"sentence": TYPED, "part": part}) for part in ("decoder.0.self_attention", "encoder.0.feed_forward")),
     *(("translate", {"view": view}) for view in ("heatmap", "head_view", "steps", "beams", "downloads")),
     ("translate", {"kind": "decoder.self", "head": "mean", "scores": "true", "pair": "0-0"}),
     ("translate", {"text": " "}),

@@ -143,6 +143,16 @@ def test_a_part_opens_with_its_numbers_and_leads_on(part: str) -> None:
     assert "part" not in address_of(fine(at.run()))
 
 
+def test_the_table_says_what_the_map_shows() -> None:
+    at, header, arrays = drawn(at_word="3")
+    table = at.dataframe[-1].value
+    parts = header["parts"]
+    assert list(table["part"]) == [part["title"] for part in parts]
+    last = max(i for i, part in enumerate(parts) if part["kind"] == "sum")
+    found, state = arrays[f"found{last}"][2], arrays[f"state{last}"][2]
+    assert table["share"][last] == pytest.approx(found / (found + state), rel=1e-5)
+
+
 def test_the_links_of_an_attention_are_set_to_this_sentence_and_head() -> None:
     at, _, _ = drawn(part="decoder.2.cross_attention", at_head="3", sentence=SENTENCE)
     links = {one.proto.label: one.proto.query_string for one in at.get("page_link") if "=" in one.proto.query_string}

@@ -10,7 +10,17 @@ from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from tests.pages.walks import seen, walked
 from transformer.checkpoint.ours.folder import save_folder
 
-PAGES = ("translate", "align", "sequences", "checkpoints", "attention_steps", "inside_layer", "masks", "positions")
+PAGES = (
+    "map",
+    "translate",
+    "align",
+    "sequences",
+    "checkpoints",
+    "attention_steps",
+    "inside_layer",
+    "masks",
+    "positions",
+)
 STEPS = 14
 
 

@@ -93,10 +93,12 @@ def legend(**where: Any) -> dict[str, Any]:
 
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     """Write all text of a figure in full contrast, whatever grey a page's theme has for it."""
-    text = dict(color=colours.ink)
-    figure.update_xaxes(tickfont=text, title_font=text)
-    figure.update_yaxes(tickfont=text, title_font=text)
-    return figure.update_layout(font=text, legend_font=text, hoverlabel_font=text, title_font=text)
+    layout = figure.layout
+    axes = (*figure.select_xaxes(), *figure.select_yaxes())
+    texts = (layout, layout.legend, layout.hoverlabel, layout.title, *(axis.title for axis in axes))
+    for font in (*(text.font for text in texts), *(axis.tickfont for axis in axes)):
+        font.color = colours.ink  # one by one takes half the time of Plotly's update_layout and update_xaxes
+    return figure
 
 
 def template(dark: bool) -> go.layout.Template:

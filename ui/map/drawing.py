@@ -81,10 +81,10 @@ TOP = 4
 """Outputs that stand above the last tower."""
 
 
-def _side(found: tuple[Tower, ...], shown: Shown) -> int:
+def _side(stacks: tuple[Tower, ...], shown: Shown) -> int:
     """Cells along a thumbnail's side, so that all thumbnails together stay small."""
-    rows = [row for tower in found for row in tower.rows if not row.slim]
-    heads = sum(_map(row, shown).n_heads for row in rows if _map(row, shown) is not None)  # type: ignore[union-attr]
+    rows = [row for tower in stacks for row in tower.rows if not row.slim]
+    heads = sum(found.n_heads for row in rows if (found := _map(row, shown)) is not None)
     return max(4, min(LARGEST_SIDE, int((CODES / max(heads, 1)) ** 0.5)))
 
 

@@ -94,7 +94,8 @@ def _shown(revision: Revision, text: str) -> Shown:
 
 
 def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
-    read = (checkpoint.model.config.bos_id, *run.target_ids[:-1])
+    model, _, _ = checkpoint.translator()
+    read = (model.config.bos_id, *run.target_ids[:-1])
     return Shown(
         run.record,
         flow(checkpoint, run.source_ids, read, run.target_ids),

@@ -110,7 +110,7 @@ def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Or
 
 def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin) -> None:
     """Every head over the windows, with those that are off crossed out; and switches for layers and the pooling."""
-    sites = [site for site in record.sites if site != POOLING]
+    sites = [str(site) for site in record.sites if site != POOLING]
     thumbnails = np.array(
         [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
     )

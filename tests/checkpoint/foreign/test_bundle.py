@@ -93,7 +93,7 @@ def test_a_classifier_keeps_the_task_that_its_config_describes():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": ["EI", "IE"], "landmarks": []}, "its task has 2 classes and 5 ids, its model 3 and 5"),
+        ({"classes": ["EI", "IE"], "landmarks": [], "background": ""}, "its task has 2 classes and 5 ids"),
         ({"classes": ["EI", "IE", "N", "X"]}, "its task has 4 classes and 5 ids, its model 3 and 5"),
         ({"alphabet": "protein"}, "its model 3 and 5"),
         ({"classes": 7}, r"task\.classes=7"),

@@ -143,10 +143,11 @@ function listen(view) {
   lit.onpointerleave = () => hover(view, null);
   lit.onclick = (event) => keep(view, pointed(event));
   lit.onkeydown = (event) => {
-    if (event.key === "Enter") keep(view, view.focus);
+    const here = view.hovered ?? view.kept; // what is drawn may be a frame behind
+    if (event.key === "Enter") keep(view, here);
     else if (event.key === "Escape") keep(view, null);
     else {
-      const to = stepped(view.held, view.header.sentences, view.focus, event.key);
+      const to = stepped(view.held, view.header.sentences, here, event.key);
       if (to === null) return;
       hover(view, to);
     }

@@ -1,0 +1,41 @@
+"""The Head atlas as a reader meets it: a plane of queries and keys by keyboard and pointer, and the way back."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+APP = Path(__file__).parents[2] / "app.py"
+
+
+def test_a_point_is_reached_by_keys_and_pointer_kept_in_the_address_and_let_go_by_back(serve, visit):
+    opened = visit(f"{serve(APP)}/atlas?screen=vectors&site=encoder.2.self&head=3", width=390, dark=True)
+    page = opened.page
+    plane = page.locator(".vectors")
+    opened.drawn(plane)
+    assert int(plane.get_attribute("data-points") or 0) > 3_000
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    reading = plane.locator(".reading")
+    expect(reading).to_contain_text("Circles are queries")
+    plane.locator(".lit").focus()
+    sent = opened.sent
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(reading).to_contain_text("token 3 of its sentence, looks most at")
+    focus = json.loads(plane.get_attribute("data-focus") or "")
+    assert (focus["side"], focus["sentence"], focus["place"]) == ("query", 2, 2)
+    assert opened.sent == sent  # nothing was asked of the server
+    with opened.run():
+        page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"point=query\.2\.2"))
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
+    milliseconds = float(plane.get_attribute("data-draw-milliseconds") or "nan")
+    assert milliseconds < 200  # the points stay drawn; only what is in focus is drawn again
+    with opened.run():
+        page.go_back()
+    expect(page).not_to_have_url(re.compile("point="))
+    expect(page.locator(".js-plotly-plot")).to_have_count(0)
