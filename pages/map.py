@@ -34,7 +34,7 @@ opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_
 found = drawing(shown, whole, opened.name if opened else "")
 about, origin = identity(shown.flow.diagram), Origin(name, text)
 names = [part.name for part in found.parts]
-place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(), None)
+place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(key="map-area"), None)
 with place:
     model_map(
         found.towers,

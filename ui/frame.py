@@ -36,6 +36,7 @@ STYLE = """
 .st-key-request-area { min-height: 12.5rem; }
 .st-key-first-screen { min-height: 18.2rem; justify-content: flex-end !important; }
 .st-key-align-panel { min-height: 30rem; }
+.st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
