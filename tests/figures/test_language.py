@@ -22,7 +22,7 @@ from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.effects import effect_bars, effect_grid
 from transformer.figures.export import csv, html
 from transformer.figures.growth import Line, growth
-from transformer.figures.heads import histories, offset_profile, plane_of_heads, tree_of_heads
+from transformer.figures.heads import distance_map, histories, offset_profile, plane_of_heads, tree_of_heads
 from transformer.figures.heatmap import alt_text, heatmap
 from transformer.figures.importance import removal_curves
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
@@ -111,6 +111,12 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
     "tree of heads": (
         tree_of_heads,
         lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
+    ),
+    "distances of heads": (
+        distance_map,
+        lambda: distance_map(
+            np.eye(2), ["甲", "乙"], ["子", "丑"], [(0, 1), (1, 0)], axes=("左", "右"), quantity="距离", matched="配对"
+        ),
     ),
     "scan": (
         scan_track,
