@@ -1,5 +1,6 @@
 """What a person does on the map: look, point, walk with the keyboard, open a part, go back, send the address."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,12 @@ def test_an_old_link_opens_translate_and_back_leaves_it(opened, serve, visit) ->
     here = opened()
     page = here.page
     with here.run():
-        page.goto(f"{serve(ROOT / 'app.py')}/?text=Two+dogs&layer=1")
+        page.goto(f"{serve(ROOT / 'app.py')}/?text=Two+dogs&layer=1&view=Step+by+step")
     expect(page.get_by_role("heading", name="Translate", exact=True)).to_be_visible()
-    assert path_of(page).startswith("translate?")
+    page.wait_for_url(re.compile(r"/translate\?.*view=steps"))  # today's word is no entry of its own
+    link = page.get_by_test_id("stSidebar").get_by_role("link", name="Map", exact=True)
+    link.hover()
+    expect(link).to_have_attribute("href", re.compile(r"^\./"))  # so a middle click opens the map
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="Map", exact=True)).to_be_visible()
