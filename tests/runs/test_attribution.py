@@ -1,5 +1,6 @@
 """Attribution of what a checkpoint did: the right ids, axes and refusals."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,6 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
-from transformer.runs import attribution as attributions
 from transformer.runs.any_model import run_any
 from transformer.runs.attribution import cost, deletion
 from transformer.runs.translate import Translation, translate
@@ -109,7 +109,7 @@ def test_what_a_pass_takes_is_measured_within_bounds(
             now[0] += left.pop(0)
 
         monkeypatch.setattr(Passage, "log_probs", passed)
-        monkeypatch.setattr(attributions.time, "perf_counter", lambda now=now: now[0])
+        monkeypatch.setattr(time, "perf_counter", lambda now=now: now[0])
         known = cost(checkpoint, translation, "deletion")
         assert known is not None
         assert len(given) - len(left) == measured

@@ -1,9 +1,11 @@
 """Slow work on a page: its cost is told, a bar moves, and what was stopped is not computed until it is asked for."""
 
+import time
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ui.store import cache, slow
+from ui.store import cache
 from ui.store.slow import costs, in_all, name_of
 
 WORDS = "words"
@@ -65,7 +67,7 @@ def test_what_work_costs_is_told_as_expected_until_the_work_itself_tells_better(
 ) -> None:
     """A machine that grew busy: 9 s were expected; 2 s until the first tenth, and then 4 s for each further tenth."""
     now = [100.0]
-    monkeypatch.setattr(slow.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     told = costs("a_b", 1200, 9.0)
     assert told(0.0) == "a_b: 1,200 passes through the model, about 9 s here"
     for taken, done, says in ((2, 0.1, 9), (4, 0.15, 9), (6, 0.2, 38), (18, 0.5, 38), (20, 0.6, 34.4), (30, 1.0, 30)):
