@@ -228,20 +228,21 @@ def test_a_file_is_measured_by_an_uploaded_checkpoint_and_fasta_by_a_classifier(
     assert "UTF-8" in page.run().warning[0].value
     text = tmp_path / "some.txt"
     text.write_bytes(b"the dog runs.\r\n\r\nthe cat and the man sleeps.\r\n")
-    measured(page, toy, Corpus(text), lines=2)
+    measured(page, toy, Corpus(text), "2 lines")
     page = fine(opened("atlas", screen="own", model="splice-junctions"))
     records = pd.read_parquet(CHECKPOINTS / "splice-junctions" / "atlas" / "examples.parquet")["source"].unique()[:3]
     fasta = tmp_path / "some.fa.gz"
     fasta.write_bytes(gzip.compress("".join(f">s{i}\n{record}\n" for i, record in enumerate(records)).encode()))
-    measured(page, CHECKPOINTS / "splice-junctions", Corpus(fasta, fasta=True), lines=3)
+    measured(page, CHECKPOINTS / "splice-junctions", Corpus(fasta, fasta=True), "3 sequences")
 
 
-def measured(page: AppTest, checkpoint: Path, corpus: Corpus, lines: int) -> None:
+def measured(page: AppTest, checkpoint: Path, corpus: Corpus, amount: str) -> None:
     """Upload a file, measure, open the atlas; its table holds what the command finds."""
     page.file_uploader(key="own-file").upload(corpus.source.name, corpus.source.read_bytes())
     fine(page.run())
+    assert f"{amount}: this takes a moment" in page.markdown[-1].value  # all were read to tell how long it takes
     press(page, "Measure all heads")
-    assert f"All {lines} lines" in fine(page).success[0].value
+    assert f"All {amount} were read" in fine(page).success[0].value
     press(page, "Open this atlas")
     page.segmented_control(key="screen").set_value("table")
     shown = fine(page.run()).dataframe[0].value
