@@ -46,7 +46,9 @@ def _panel(name: str, checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     if not switch(t("map.over_training"), False, key=TRAINING, help=t("map.over_training_help")):
         return
     found = [*moments(name, checkpoint, run), Moment(None, last)]
-    st.dataframe(layers_table(checkpoint, found, row), hide_index=True, key="lens-training")
+    table = layers_table(checkpoint, found, row)
+    pinned = {table.columns[0]: st.column_config.Column(pinned=True)}
+    st.dataframe(table, hide_index=True, key="lens-training", column_config=pinned)
     final = readable(shown.steps[row])
     first = next((one for one in found if one.lens.ids[-1, row, 0] == one.lens.final[row]), None)
     if first is None:
