@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from transformer import load
-from transformer.runs.classify import verdicts
+from transformer.runs.classify import classify, verdicts
 from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.motifs import FLANK
@@ -40,6 +40,19 @@ def test_classes_and_probabilities_are_the_golden_ones(table: Path) -> None:
         assert one.probabilities is not None
         assert classes[int(one.probabilities.argmax())] == row["predicted"]
         np.testing.assert_allclose(one.probabilities, [float(row[c]) for c in classes], atol=1e-4)
+
+
+def test_the_first_example_of_the_splice_classifier_is_a_typical_donor() -> None:
+    """Its class is what its header says, and its other strand is no junction."""
+    checkpoint = load(CHECKPOINTS / "splice-junctions")
+    assert checkpoint.task is not None
+    header, letters = checkpoint.examples[0].split("\n")
+    given, other = (
+        classify(checkpoint, one) for one in (letters, checkpoint.task.alphabet.reverse_complement(letters))
+    )
+    assert header.endswith(" EI")
+    assert (given.classes[given.predicted], other.classes[other.predicted]) == ("EI", "N")
+    assert min(given.probabilities.max(), other.probabilities.max()) > 0.98
 
 
 @pytest.fixture(scope="module")

@@ -129,6 +129,7 @@ def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None
         site = "pooling" if layer == "pooling" else "encoder.0.self"
         heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
         np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
+        assert (heat["zmin"], heat["zmax"]) == (0, 1)
     else:
         assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
 
@@ -164,6 +165,7 @@ def test_every_text_has_its_chinese() -> None:
 
 def test_an_example_is_one_click_away() -> None:
     at = fine(page())
+    assert at.button(key="sequence-1").label == "second N"
     fine(at.button(key="sequence-1").click().run())
     assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
 

@@ -137,7 +137,7 @@ def letters_panel(
 def windows_panel(run: Classification, place: Place) -> None:
     """One head over windows, grouped by width."""
     picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), True, key="relative-windows")
+    relative = switch(t("sequences.relative"), False, key="relative-windows")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
         window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),

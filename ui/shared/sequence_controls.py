@@ -29,6 +29,9 @@ MAX_PASTED = 1_500_000
 MAX_ADDRESS = 2 * MAX_LETTERS
 """Longest text that the address holds: any sequence that is run, with its header and line breaks."""
 
+LONGEST_NAME = 40
+"""Characters of an example's header that its button shows."""
+
 SEQUENCE = "sequence"
 
 
@@ -78,8 +81,9 @@ def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.caption(t("sequences.examples"), width="content")
             for i, example in enumerate(examples):
-                header = as_text(example.partition("\n")[0].removeprefix(">"))
-                st.button(f"{i + 1}", key=f"sequence-{i}", help=header, on_click=_take_example, args=(example,))
+                header = example.partition("\n")[0]
+                named = header.removeprefix(">").strip()[:LONGEST_NAME] if header.startswith(">") else str(i + 1)
+                st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,))
     if len(text) > MAX_CHARACTERS:
         raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
     records = list(parse_fasta(text.split("\n")))
