@@ -170,6 +170,17 @@ def test_an_example_is_one_click_away() -> None:
     assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
 
 
+def test_known_letters_are_boxed_only_where_they_stand() -> None:
+    at = fine(page())
+    fine(at.toggle(key="consensus").set_value(True).run())
+    assert [shape["x0"] for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 3
+    at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert not [shape for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"]
+    said = " ".join(caption.value for caption in at.caption)
+    assert "Not as known: donor GT (from letter 12, AC stands there)." in said
+
+
 def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipped: Checkpoint) -> None:
     text = ">a\nACGTACGTTT\n>b EI\nGGGTTTACGACG\n>c\nTTTACGCCC\n"
     at = fine(page(sequence=text, pasted="2"))

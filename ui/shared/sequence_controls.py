@@ -82,12 +82,11 @@ def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
             st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
             st.caption(t("sequences.sequence_limit", shortest=max(model.config.widths), longest=MAX_LETTERS))
     if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
-            st.caption(t("sequences.examples"), width="content")
+        with st.popover(t("sequences.examples")):
             for i, example in enumerate(examples):
                 header = example.partition("\n")[0]
                 named = header.removeprefix(">").strip()[:LONGEST_NAME] if header.startswith(">") else str(i + 1)
-                st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,))
+                st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,), width="stretch")
     if len(text) > MAX_CHARACTERS:
         raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
     records = list(parse_fasta(text.split("\n")))
