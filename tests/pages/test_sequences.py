@@ -330,6 +330,9 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     expected = found.motif(0, site, head, 3)
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
     assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
+    _, q = found.every_head(0, 3)[site, head]
+    assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
+    assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())
     fine(at.segmented_control(key="motif-site").set_value("pooling").run())
     fine(at.segmented_control(key="motif-head").set_value("2").run())
