@@ -18,12 +18,12 @@ FALLS_BACK = "script-src wasm-eval {address}/static/js/protobuf."
 
 STOPPED = ("Content Security Policy", "Content-Security-Policy")
 ADDRESSES = (
-    "", "translate", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads",
-    "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan", "checkpoints",
-    "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
-    "masks?screen=test", "positions",
-    "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0", "atlas", "atlas?screen=table",
-    "atlas?screen=map", "atlas?screen=head", "?view=steps", "?view=sources", "?view=head_view",
+    "", "translate", "translate?view=Downloads", "translate?lang=zh&layer=1", "align", "align?screen=lesson",
+    "align?screen=downloads", "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan",
+    "checkpoints", "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
+    "masks?screen=test", "positions", "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0",
+    "atlas", "atlas?screen=table", "atlas?screen=map", "atlas?screen=head", "translate?view=steps",
+    "translate?view=sources", "translate?view=head_view",
 )  # fmt: skip
 """Every page, with views of it that draw otherwise."""
 
