@@ -130,6 +130,7 @@ def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None
         site = "pooling" if layer == "pooling" else "encoder.0.self"
         heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
         np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
+        assert (heat["zmin"], heat["zmax"]) == (0, 1)
     else:
         assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
 
@@ -165,8 +166,35 @@ def test_every_text_has_its_chinese() -> None:
 
 def test_an_example_is_one_click_away() -> None:
     at = fine(page())
+    assert at.button(key="sequence-1").label == "second N"
     fine(at.button(key="sequence-1").click().run())
     assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
+
+
+def test_known_letters_are_boxed_only_where_they_stand() -> None:
+    at = fine(page())
+    fine(at.toggle(key="consensus").set_value(True).run())
+    assert [shape["x0"] for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 3
+    at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert not [shape for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"]
+    said = " ".join(caption.value for caption in at.caption)
+    assert "Not as known: donor GT (from letter 12, AC stands there)." in said
+
+
+def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipped: Checkpoint) -> None:
+    text = ">a\nACGTACGTTT\n>b EI\nGGGTTTACGACG\n>c\nTTTACGCCC\n"
+    at = fine(page(sequence=text, pasted="2"))
+    run = classify(shipped, "GGGTTTACGACG")
+    assert at.subheader[0].value == f"{run.classes[run.predicted]}, probability {run.probabilities.max():.3f}"
+    assert at.selectbox(key="pasted").options == ["1: a", "2: b", "3: c"]
+    fine(at.selectbox(key="pasted").set_value("3").run())
+    assert "9 letters" in " ".join(caption.value for caption in at.caption)
+    assert at.query_params["pasted"] == "3"
+    at.text_area(key="sequence").set_value(">d\nACGTACGTA\n>e\nGGGTTTACGACG")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert at.selectbox(key="pasted").value == "1"
+    assert "pasted" not in at.query_params
 
 
 def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
@@ -304,6 +332,9 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     expected = found.motif(0, site, head, 3)
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
     assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
+    _, q = found.every_head(0, 3)[site, head]
+    assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
+    assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())
     fine(at.segmented_control(key="motif-site").set_value("pooling").run())
     fine(at.segmented_control(key="motif-head").set_value("2").run())
