@@ -62,7 +62,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def watched(browser: Browser) -> Iterator[Watched]:
     """A page in a window that keeps the app's scripts."""
-    with browser.new_context(accept_downloads=True) as window:
+    with browser.new_context(accept_downloads=True, reduced_motion="reduce") as window:  # nothing fades
         yield Watched(window.new_page())
 
 
