@@ -40,8 +40,8 @@ CHANGE_HEAD = """([head, selector]) => new Promise((done) => {
 """Press a head's button; milliseconds until the frame after the heatmap that shows it was painted."""
 
 
-FRAMES = """() => new Promise((done) => {
-  const [plane, lit] = [document.querySelector('.vectors'), document.querySelector('.vectors .lit')];
+FRAMES = """(plane) => new Promise((done) => {
+  const lit = plane.querySelector('.lit');
   const box = lit.getBoundingClientRect();
   const [frames, draws] = [[], []];
   let before = null;
@@ -62,9 +62,8 @@ FRAMES = """() => new Promise((done) => {
 })"""
 """Move the pointer in each of 200 frames: milliseconds between frames, and those that drawing took."""
 
-MAGNIFY = """() => new Promise((done) => {
-  document.querySelector('.vectors .bar button').click();
-  const plane = document.querySelector('.vectors');
+MAGNIFY = """(plane) => new Promise((done) => {
+  plane.querySelector('.bar button').click();
   setTimeout(() => done(Number(plane.dataset.drawMilliseconds)), 400);
 })"""
 """Magnify, which draws every point anew: milliseconds that it took."""
@@ -125,8 +124,8 @@ def _plane(browser: Browser) -> Result:
         here.drawn(plane)
         points = int(plane.get_attribute("data-points") or 0)
         seconds_until_calm(page, 30)
-        frames, draws = page.evaluate(FRAMES)
-        anew = statistics.median(page.evaluate(MAGNIFY) for _ in range(3))
+        frames, draws = plane.evaluate(FRAMES)
+        anew = statistics.median(plane.evaluate(MAGNIFY) for _ in range(3))
         page.close()
     frame, drawn = statistics.median(frames), statistics.median(draws)
     return Result(
