@@ -85,6 +85,11 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
     assert encoder
     assert decoder
     assert decoder["y"] + decoder["height"] < encoder["y"]
+    expect(page.locator(".map .legend")).to_contain_text("Light on a source word")
+    page.emulate_media(media="print")
+    expect(page.locator(".map .about")).to_be_visible()  # on paper too it says what model this is
+    expect(page.locator(".map .player")).to_be_hidden()
+    page.emulate_media(media="screen")
     heads = page.locator(".map image").last
     heads.scroll_into_view_if_needed()
     box = heads.bounding_box()
