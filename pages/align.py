@@ -18,7 +18,9 @@ if not names:
     address.stop()
 beside, picture = st.columns([2, 5], gap="medium")
 with beside:
-    sentence, models = st.container(), st.container()
+    sentence = st.container()
+    address.switch(t("align.models"), False, key="models")  # to be seen where the window is narrow
+    models = st.container(key="of-models")
 try:
     with models:
         first, second = choices.model_choice(names)

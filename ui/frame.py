@@ -41,6 +41,14 @@ STYLE = """
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
 }
+@media (min-width: 641px) { .st-key-models { display: none; } }
+@media (max-width: 640px) {
+  [data-testid="stMain"]:has(.st-key-worked)
+  :is([data-testid="stColumn"], [data-testid="stColumn"] > [data-testid="stVerticalBlock"]) { display: contents; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-worked) { order: -1; }
+  [data-testid="stColumn"]:has(.st-key-models input:not(:checked))
+  [data-testid="stLayoutWrapper"]:has(> .st-key-of-models) { display: none; }
+}
 .st-key-tree-around { overflow-x: auto; }
 .st-key-tree { max-width: none !important; flex-shrink: 0; }
 .st-key-columns > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }

@@ -154,7 +154,10 @@ def test_the_maps_leave_as_a_picture_that_says_what_it_is(align):
 
 
 def test_the_first_cell_is_in_view(align):
-    box = panel(align(width=1280, height=800).page, 0).bounding_box()
+    page = align(width=1280, height=800).page
+    box = panel(page, 0).bounding_box()
+    expect(page.get_by_role("combobox", name="First model", exact=True)).to_be_visible()
+    expect(page.locator(".st-key-models")).to_be_hidden()
     assert box["y"] + 60 < 600
 
 
@@ -165,3 +168,10 @@ def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
     first, second = (panel(opened.page, number).bounding_box() for number in range(2))
     assert second["y"] > first["y"] + first["height"]
     assert first["x"] == second["x"]
+    chosen = opened.page.get_by_role("combobox", name="First model", exact=True)
+    assert first["y"] < 844
+    expect(chosen).to_be_hidden()
+    with opened.run():
+        opened.page.locator(".st-key-models label").click()
+    expect(chosen).to_be_visible()
+    assert "models=True" in opened.page.url

@@ -152,6 +152,7 @@ def test_a_saved_picture_writes_symbols_as_the_page_does_and_says_what_marks_mea
     middle, raised, lowered = (y for _, y, *_ in written[at : at + 3])
     assert raised < middle < lowered
     assert "11.9px" in written[at + 1][2], "small letters are smaller"
+    assert {"negative, 0, positive, each matrix up to its own ± largest", "weight 0 to 1"} & set(texts)
     assert {"picked", "comes from", "goes to", "further away", "0.50", "2 \N{MULTIPLICATION SIGN} 3"} <= set(texts)
     assert {scale for *_, scale in written} == {2}, "numbers are drawn at the picture's own sharpness"
 

@@ -215,7 +215,7 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
 
 
 @pytest.mark.parametrize("lesson", ["attention_steps", "inside_layer"])
-def test_on_a_phone_both_ways_on_are_in_sight(serve, visit, lesson: str):
+def test_on_a_phone_both_ways_on_and_the_equation_above_the_matrices_are_in_sight(serve, visit, lesson: str):
     opened = visit(f"{serve(APP)}/{lesson}?lang=zh", width=390, dark=True)
     page = opened.page
     opened.drawn(page.locator(".matrices"))
@@ -223,3 +223,7 @@ def test_on_a_phone_both_ways_on_are_in_sight(serve, visit, lesson: str):
         box = page.locator(f".st-key-{name} button:visible").bounding_box()
         assert box
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+    equation = page.locator(".st-key-worked .katex-display").last.bounding_box()
+    first = page.locator("canvas[data-matrix]").first.bounding_box()
+    assert equation["y"] + equation["height"] < first["y"] < 950
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -15,16 +15,20 @@ def example_cell(board: Board, name: str) -> Cell:
 
 
 def equation(board: Board, cell: Cell, is_example: bool, with_formula: bool = False) -> None:
-    """A cell worked out: its equation, and every term; with the formula of its matrix where nothing else shows it."""
+    """A cell worked out: its equation, and every term; with the formula of its matrix where nothing else shows it.
+
+    Where columns stand below each other, the equation stands above the matrices (`frame.STYLE`), and its terms do not.
+    """
     worked = board.equation(cell.matrix, cell.row, cell.column)
     matrix = board[cell.matrix]
     labels = [label for label in (matrix.rows[cell.row], matrix.columns[cell.column]) if label]
     key = "equation_example" if is_example else "equation_picked"
-    st.markdown(t(f"lessons.{key}", labels=", ".join(labels)))
-    if with_formula:
-        for formula in board.formulas(cell.matrix):
-            st.latex(formula)
-    st.latex(worked.latex)
+    with st.container(key="worked"):
+        st.markdown(t(f"lessons.{key}", labels=", ".join(labels)))
+        if with_formula:
+            for formula in board.formulas(cell.matrix):
+                st.latex(formula)
+        st.latex(worked.latex)
     if isinstance(matrix.operation, Softmax):
         _softmax_table(matrix, cell.row, worked.terms)
     elif len(worked.terms) > 1:

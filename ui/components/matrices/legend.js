@@ -1,4 +1,7 @@
-// What the outlines of cells mean.
+// What colours and the outlines of cells mean.
+
+import { scale } from "../shared/colours.js";
+import { ends } from "./canvas.js";
 
 /** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
 
@@ -14,4 +17,20 @@ export function meanings(header, picked, example) {
   /** @type {Outline[]} */
   const found = picked ? relations.map((name) => [name, header.words[example && name === "picked" ? "example" : name]]) : [];
   return header.outline ? [...found, ["outlined", header.outline]] : found;
+}
+
+/**
+ * What colours mean, and their stops: those of numbers about 0, and those of weights, where there are any.
+ * @param {import("./matrices.js").Header} header
+ * @param {import("./matrices.js").View["theme"]} theme
+ * @returns {[text: string, stops: number[][]][]}
+ */
+export function scalesOf(header, theme) {
+  const { low, middle, high } = ends(theme);
+  /** @type {[there: boolean, text: string, stops: number[][]][]} */
+  const kinds = [
+    [header.matrices.some(({ weights }) => !weights), header.words.scale, [low, middle, high]],
+    [header.matrices.some(({ weights }) => weights), header.words.weights, [0, 0.25, 0.5, 0.75, 1].map(scale)],
+  ];
+  return kinds.filter(([there]) => there).map(([, text, stops]) => [text, stops]);
 }

@@ -2,14 +2,14 @@
 
 import { activate } from "../shared/active.js";
 import { bit } from "../shared/blob.js";
-import { scale, themeOf } from "../shared/colours.js";
+import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { moved } from "../shared/grid.js";
 import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { fill } from "../shared/words.js";
-import { drawMatrix, ends, geometry, paints, written, zoomFor } from "./canvas.js";
+import { drawMatrix, geometry, paints, written, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
-import { meanings } from "./legend.js";
+import { meanings, scalesOf } from "./legend.js";
 import { cellAt } from "./pointer.js";
 import { sizeOf, spoken, symbolNodes } from "./symbols.js";
 
@@ -253,22 +253,15 @@ function explain({ header, hint, legend, paints: colours, save, selected, exampl
 }
 
 /**
- * What colours mean: those of numbers about 0, and those of weights, where there are any.
+ * The scales of colours, with what they mean.
  * @param {Header} header
  * @param {View["theme"]} theme
  */
 function scales(header, theme) {
-  const { low, middle, high } = ends(theme);
-  const css = (/** @type {number[][]} */ stops) => `linear-gradient(to right, ${stops.map((stop) => `rgb(${stop.join(",")})`).join(", ")})`;
-  /** @type {[boolean, string, string][]} */
-  const kinds = [
-    [header.matrices.some(({ weights }) => !weights), header.words.scale, css([low, middle, high])],
-    [header.matrices.some(({ weights }) => weights), header.words.weights, css([0, 0.25, 0.5, 0.75, 1].map(scale))],
-  ];
-  return kinds.filter(([there]) => there).map(([, text, background]) => {
+  return scalesOf(header, theme).map(([text, stops]) => {
     const made = element("span", "swatch");
     const patch = element("i", "scale");
-    patch.style.background = background;
+    patch.style.background = `linear-gradient(to right, ${stops.map((stop) => `rgb(${stop.join(",")})`).join(", ")})`;
     made.append(patch, element("span", "", text));
     return made;
   });
