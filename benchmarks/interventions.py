@@ -85,7 +85,7 @@ def _hooks(plain: Encoder, watched: Encoder, seconds: float) -> Result:
 
 def _redrawn(clicks: int = 16) -> Result:
     """From a click on a head of the page What if to the redrawn bars, in a Chromium, wall time."""
-    with served("app.py", OMP_NUM_THREADS="1") as address, chromium_opened() as browser:
+    with served("app.py") as address, chromium_opened() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"{address}/what_if?text={SENTENCE.replace(' ', '+')}")
         settled = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")

@@ -173,6 +173,7 @@ def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.Monke
 TRIED = {
     "actor": "Eine Straße spielt Gitarre.",
     "verb": "Ein Mann in einem roten Hemd Fahrrad.",
+    "verb_head": "Ein Mann Wakeboards im Wasser.",
     "shirt": "Ein Mann in roter Kleidung fährt Fahrrad.",
     "colour": "Ein Mann in einem Hemd fährt Fahrrad.",
     "instrument": "Eine Frau spielt auf der Straße.",

@@ -78,7 +78,7 @@ def test_a_model_of_next_tokens_follows_its_own_text_and_a_chosen_token(folder: 
     ids = list(run_any(load(folder / "next"), READ).ids)
     was, now = (log_softmax(logits) for logits in both(folder, "next", "logits"))
     chosen = int(np.argsort(-was[-1])[1])
-    page = fine(opened("what_if", model="next", do=OFF, next=str(chosen)))
+    page = fine(opened("what_if", model="next", do=OFF, following=str(chosen)))
     expected = [now[i, token] - was[i, token] for i, token in enumerate([*ids[1:], chosen])]
     np.testing.assert_allclose(numbers(figure(page)["data"][0]["x"]), expected, atol=1e-5)
     assert f"first token: {sum(expected[:-1]):+.2f} nats" in captions(page)

@@ -5,7 +5,7 @@ Both runs read the same text, so positions stand for each other. Which of them a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
         return "states"
     if logits.ndim == 1:
         return "classes"
-    config = checkpoint.model.config
+    config: Any = checkpoint.model.config
     return "next" if getattr(config, "causal", False) and logits.shape[1] == config.vocab else "positions"
 
 

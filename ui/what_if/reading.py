@@ -23,7 +23,7 @@ from ui.texts import in_this_language, plain, t
 from ui.what_if import changes as changes_
 from ui.what_if import maps, runs, switchboard, views
 
-FOLLOWING = "next"
+FOLLOWING = "following"
 """The query parameter of the next token that is followed: its id."""
 
 NEXT = 10

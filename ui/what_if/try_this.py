@@ -42,11 +42,13 @@ GUITAR = "A woman is playing a guitar on the street."
 RIDING_WOMAN = "A woman in a red shirt rides a bicycle."
 HORSE = "A man in a red shirt rides a horse."
 BENCH = "A woman sitting on a public bench."
+WAKEBOARD = "A man wakeboards in the water."
 DOCTOR = "The girl is holding her doctor's hand."
 
 TRIALS = (
     Trial("actor", GUITAR, nobody(1)),
     Trial("verb", RIDER, nobody(6)),
+    Trial("verb_head", WAKEBOARD, "decoder.1.self~mean~h0"),
     Trial("shirt", RIDER, nobody(5)),
     Trial("colour", RIDER, nobody(4)),
     Trial("instrument", GUITAR, nobody(5)),
