@@ -92,7 +92,7 @@ def test_a_flow_sums_up_hidden_units_in_groups_and_says_what_whole_layers_add(dr
     d_model, d_ff, groups, n_source, n_target = (int(n) for n in rng.permutation([8, 17, 5, 6, 3]))
     sizes = SIZES | dict(d_model=3 * d_model, d_ff=d_ff)
     torch.manual_seed(draw)
-    model = Seq2Seq(preset("annotated", **sizes)).double().eval()
+    model: Any = Seq2Seq(preset("annotated", **sizes)).double().eval()
     source, read = (rng.integers(4, 29, n).tolist() for n in (n_source, n_target))
     found = flow(Checkpoint("random", model), source, read, groups=groups)
     twin = watch_flow(model)
