@@ -62,7 +62,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def watched(browser: Browser) -> Iterator[Watched]:
     """A page in a window that keeps the app's scripts."""
-    with browser.new_context(accept_downloads=True) as window:
+    with browser.new_context(accept_downloads=True, reduced_motion="reduce") as window:  # nothing fades
         yield Watched(window.new_page())
 
 
@@ -80,6 +80,7 @@ def test_no_page_asks_for_what_its_policy_stops_and_all_can_be_read(
     page.wait_for_timeout(300)
     assert faint_texts(page, figures=False) == []  # figures follow in the next run: their colours have a test of theirs
     page.emulate_media(color_scheme="light")
+    expect(page.locator(".stApp")).not_to_have_css("background-color", "rgb(16, 23, 30)")  # the next run knows it too
 
 
 def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> None:

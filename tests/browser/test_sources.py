@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.visiting import MOVE
+
 pytestmark = pytest.mark.browser
 
 APP = Path(__file__).parents[2] / "app.py"
@@ -44,3 +46,19 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     table = Path(taken.value.path()).read_text(encoding="utf-8-sig")
     assert "Hunde" in table
     assert opened.errors == []
+
+
+def test_slow_work_says_what_it_costs_and_stops_when_told_to(serve, visit):
+    """By integrated gradients, of a long target, in Chinese; what came before stays, and it is asked for after all."""
+    address = f"{serve(APP)}/translate?lang=zh&view=sources&by=norms"
+    opened = visit(f"{address}&text=Two+dogs+run.")
+    page, words = opened.page, "+".join(["Two+dogs+run."] * 30)
+    page.evaluate(MOVE, f"{address.replace('norms', 'integrated_gradients')}&text={words}&force={words}")
+    bar = page.get_by_test_id("stProgress")
+    expect(bar).to_contain_text(re.compile("积分梯度.+模型要运行 [\\d,]+ 遍.+ [\\d,]+ 秒"))
+    with opened.run():
+        page.get_by_role("button", name="停止", exact=True).click()
+    expect(page.get_by_text(re.compile("积分梯度.+已由你停止"))).to_be_visible()
+    expect(bar).to_have_count(0)
+    page.get_by_role("button", name="还是要算").click()
+    expect(bar).to_be_visible()

@@ -1,11 +1,13 @@
 """Attribution of what a checkpoint did: the right ids, axes and refusals."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from transformer.attribution.methods import METHODS
+from transformer.attribution.passage import Passage
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
@@ -92,3 +94,24 @@ def test_what_a_method_costs_is_told_in_passes(checkpoint: Checkpoint, translati
         assert known.passes == expected
         assert known.seconds > 0
     assert cost(checkpoint, translation, "rollout") is None
+
+
+def test_what_a_pass_takes_is_measured_within_bounds(
+    checkpoint: Checkpoint, translation: Translation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fastest of a few passes that are short, and the first alone where passes are long."""
+    source, read = len(translation.source_ids), len(translation.target_ids)
+    short = [0.09, 0.03, 0.01, 0.02, 0.04, 0.001]
+    for given, measured, fastest in ((short, 5, 0.01), ([0.15, 0.06, 0.01], 2, 0.06), ([7.0, 1.0], 1, 7.0)):
+        left, now = list(given), [0.0]
+
+        def passed(*_: object, left: list[float] = left, now: list[float] = now) -> None:
+            now[0] += left.pop(0)
+
+        monkeypatch.setattr(Passage, "log_probs", passed)
+        monkeypatch.setattr(time, "perf_counter", lambda now=now: now[0])
+        known = cost(checkpoint, translation, "deletion")
+        assert known is not None
+        assert len(given) - len(left) == measured
+        expected = (source + read) * fastest * 1.1 * (source + read) / 120
+        assert known.seconds == pytest.approx(expected)

@@ -49,8 +49,14 @@ SHARED = 120
 """Up to so many positions, passes that go together share much of what one costs alone."""
 
 
+MEASURING, MOST_MEASURED = 0.2, 5
+"""Seconds after which no further pass is measured, and the most passes that are."""
+
+
 def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost | None:
     """What a method will cost on this machine as busy as it is, told by one pass; None where that is a few passes.
+
+    That is the fastest of a few, as a pass may wait for memory or for others; where passes are long, one is enough.
 
     Raises:
         CheckpointError: the checkpoint does not translate text.
@@ -61,9 +67,9 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost 
     passes |= {"deletion_removed": source, "integrated_gradients": POINTS * read}
     if method not in passes:
         return None
-    took = []
+    took = list[float]()
     with forward_slot():
-        for _ in range(2):  # the first may have to wait for memory
+        while len(took) < MOST_MEASURED and sum(took) < MEASURING:
             start = time.perf_counter()
             passage.log_probs([passage.source_ids], [passage.read_ids])
             took.append(time.perf_counter() - start)

@@ -42,7 +42,9 @@ class Answer:
     def track(self, label: str) -> MethodTrack:
         """How it is drawn."""
         signed = self.method in DELETIONS
-        title = Message(f"sequence_track_{'lost' if signed else 'shares'}", method=_name(self.method), label=label)
+        title = Message(
+            f"sequence_track_{'lost' if signed else 'shares'}", method=runs.method_name(self.method), label=label
+        )
         if self.strand == OTHER:
             title = Message("sequence_track_other_strand", title=title)
         return MethodTrack(said(title), self.values, signed)
@@ -53,7 +55,7 @@ def answers(name: str, run: Classification, other: Classification | None, target
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         method = choice(
             t("sequences.by"), [NONE, *METHODS], key="by", form="list", width="stretch",
-            text=lambda code: plain("sequences.by_none") if code == NONE else said(_name(code)),
+            text=lambda code: plain("sequences.by_none") if code == NONE else said(runs.method_name(code)),
         )  # fmt: skip
         strand = GIVEN
         if other is not None:
@@ -68,12 +70,21 @@ def answers(name: str, run: Classification, other: Classification | None, target
     found = []
     try:
         if strand in (GIVEN, BOTH):
-            found.append(Answer(method, GIVEN, runs.method_track(name, run, method, target)))
-        if other is not None and strand in (OTHER, BOTH):  # its last letter pairs with the first of the strand given
-            found.append(Answer(method, OTHER, runs.method_track(name, other, method, target)[::-1]))
+            found += _answer(name, run, method, GIVEN, target)
+        if other is not None and strand in (OTHER, BOTH):
+            found += _answer(name, other, method, OTHER, target)
     except HeedmapError as error:
         controls.explain(error)
     return found
+
+
+def _answer(name: str, run: Classification, method: str, strand: str, target: int) -> list[Answer]:
+    """What a method says of one strand; nothing where its work was stopped."""
+    values = runs.method_track(name, run, method, target)
+    if values is None:
+        return []
+    # the last letter of the other strand pairs with the first of the strand given
+    return [Answer(method, strand, values if strand == GIVEN else values[::-1])]
 
 
 def agreement(found: list[Answer], changes: Mutations) -> None:
@@ -82,10 +93,6 @@ def agreement(found: list[Answer], changes: Mutations) -> None:
         known = ~np.isnan(answer.values)
         rho = rank_correlation(np.abs(answer.values[known]), changes.effect[known]) if known.any() else float("nan")
         st.caption(
-            t("sequences.by_agreement", method=_name(answer.method), rho=rho,
+            t("sequences.by_agreement", method=runs.method_name(answer.method), rho=rho,
               strand=plain(f"sequences.strand_{answer.strand}"))
         )  # fmt: skip
-
-
-def _name(method: str) -> Message:
-    return Message(f"sequence_method_{method}" if method in DELETIONS else f"attribution_{method}")

@@ -35,6 +35,8 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.set_none"))
         return
     found = runs.sequence_set(name, fasta)
+    if found is None:
+        return
     _left_out(found)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         label = choice(t("sequences.class"), list(task.classes), key="class", text=str)

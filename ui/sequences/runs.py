@@ -9,6 +9,7 @@ import streamlit as st
 from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.messages import Message
 from transformer.pictures.picture import Picture
 from transformer.runs.classify import Classification, classify
 from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations, refuse_long
@@ -18,9 +19,10 @@ from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.store import store
-from ui.store.cache import cached, cached_result
+from ui.store.cache import SESSION_ENTRIES, cached
 from ui.store.refs import Revision
-from ui.texts import t
+from ui.store.slow import with_progress
+from ui.texts import plain, said, t
 
 FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt"]
 """What files of sequences are called."""
@@ -96,8 +98,8 @@ def _of(run: Classification) -> tuple[Revision, str]:
     return store.revision(run.checkpoint), run.letters.text
 
 
-def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients]:
-    """What every letter did for a class; the first time with a bar that shows how far it is."""
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients] | None:
+    """What every letter did for a class; the first time with a bar and a button that stops it, then None."""
     checkpoint = store.checkpoint(name)
 
     def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
@@ -107,11 +109,16 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
         )
 
     key = (store.revision(name), run.letters.text, target)
-    return _with_progress("effects", key, t("sequences.changing"), compute)
+    return _with_progress("effects", key, plain("sequences.effects"), plain("sequences.changing"), compute)
 
 
-def method_track(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"]:
-    """What one of `DELETIONS` or `SHARES` says of each letter of the sequence that `run` read.
+def method_name(method: str) -> Message:
+    """What one of `DELETIONS` or `SHARES` is called."""
+    return Message(f"sequence_method_{method}" if method in DELETIONS else f"attribution_{method}")
+
+
+def method_track(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
+    """What one of `DELETIONS` or `SHARES` says of each letter of the sequence that `run` read; None once it is stopped.
 
     Raises:
         InputError: the sequence is too long, or too short to be without a letter.
@@ -125,7 +132,7 @@ def method_track(name: str, run: Classification, method: str, target: int) -> Fl
         return window_shares(checkpoint, run, method).relative
 
     key = (store.revision(name), run.letters.text, method, target if method in DELETIONS else -1)
-    return _with_progress("method_track", key, t("sequences.deleting"), compute)
+    return _with_progress("method_track", key, said(method_name(method)), plain("sequences.deleting"), compute)
 
 
 def example_set(checkpoint: Checkpoint) -> bytes:
@@ -134,31 +141,20 @@ def example_set(checkpoint: Checkpoint) -> bytes:
     return path.read_bytes() if path is not None and path.is_file() else b""
 
 
-def sequence_set(name: str, fasta: bytes) -> SequenceSet:
-    """A set that was read; the first time with a bar that shows how far it is."""
+def sequence_set(name: str, fasta: bytes) -> SequenceSet | None:
+    """A set that was read; the first time with a bar and a button that stops it, then None."""
     key = (store.revision(name), hashlib.sha256(fasta).hexdigest())
     return _with_progress(
         "sequence_set",
         key,
-        t("sequences.set_reading"),
+        plain("sequences.set_read"),
+        plain("sequences.set_reading"),
         lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
     )
 
 
 def _with_progress(
-    kind: str, key: tuple[Any, ...], label: str, compute: Callable[[Callable[[float], None]], Value]
-) -> Value:
-    """A value that is kept; the first time it is computed with a progress bar, which is gone afterwards."""
-
-    def drawn() -> Value:
-        bar = st.progress(0.0, label)
-        try:
-            return compute(lambda done: _move(bar, done, label))
-        finally:
-            bar.empty()
-
-    return cached_result(kind, key, drawn)
-
-
-def _move(bar: Any, done: float, label: str) -> None:
-    bar.progress(min(1.0, done), label)
+    kind: str, key: tuple[Any, ...], what: str, label: str, compute: Callable[[Callable[[float], None]], Value]
+) -> Value | None:
+    """Work that says the same from its start to its end."""
+    return with_progress(kind, key, what, label, lambda: lambda _: label, compute, SESSION_ENTRIES)

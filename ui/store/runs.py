@@ -15,8 +15,8 @@ from transformer.runs.attribution import cost, trusted
 from ui.store import store
 from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
-from ui.store.slow import Costs, with_progress
-from ui.texts import plain, t
+from ui.store.slow import Told, costs, with_progress
+from ui.texts import plain, said, t
 
 ATTRIBUTION = "attribution"
 SLOW = 2.0
@@ -62,16 +62,16 @@ def watched_attribution(
     revision = store.revision(name)
     key = (revision, text, options, forced, node, method)
     shown, checkpoint = _shown(*key[:-1]), store.checkpoint(name)
-    what = Message(f"attribution_{method}")
+    what = said(Message(f"attribution_{method}"))
 
-    def costs() -> Costs | None:
+    def begin() -> Told | None:
         known = cost(checkpoint, shown, method)
-        return None if known is None or known.seconds < SLOW else Costs(what, known.passes, known.seconds)
+        return None if known is None or known.seconds < SLOW else costs(what, known.passes, known.seconds)
 
     def compute(progress: Callable[[float], None]) -> Attribution:
         return shown.attribution(checkpoint, method, words=True, progress=progress)
 
-    return with_progress(ATTRIBUTION, key, plain("store.stopped", what=what), costs, compute)
+    return with_progress(ATTRIBUTION, key, what, plain("store.attributing"), begin, compute)
 
 
 def trust(

@@ -1,72 +1,101 @@
 """Slow work: what it costs is told before, how far it is meanwhile, and a button stops it."""
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from ui.store.cache import cached_result
-from ui.texts import t
+from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
 STOPPED = "stopped-work"
 """Where the session keeps what its user has stopped, until it is asked for again."""
 
+TELLING = 0.1
+"""How much of some work has to be done, after its first step, for its pace to tell more than what was expected."""
+
+Told = Callable[[float], str]
+"""What a bar says (plain text) when this share of the work is done, from 0 to 1."""
+
 Value = TypeVar("Value")
-
-
-class Costs(NamedTuple):
-    """What the work is, through how many passes of a model it goes, and about how many seconds that takes."""
-
-    what: str
-    passes: int
-    seconds: float
 
 
 def with_progress(
     kind: str,
     key: tuple[Any, ...],
-    stopped: str,
-    costs: Callable[[], Costs | None],
+    what: str,
+    label: str,
+    begin: Callable[[], Told | None],
     compute: Callable[[Callable[[float], None]], Value],
+    entries: int = 128,
 ) -> Value | None:
     """A value that is kept; the first time it is computed while the user looks on.
 
-    `costs` is asked once, before the work: what it will cost, or nothing where that is not worth a bar. A button beside
-    the bar stops it: the run that computes ends at its next step, nothing is kept, and the next run says `stopped`,
-    with a button that asks for it after all. None while it is stopped.
+    `begin` is asked once, before the work: for what the bar says, or nothing where the work is not worth a bar; a
+    spinner says `label` as long as there is none. A button beside the bar stops the work, which is called `what`: the
+    run that computes ends at its next step, nothing is kept, and the next run says so, with a button that asks for it
+    after all. None while it is stopped. No text is Markdown.
     """
-    name = f"{kind}-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}"
+    name = name_of(kind, key)
     marked: set[str] = st.session_state.setdefault(STOPPED, set())
     if name in marked:
-        st.info(as_text(stopped), icon=":material/stop_circle:")
+        st.info(t("store.stopped", what=what), icon=":material/stop_circle:")
         st.button(t("store.go_on"), key=f"go-on-{name}", on_click=marked.discard, args=(name,))
         return None
 
     def drawn() -> Value:
-        with st.spinner(t("store.attributing")):
-            known = costs()
-            if known is None:
+        with st.spinner(as_text(label)):
+            told = begin()
+            if told is None:
                 return compute(_untold)
-            place = st.empty()
-            with place.container():
-                st.button(
-                    t("store.stop"), key=f"stop-{name}", on_click=marked.add, args=(name,),
-                    icon=":material/stop_circle:",
-                )  # fmt: skip
-                bar = st.progress(0.0, t("store.attributing_costs", **known._asdict()))
-            try:
-                return compute(lambda done: _move(bar, done, known))
-            finally:
-                place.empty()
+        place = st.empty()
+        with place.container():
+            st.button(
+                t("store.stop"), key=f"stop-{name}", on_click=marked.add, args=(name,), icon=":material/stop_circle:"
+            )
+            bar = st.progress(0.0, as_text(told(0.0)))
+        try:
+            return compute(lambda done: _move(bar, min(1.0, done), told))
+        finally:
+            place.empty()
 
-    return cached_result(kind, key, drawn, 128)
+    return cached_result(kind, key, drawn, entries)
+
+
+def name_of(kind: str, key: tuple[Any, ...]) -> str:
+    """What some work is called in the session and in the keys of its buttons."""
+    return f"{kind}-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}"
+
+
+def costs(what: str, passes: int, seconds: float) -> Told:
+    """What work that begins now says of itself: its passes through a model, and how long it takes in all."""
+    start, steps = time.perf_counter(), list[tuple[float, float]]()
+
+    def told(done: float) -> str:
+        steps.append((time.perf_counter() - start, done))
+        return plain("store.attributing_costs", what=what, passes=passes, seconds=in_all(seconds, steps))
+
+    return told
+
+
+def in_all(expected: float, steps: Sequence[tuple[float, float]]) -> float:
+    """Seconds that work takes from its start to its end, by when (seconds) each share of it was done.
+
+    As expected, and later as it goes: at its pace since its first step, which may have to make things ready.
+    """
+    taken, done = steps[-1]
+    ready, first = next((step for step in steps if step[1] > 0), steps[-1])
+    if done - first < TELLING:
+        return max(expected, taken)
+    return ready + (taken - ready) * (1 - first) / (done - first)
 
 
 def _untold(done: float) -> None:
     """What is quick needs no bar."""
 
 
-def _move(bar: Any, done: float, known: Costs) -> None:
-    bar.progress(min(1.0, done), t("store.attributing_costs", **known._asdict()))
+def _move(bar: Any, done: float, told: Told) -> None:
+    bar.progress(done, as_text(told(done)))
