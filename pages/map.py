@@ -57,7 +57,7 @@ if opened and beside:
     with beside:
         part_panel(name, checkpoint, shown, text, found, opened, step)
 else:
-    prediction_panel(checkpoint, shown, step)
+    prediction_panel(name, checkpoint, shown, step)
 table_panel(found, step)
 for note in (*checkpoint.assumptions, *shown.record.notes):
     st.caption(controls.sentence(note))

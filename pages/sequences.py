@@ -18,6 +18,9 @@ from ui.shared.what_if_link import what_if_link
 from ui.store import store
 from ui.texts import t
 
+FEW_HEADS = 4
+"""Up to so many heads in a layer, all heads fit beside one of them; more take the page's width."""
+
 shell.heading(t("sequences.title"), t("sequences.intro"))
 chosen = controls.checkpoint_choice("kmer")
 if chosen is None:
@@ -50,7 +53,8 @@ except HeedmapError as error:
 with right:
     views.verdict(run, other, task, label_of(typed, task.classes), held_out)
 place = asked.place(run)
-overview, detail = st.columns([1, 2], gap="medium")
+few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
+overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
 with overview:
     views.all_heads_panel(run, place)
     what_if_link(model=name)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from transformer import load
-from transformer.runs.classify import verdicts
-from transformer.runs.sequence_sets import SequenceSet, read_set
+from transformer.runs.classify import classify, verdicts
+from transformer.runs.sequence_sets import MOST_FALSE, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.motifs import FLANK
+from transformer.sites import Site
 
 HERE = Path(__file__).parent
 CHECKPOINTS = HERE.parent / "checkpoints"
@@ -42,6 +43,19 @@ def test_classes_and_probabilities_are_the_golden_ones(table: Path) -> None:
         np.testing.assert_allclose(one.probabilities, [float(row[c]) for c in classes], atol=1e-4)
 
 
+def test_the_first_example_of_the_splice_classifier_is_a_typical_donor() -> None:
+    """Its class is what its header says, and its other strand is no junction."""
+    checkpoint = load(CHECKPOINTS / "splice-junctions")
+    assert checkpoint.task is not None
+    header, letters = checkpoint.examples[0].split("\n")
+    given, other = (
+        classify(checkpoint, one) for one in (letters, checkpoint.task.alphabet.reverse_complement(letters))
+    )
+    assert header.endswith(" EI")
+    assert (given.classes[given.predicted], other.classes[other.predicted]) == ("EI", "N")
+    assert min(given.probabilities.max(), other.probabilities.max()) > 0.98
+
+
 @pytest.fixture(scope="module")
 def splice() -> SequenceSet:
     """The example set of the shipped splice classifier, read by it."""
@@ -64,3 +78,21 @@ def test_the_clearest_motif_shows_the_known_letters_where_they_belong(
     at = [site.start - FLANK + place for site in motif.sites]  # a logo begins before its window
     assert np.mean([one == start for one in at]) > 0.8
     assert motif.enrichment.p_value < 1e-6
+
+
+def test_the_clearest_motif_is_none_that_stands_as_often_in_the_other_classes(splice: SequenceSet) -> None:
+    """By information alone, "GG" would be the clearest of what is no junction, with p = 0.90 against the junctions."""
+    label = splice.classes.index("N")
+    every = splice.every_head(label, 3)
+    largest = max(every, key=lambda one: every[one][0].information.sum())
+    assert every[largest][0].enrichment.p_value > 0.5
+    motif, q = every[splice.clearest(label, 3)]
+    assert q <= MOST_FALSE
+    assert motif.enrichment.p_value <= q
+
+
+def test_a_head_whose_windows_all_start_at_one_place_is_told_of(splice: SequenceSet) -> None:
+    every = splice.every_head(splice.classes.index("EI"), max(splice.widths))
+    fixed = every[Site("encoder.0.self"), 0][0].place
+    assert (fixed.start, fixed.share, fixed.is_fixed) == (24, 1, True)
+    assert [one for one, (motif, _) in every.items() if motif.place.is_fixed] == [("encoder.0.self", 0)]

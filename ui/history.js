@@ -6,11 +6,12 @@
 
 (() => {
   /**
-   * What the reader did last: "moved" through the history, which holds all that is to be shown; pressed a link and
-   * "left", which makes one entry, or has "arrived" by it; or something else, of which only the run knows what it makes.
-   * @type {"moved" | "left" | "arrived" | "other"}
+   * What the reader did last: "opened" this address, which a run may say in newer words; "moved" through the history,
+   * which holds all that is to be shown; pressed a link and "left", which makes one entry, or has "arrived" by it; or
+   * something else, of which only the run knows what it makes.
+   * @type {"opened" | "moved" | "left" | "arrived" | "other"}
    */
-  let last = "other";
+  let last = "opened";
   /** The page that a link asked for. */
   let asked = "";
   const push = history.pushState.bind(history);
@@ -19,11 +20,13 @@
   addEventListener("popstate", () => {
     last = "moved";
   });
-  for (const kind of ["pointerup", "keydown", "click"]) addEventListener(kind, acted, true);
+  for (const kind of ["pointerup", "keydown", "click", "change", "drop"]) addEventListener(kind, acted, true);
+
+  for (const kind of ["pointerover", "pointerdown", "focusin"]) addEventListener(kind, completed, true);
 
   history.pushState = (state, title, url) => {
     if (isLate(url)) return;
-    (last === "arrived" ? replace : push)(state, title, url);
+    (last === "opened" || last === "arrived" ? replace : push)(state, title, url);
     if (last === "left") last = "arrived";
   };
   history.replaceState = (state, title, url) => {
@@ -37,11 +40,29 @@
     const { altKey, ctrlKey, metaKey, shiftKey, button } = /** @type {KeyboardEvent & PointerEvent} */ (event);
     if (altKey || ctrlKey || metaKey || button > 2) return; // the browser's own: Alt and an arrow, the button for Back
     last = "other";
-    const link = event.type === "click" && !shiftKey && event.composedPath().find((one) => one instanceof HTMLAnchorElement);
+    const link = event.type === "click" && !shiftKey && linkOf(event);
     if (!link || link.target || link.origin !== location.origin) return;
     last = "left";
     const href = link.getAttribute("href") ?? "";
     asked = new URL(/^(\?|$)/.test(href) ? `./${href}` : href, location.href).pathname; // "?..." is the first page
+  }
+
+  /**
+   * The menu's link to the first page has no path in Streamlit: opened apart, it would be the open page with the first
+   * one's query.
+   * @param {Event} event
+   */
+  function completed(event) {
+    const link = linkOf(event);
+    const href = link?.getAttribute("href") ?? "./";
+    if (link?.dataset.testid === "stPageLink-NavLink" && /^(\?|$)/.test(href)) link.setAttribute("href", `./${href}`);
+  }
+
+  /**
+   * @param {Event} event
+   */
+  function linkOf(event) {
+    return event.composedPath().find((one) => one instanceof HTMLAnchorElement);
   }
 
   /**

@@ -271,6 +271,8 @@ def test_a_bad_corpus_is_one_sentence(folder: Path, tmp_path: Path, source: byte
 def test_a_folder_that_holds_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match=r"holds another run .*lines_a_chunk"):
         made(folder, folder / "serial", Serial(), chunk=A_CHUNK + 1)
+    with pytest.raises(AtlasError, match=r"holds another run \(target, target_sha256 differ"):
+        made(folder, folder / "serial", Serial(), corpus=Corpus(folder / "a.en"))
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(AtlasError, match="files that are no run"):
         made(folder, tmp_path, Serial())

@@ -29,7 +29,6 @@ def press(name: str) -> Action:
 
 def from_list(label: str, option: str) -> Action:
     def pick(page: Page) -> None:
-        page.mouse.move(0, 0)  # off the last button, whose help may lie over the list
         page.get_by_role("combobox", name=label).click()
         page.get_by_role("option", name=option, exact=True).click()
 

@@ -1,5 +1,6 @@
 """What a person does on the map: look, point, walk with the keyboard, open a part, go back, send the address."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,11 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
     assert encoder
     assert decoder
     assert decoder["y"] + decoder["height"] < encoder["y"]
+    expect(page.locator(".map .legend")).to_contain_text("Light on a source word")
+    page.emulate_media(media="print")
+    expect(page.locator(".map .about")).to_be_visible()  # on paper too it says what model this is
+    expect(page.locator(".map .player")).to_be_hidden()
+    page.emulate_media(media="screen")
     heads = page.locator(".map image").last
     heads.scroll_into_view_if_needed()
     box = heads.bounding_box()
@@ -97,9 +103,12 @@ def test_an_old_link_opens_translate_and_back_leaves_it(opened, serve, visit) ->
     here = opened()
     page = here.page
     with here.run():
-        page.goto(f"{serve(ROOT / 'app.py')}/?text=Two+dogs&layer=1")
+        page.goto(f"{serve(ROOT / 'app.py')}/?text=Two+dogs&layer=1&view=Step+by+step")
     expect(page.get_by_role("heading", name="Translate", exact=True)).to_be_visible()
-    assert path_of(page).startswith("translate?")
+    page.wait_for_url(re.compile(r"/translate\?.*view=steps"))  # today's word is no entry of its own
+    link = page.get_by_test_id("stSidebar").get_by_role("link", name="Map", exact=True)
+    link.hover()
+    expect(link).to_have_attribute("href", re.compile(r"^\./"))  # so a middle click opens the map
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="Map", exact=True)).to_be_visible()

@@ -18,12 +18,12 @@ FALLS_BACK = "script-src wasm-eval {address}/static/js/protobuf."
 
 STOPPED = ("Content Security Policy", "Content-Security-Policy")
 ADDRESSES = (
-    "", "translate", "?view=Downloads", "?lang=zh&layer=1", "align", "align?screen=lesson", "align?screen=downloads",
-    "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan", "checkpoints",
-    "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
-    "masks?screen=test", "positions",
-    "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0", "atlas", "atlas?screen=table",
-    "atlas?screen=map", "atlas?screen=head", "?view=steps", "?view=sources", "?view=head_view",
+    "", "translate", "translate?view=Downloads", "translate?lang=zh&layer=1", "align", "align?screen=lesson",
+    "align?screen=downloads", "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan",
+    "checkpoints", "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
+    "masks?screen=test", "positions", "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0",
+    "atlas", "atlas?screen=table", "atlas?screen=map", "atlas?screen=head", "translate?view=steps",
+    "translate?view=sources", "translate?view=head_view",
 )  # fmt: skip
 """Every page, with views of it that draw otherwise."""
 
@@ -80,6 +80,7 @@ def test_no_page_asks_for_what_its_policy_stops_and_all_can_be_read(
     page.wait_for_timeout(300)
     assert faint_texts(page, figures=False) == []  # figures follow in the next run: their colours have a test of theirs
     page.emulate_media(color_scheme="light")
+    expect(page.locator(".stApp")).not_to_have_css("background-color", "rgb(16, 23, 30)")  # the next run knows it too
 
 
 def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> None:

@@ -115,13 +115,13 @@ def test_a_million_letters_get_a_sentence_and_stay_out_of_the_address(opened) ->
 def test_4096_letters_are_shown_and_looked_at(opened) -> None:
     here = opened()
     run_text(here, "ACGTTGCA" * 512)
-    expect(here.page.get_by_text("4,096 letters, ")).to_be_visible()
+    expect(here.page.get_by_text("4,096 letters, 8,180 windows")).to_be_visible()
     expect(here.page.get_by_text("Effects of letters are computed for at most 512 letters")).to_be_visible()
     with here.run():
         here.page.get_by_role("radio", name="Windows", exact=True).click()
     expect(here.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
     again = opened(here.page.url.split("/", 3)[3])
-    expect(again.page.get_by_text("4,096 letters, ")).to_be_visible()
+    expect(again.page.get_by_text("4,096 letters, 8,180 windows")).to_be_visible()
     expect(again.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
 
 

@@ -187,7 +187,7 @@ def test_the_page_asks_nothing_of_other_hosts(serve, visit, browser) -> None:
     page = browser.new_page()
     page.on("request", lambda request: asked.append(request.url))
     address = serve(ROOT / "app.py")
-    page.goto(address)
+    page.goto(f"{address}/translate")
     expect(page.locator(".st-key-heatmap .js-plotly-plot")).to_be_visible(timeout=60_000)
     page.close()
     strangers = [url for url in asked if not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))]

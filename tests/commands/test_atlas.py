@@ -3,15 +3,21 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 
 from tests.toy import sentences, write_checkpoint
 from transformer.__main__ import main
+from transformer.attribution.gold import gold_alignments
+from transformer.checkpoint import load
+from transformer.runs.alignment_error import alignment_errors
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("atlas")
+    torch.manual_seed(0)
     write_checkpoint(place / "toy")
     both = sentences(11, seed=3)
     for name, side in (("a.en", 0), ("a.de", 1)):
@@ -40,6 +46,30 @@ def test_lines_that_are_left_out_are_told(folder: Path, capsys, tmp_path: Path) 
         main([str(p) for p in ("atlas", folder / "toy", "--source", tmp_path / "b.en", "--out", tmp_path / "out")]) == 0
     )
     assert "note: left out: 2; the first is line 2: the line is not UTF-8" in capsys.readouterr().err
+
+
+def test_with_links_each_head_of_cross_attention_has_its_alignment_errors(folder: Path, tmp_path: Path, capsys) -> None:
+    """They are those of the command `alignment`; broken links are told before the corpus is run."""
+    links = tmp_path / "links"
+    links.mkdir()
+    pairs = ("the dog runs.", "der Hund läuft.", "0-0 1-1 2?2 3-3"), ("the cat eats.", "der Katze isst.", "0-1 3-3")
+    for name, column in (("sentences.en", 0), ("sentences.de", 1), ("links.txt", 2)):
+        (links / name).write_text("".join(pair[column] + "\n" for pair in pairs), encoding="utf-8")
+    command = ["atlas", str(folder / "toy"), "--source", str(folder / "a.en"), "--quiet", "--links", str(links)]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    heads = pd.read_parquet(tmp_path / "out" / "heads.parquet")
+    cross = heads["group"] == "decoder.cross"
+    known = alignment_errors(load(folder / "toy"), gold_alignments(links), only={"weights"})
+    for row in ("written", "read"):
+        rates = [known[f"weights.0.{head}"][row].error_rate for head in (0, 1)]
+        assert heads.loc[cross, f"error_{row}"].tolist() == rates
+        assert heads.loc[~cross, f"error_{row}"].isna().all()
+    assert known["weights.0.0"] != known["weights.0.1"]
+    assert main([*command[:-2], "--out", str(tmp_path / "out")]) == 2
+    assert "(links_sha256 differ)" in capsys.readouterr().err
+    (links / "links.txt").write_text("0-0\n\n")
+    assert main([*command, "--out", str(tmp_path / "other")]) == 2
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,10 @@ def test_every_track_is_drawn_as_given(dark):
     np.testing.assert_array_equal(drawn[~letters], tracks.change[~letters])
     assert np.isnan(drawn[letters]).all()
     assert heat.zmax == -heat.zmin == np.abs(tracks.change).max()
+    assert (heat.showscale, heat.colorbar.title.text) == (None, "nats")
+    np.testing.assert_allclose(heat.colorbar.tickvals, [heat.zmin, 0, heat.zmax])
+    assert heat.colorbar.y == pytest.approx(sum(figure.layout.yaxis2.domain) / 2)
+    assert (given.name, given.showlegend) == ("the letter given", None)
     assert list(zip(given.x, given.y, strict=True)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
     np.testing.assert_array_equal(gradients.y, tracks.contribution)
     assert any(note.text == "donor GT" for note in figure.layout.annotations)
@@ -68,6 +72,14 @@ def test_names_of_spans_that_touch_stand_apart():
     notes = {note.text: note for note in figure.layout.annotations}
     assert (notes["donor"].xanchor, notes["donor"].x) == ("left", 1.5)
     assert (notes["acceptor"].xanchor, notes["acceptor"].x) == ("right", 1.5)
+
+
+def test_a_span_is_boxed_in_every_track_and_leaves_the_titles_between_them_free():
+    figure = sequence_tracks(_tracks())
+    boxes = [shape for shape in figure.layout.shapes if shape.type == "rect"]
+    assert [(box.x0, box.x1, box.y0, box.y1) for box in boxes] == [(0.5, 2.5, 0, 1)] * 3
+    assert [box.yref for box in boxes] == ["y domain", "y2 domain", "y3 domain"]
+    assert figure.layout.legend.y > sequence_tracks(_tracks(spans=())).layout.legend.y  # above the names of spans
 
 
 def test_tracks_speak_the_language_of_their_context():
@@ -97,6 +109,16 @@ def test_letters_of_a_logo_are_as_tall_as_their_information():
     assert _extent(figure, 1) == pytest.approx(1.9, abs=1e-3)
     assert figure.layout.yaxis.range == (0, 2)
     assert figure.data[0].text[0] == "0.60 bits: C 0.30, T 0.20, A 0.10"
+
+
+def test_the_titles_of_a_logo_fit_a_narrow_screen_and_have_room_above_it():
+    title = "EI: windows of 11 that encoder.0.self, head 0 attends to most (60 windows)"
+    figure = logo("ACGT", np.zeros((4, 1)), ["1"], title=title)
+    lines = figure.layout.title.text.split("<br>")
+    assert " ".join(lines) == title
+    assert max(map(len, lines)) <= 46
+    assert figure.layout.margin.t == 44 + 18 * (len(lines) - 1)
+    assert max(map(len, figure.layout.xaxis.title.text.split("<br>"))) <= 44
 
 
 def test_letters_without_an_outline_bear_their_name():

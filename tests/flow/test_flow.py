@@ -12,10 +12,12 @@ from torch import nn
 
 from tests.checkpoint.huggingface.families import write_folder
 from transformer import load
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, RecordError
 from transformer.flow.capture import tracing, watch_flow
 from transformer.flow.lens import lens
-from transformer.flow.quantities import activity, scale, share
+from transformer.flow.quantities import activity, between, scale, share
+from transformer.flow.run import flow
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -82,6 +84,41 @@ def test_shares_scales_and_activity_are_those_of_the_formulas(name: str) -> None
     assert np.allclose(counted.active, (hidden > 0).mean(-1))
     assert np.allclose(counted.values, -np.sort(-hidden, axis=-1)[:, :4], atol=1e-9)
     assert np.allclose(np.take_along_axis(hidden, counted.units, -1), counted.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_a_flow_sums_up_hidden_units_in_groups_and_says_what_whole_layers_add(draw: int) -> None:
+    rng = np.random.default_rng(draw)
+    d_model, d_ff, groups, n_source, n_target = (int(n) for n in rng.permutation([8, 17, 5, 6, 3]))
+    sizes = SIZES | dict(d_model=3 * d_model, d_ff=d_ff)
+    torch.manual_seed(draw)
+    model = Seq2Seq(preset("annotated", **sizes)).double().eval()
+    source, read = (rng.integers(4, 29, n).tolist() for n in (n_source, n_target))
+    found = flow(Checkpoint("random", model), source, read, groups=groups)
+    twin = watch_flow(model)
+    ids = torch.tensor([source])
+    with torch.no_grad(), tracing() as seen:
+        twin(ids, torch.tensor([read]))
+        state = model.source_norm(model.source_positions(model.embed(model.source_embedding, ids)))
+        for number, block in enumerate(model.encoder):
+            before = state[0].numpy()
+            h = block.self_residual.norm(state)
+            q, k, v = (
+                linear(h)[0].unflatten(-1, (3, d_model)).transpose(0, 1)
+                for linear in (block.self_attention.query, block.self_attention.key, block.self_attention.value)
+            )
+            mixed = (q @ k.transpose(1, 2) / d_model**0.5).softmax(-1) @ v
+            state = state + block.self_attention.output(mixed.transpose(0, 1).flatten(1))
+            net, h = block.feed_forward, block.feed_forward_residual.norm(state)
+            hidden = (h @ net.widen.weight.T + net.widen.bias).clamp(min=0)[0].numpy()
+            state = state + torch.from_numpy(hidden) @ net.narrow.weight.T + net.narrow.bias
+            counts = [d_ff // min(groups, d_ff) + (i < d_ff % min(groups, d_ff)) for i in range(min(groups, d_ff))]
+            starts = [sum(counts[:i]) for i in range(len(counts))]
+            largest = [hidden[:, start : start + n].max(axis=1) for start, n in zip(starts, counts, strict=True)]
+            assert np.allclose(found.strengths[f"encoder.{number}.feed_forward"], np.stack(largest, 1), atol=1e-9)
+            added = between(seen, f"encoder.{number}.before", f"encoder.{number}")
+            assert np.allclose(added.state, np.linalg.norm(before, axis=-1), atol=1e-9)
+            assert np.allclose(added.found, np.linalg.norm(state[0].numpy() - before, axis=-1), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["annotated", "jadore", "torch"])

@@ -1,5 +1,6 @@
 """The page Head atlas: what it shows is what the tables hold, in both languages, and each part has an address."""
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened, sent
 from tests.pages.test_chinese import english
+from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
 from transformer.atlas.executors.serial import Serial
 from transformer.atlas.run import Request, make_atlas
@@ -209,6 +211,47 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
     monkeypatch.setattr("ui.store.own_atlases.Job.advance", lambda job: job.cancel())
     assert "Stopped after 16 of 40 lines" in fine(page.run()).success[0].value
     assert "made in another session" in opened("atlas", model="own/0123456789ab").info[0].value
+
+
+def test_a_file_is_measured_by_an_uploaded_checkpoint_and_fasta_by_a_classifier(tmp_path: Path) -> None:
+    """What is opened has the numbers of a pass over the same file; a file that is no text is one sentence."""
+    toy = write_checkpoint(tmp_path / "toy")
+    page = opened("checkpoints")
+    page.file_uploader[0].set_value([(path.name, path.read_bytes(), "") for path in sorted(toy.iterdir())])
+    fine(page.run())
+    page.query_params.clear()
+    page.query_params.update(screen="own", model="splice-junctions")
+    page.switch_page("pages/atlas.py").run()
+    page.selectbox(key="of").set_value(next(name for name in page.selectbox(key="of").options if "upload/" in name))
+    fine(page.run())
+    page.file_uploader(key="own-file").upload("some.txt", b"a dog\n\xff\xfe\n")
+    assert "UTF-8" in page.run().warning[0].value
+    text = tmp_path / "some.txt"
+    text.write_bytes(b"the dog runs.\r\n\r\nthe cat and the man sleeps.\r\n")
+    measured(page, toy, Corpus(text), "2 lines")
+    page = fine(opened("atlas", screen="own", model="splice-junctions"))
+    records = pd.read_parquet(CHECKPOINTS / "splice-junctions" / "atlas" / "examples.parquet")["source"].unique()[:3]
+    fasta = tmp_path / "some.fa.gz"
+    fasta.write_bytes(gzip.compress("".join(f">s{i}\n{record}\n" for i, record in enumerate(records)).encode()))
+    measured(page, CHECKPOINTS / "splice-junctions", Corpus(fasta, fasta=True), "3 sequences")
+
+
+def measured(page: AppTest, checkpoint: Path, corpus: Corpus, amount: str) -> None:
+    """Upload a file, measure, open the atlas; its table holds what the command finds."""
+    page.file_uploader(key="own-file").upload(corpus.source.name, corpus.source.read_bytes())
+    fine(page.run())
+    assert f"{amount}: this takes a moment" in page.markdown[-1].value  # all were read to tell how long it takes
+    press(page, "Measure all heads")
+    assert f"All {amount} were read" in fine(page).success[0].value
+    press(page, "Open this atlas")
+    page.segmented_control(key="screen").set_value("table")
+    shown = fine(page.run()).dataframe[0].value
+    out = corpus.source.with_suffix(".atlas")
+    make_atlas(Request(checkpoint, corpus, out), Serial())
+    known = pd.read_parquet(out / "heads.parquet")
+    assert shown["site"].tolist() == known["site"].tolist()
+    for column in ("entropy", "confidence"):
+        assert shown[column].to_numpy(float) == pytest.approx(known[column].to_numpy(), rel=1e-5)
 
 
 def press(page: AppTest, label: str) -> None:

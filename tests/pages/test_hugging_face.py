@@ -13,7 +13,7 @@ from streamlit.testing.v1.element_tree import TextArea, TextInput
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.tiny import save_tiny
-from transformer import DecodingOptions, translate
+from transformer import DecodingOptions, Intervention, intervening, translate
 from transformer.checkpoint.huggingface import library as extra
 from transformer.runs.any_model import run_any
 from ui.store import cache, store, user_folder
@@ -122,3 +122,21 @@ def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
     assert page.selectbox(key="model").options == ["tiny", "mine/tiny"]
     page = opened("checkpoints", "mine/panics")
     assert "panics's tokenizer is refused" in page.warning[0].value.lower()
+
+
+def test_what_if_a_head_of_a_decoder_alone_were_off() -> None:
+    """Log p of each token of the text, in a model of another library; of BERT alone there is none, and it says so."""
+    page = AppTest.from_file(APP, default_timeout=170)
+    page.query_params.update(model="mine/gpt2", text=TEXT, do="decoder.0.self~zero~h2")
+    page = fine(page.switch_page("pages/what_if.py").run())
+    assert [warning.value for warning in page.warning] == []
+    checkpoint = store.checkpoint("mine/gpt2")
+    before = run_any(checkpoint, TEXT)
+    with intervening([Intervention("decoder.0.self", "zero", heads=(2,))]):
+        after = run_any(checkpoint, TEXT)
+    was, now = (run.outputs["log_probs"] for run in (before, after))
+    change = sum(float(now[i, token]) - float(was[i, token]) for i, token in enumerate(before.ids[1:]))
+    assert any(f"first token: {change:+.2f} nats" in part.value for part in page.caption)
+    page.selectbox(key="model").set_value("mine/bert")
+    page = fine(page.run())
+    assert any("no head that scores" in part.value for part in page.info)

@@ -1,5 +1,6 @@
 """The map: every checkpoint that can be loaded is drawn whole, from its own numbers, and every part of it opens."""
 
+import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,23 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE
 from tests.pages.opening import address_of, fine, opened, sent
 from transformer import DecodingOptions, load, translate
+from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.diagrams.of_model import architecture
 from transformer.flow.capture import tracing, watch_flow
 from transformer.flow.quantities import activity, scale, share
+from transformer.pictures.axes import WORD_START
 from transformer.runs.any_model import run_any
 from ui.store import shipped, user_folder
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(folder.name for folder in (ROOT / "checkpoints").iterdir())
 NAME = "multi30k-en-de"
+HISTORY = ROOT / "checkpoints" / NAME / "history"
 SENTENCE = "Two dogs are playing in the snow."
 FAMILIES = {"marian": {}, "gpt2": {}, "bert": {"num_hidden_layers": 12}, "llama": {"num_hidden_layers": 32}}
+UNFOLDED = "bert"
+"""A deep one, whose layers are drawn whole again."""
+
 FOREIGN = ("encoder-only", "jadore-emb")
 LARGEST = 150_000
 """Bytes of a run."""
@@ -88,7 +95,7 @@ def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(name: str, mi
     slim = [row for row in header["towers"][0]["rows"] if row["slim"]]
     assert len(slim) == max(deep - 2, 0)
     assert bool(header["folds"]) == bool(deep)
-    if deep:
+    if name == UNFOLDED:
         middle = next(block.name for block in diagram.layers(diagram.blocks[0].name) if block.name.endswith("5"))
         part = next(node.name for node in diagram.inside(middle) if node.kind == "attention")
         _, unfolded, _ = drawn(checkpoint=f"mine/{name}", part=part)
@@ -177,6 +184,48 @@ def test_a_temperature_changes_the_second_column_and_decodes_nothing(monkeypatch
     assert address_of(at)["temperature"] == "2.0"
 
 
+def test_the_lens_is_what_shorter_models_write_at_every_snapshot_of_the_training() -> None:
+    at, _, _ = drawn(sentence=SENTENCE, at_word="4")
+    assert len(at.dataframe) == 3  # nothing is computed before it is asked for
+    at.toggle(key="over_training").set_value(True)
+    _, by_layer, in_training, _ = (one.value for one in fine(at.run()).dataframe)
+    checkpoint = load(ROOT / "checkpoints" / NAME)
+    run = translate(checkpoint, SENTENCE, DecodingOptions())
+    _, _, writer = checkpoint.translator()
+    step, final = 3, run.target_ids[3]
+    source, read = torch.tensor([list(run.source_ids)]), [checkpoint.model.config.bos_id, *run.target_ids[:-1]]
+    updates = {path.stem: f"update {int(path.stem):,}" for path in HISTORY.glob("*.safetensors")}
+    assert list(in_training)[1:] == [*(updates[name] for name in sorted(updates)), "finished"]
+    leads = []
+    for name in ("003200", ""):
+        model: Any = load_snapshot(checkpoint, HISTORY / f"{name}.safetensors").model if name else checkpoint.model
+        whole = list(model.decoder)
+        for row in range(len(whole) + 1):
+            short = copy.deepcopy(model)
+            short.decoder = short.decoder[:row]
+            with torch.no_grad():
+                odds = short(source, torch.tensor([read]))[0, step].double().softmax(-1)
+            likeliest = int(odds.argmax())
+            word = writer.labels([likeliest])[0].replace(WORD_START, "")
+            cell = in_training[updates.get(name, "finished")][row]
+            assert cell == f"{word} {float(odds.max()):.2f}"
+            if not name:
+                table = by_layer.loc[row]
+                assert table["likeliest"] == word
+                assert table["probability"] == pytest.approx(float(odds.max()), rel=1e-4)
+                assert table.iloc[3] == pytest.approx(float(odds[final]), rel=1e-4)
+                assert table["entropy"] == pytest.approx(float(-(odds * odds.log()).sum()), rel=1e-4)
+                leads += [row] if likeliest == final else []
+    assert any(f"for the first time after layer {leads[0] - 1}." in one.value for one in at.caption)
+    led = [
+        title
+        for title in list(in_training)[1:]
+        if in_training[title][len(whole)].split()[0] == by_layer.columns[3][4:-1]
+    ]
+    assert any(f"for the first time at {led[0]}." in one.value for one in at.caption)
+    assert address_of(at)["over_training"] == "True"
+
+
 @pytest.mark.usefixtures("_own")
 def test_what_was_not_watched_is_said_and_a_decoder_reads_the_likeliest_next_token(mine: Path) -> None:
     at, header, arrays = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", at_word="2")
@@ -191,9 +240,11 @@ def test_what_was_not_watched_is_said_and_a_decoder_reads_the_likeliest_next_tok
 
 @pytest.mark.parametrize(
     "address",
-    [{"part": "nothing"}, {"at_word": "999"}, {"at_word": "x"}, {"at_head": "7", "part": "encoder.0.self_attention"},
-     {"temperature": "hot"}, {"layers": "few"}],
-)  # fmt: skip
+    [
+        {"part": "nothing", "at_word": "999", "temperature": "hot", "layers": "few", "over_training": "perhaps"},
+        {"part": "encoder.0.self_attention", "at_head": "7", "at_word": "x"},
+    ],
+)
 def test_an_address_that_makes_no_sense_shows_the_map(address: dict[str, str]) -> None:
     _, header, _ = drawn(**address)
     assert header["towers"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
@@ -23,7 +22,7 @@ from transformer.runs.sequence_attribution import mutations
 from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
-from ui.store import holdings, slow
+from ui.store import holdings
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -130,6 +129,7 @@ def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None
         site = "pooling" if layer == "pooling" else "encoder.0.self"
         heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
         np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
+        assert (heat["zmin"], heat["zmax"]) == (0, 1)
     else:
         assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
 
@@ -165,8 +165,35 @@ def test_every_text_has_its_chinese() -> None:
 
 def test_an_example_is_one_click_away() -> None:
     at = fine(page())
+    assert at.button(key="sequence-1").label == "second N"
     fine(at.button(key="sequence-1").click().run())
     assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
+
+
+def test_known_letters_are_boxed_only_where_they_stand() -> None:
+    at = fine(page())
+    fine(at.toggle(key="consensus").set_value(True).run())
+    assert [shape["x0"] for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 3
+    at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert not [shape for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"]
+    said = " ".join(caption.value for caption in at.caption)
+    assert "Not as known: donor GT (from letter 12, AC stands there)." in said
+
+
+def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipped: Checkpoint) -> None:
+    text = ">a\nACGTACGTTT\n>b EI\nGGGTTTACGACG\n>c\nTTTACGCCC\n"
+    at = fine(page(sequence=text, pasted="2"))
+    run = classify(shipped, "GGGTTTACGACG")
+    assert at.subheader[0].value == f"{run.classes[run.predicted]}, probability {run.probabilities.max():.3f}"
+    assert at.selectbox(key="pasted").options == ["1: a", "2: b", "3: c"]
+    fine(at.selectbox(key="pasted").set_value("3").run())
+    assert "9 letters" in " ".join(caption.value for caption in at.caption)
+    assert at.query_params["pasted"] == "3"
+    at.text_area(key="sequence").set_value(">d\nACGTACGTA\n>e\nGGGTTTACGACG")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert at.selectbox(key="pasted").value == "1"
+    assert "pasted" not in at.query_params
 
 
 def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
@@ -304,6 +331,9 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     expected = found.motif(0, site, head, 3)
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
     assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
+    _, q = found.every_head(0, 3)[site, head]
+    assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
+    assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())
     fine(at.segmented_control(key="motif-site").set_value("pooling").run())
     fine(at.segmented_control(key="motif-head").set_value("2").run())
@@ -334,34 +364,6 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
     assert said.count("It asks:") == said.count("It cannot say:") == 1
     assert "** (reverse complement) against mutation effects" in said
     assert "completeness gap" in said
-
-
-@pytest.mark.parametrize(
-    ("work", "kind", "address", "what"),
-    [
-        ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("deletions", "method_track", {"by": "hidden"}, "deletion of a letter"),
-        ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
-    ],
-)
-def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch, work: str, kind: str, address: dict[str, str], what: str
-) -> None:
-    """Someone presses Stop while the bar of the work stands still."""
-
-    def stopped(*_: object, **__: object) -> None:
-        st.session_state[slow.STOPPED].add(kind)
-        st.rerun()
-
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
-    with monkeypatch.context() as impatient:
-        impatient.setattr(runs, work, stopped)
-        at = fine(page(**address))
-    assert [said.value for said in at.info] == [f"{what}: stopped by you."]
-    drawn = [len(one["data"]) for one in map(json.loads, (each.proto.spec for each in at.get("plotly_chart")))]
-    fine(at.button(key=f"go-on-{kind}").click().run())
-    assert not at.info
-    assert len(chart(at)["data"]) > (drawn[0] if drawn else 0)
 
 
 def test_a_classifier_that_averages_its_windows_has_a_page(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transformer.errors import InputError
 from transformer.layers.kmers import windows
-from transformer.sequences.motifs import FLANK, fisher, information, motif, top_site
+from transformer.sequences.motifs import FLANK, fisher, information, motif, q_values, top_site
 
 
 def _sites(texts: list[str], starts: list[int], width: int):
@@ -85,6 +85,27 @@ def test_fisher_counts_every_way_to_draw(found, missed, others_found, others_mis
     assert fisher(found, total, others_found, others_total) == pytest.approx(float(expected), abs=1e-12)
 
 
+@given(st.lists(st.floats(1e-9, 1), min_size=1, max_size=13))
+def test_a_q_value_is_the_least_rate_of_false_finds_at_which_a_test_is_found(p_values):
+    """Benjamini and Hochberg 1995: at a rate, the k smallest are found, for the largest k with p(k) <= rate k / n."""
+    found = q_values(p_values)
+    for rate in (0.01, 0.05, 0.3, 0.99):
+        ordered = sorted(p_values)
+        kept = [p for k, p in enumerate(ordered, 1) if p <= rate * k / len(ordered)]
+        limit = max(kept, default=0)
+        for p, q in zip(p_values, found, strict=True):
+            assert (q <= rate) == (p <= limit) or q == pytest.approx(rate)
+
+
+def test_windows_that_all_start_at_one_place_are_told_of():
+    texts = ["ACGTACGTAC"] * 20
+    others = _sites(texts[:4], [4, 4, 1, 2], 3)
+    fixed = motif(_sites(texts, [4] * 18 + [1, 2], 3), others, texts, 3, "ACGT").place
+    assert (fixed.start, fixed.share, fixed.others_share, fixed.is_fixed) == (4, 0.9, 0.5, True)
+    free = motif(_sites(texts, [4] * 17 + [1, 2, 5], 3), [], texts, 3, "ACGT").place
+    assert (free.share, free.others_share, free.is_fixed) == (0.85, 0, False)
+
+
 def test_both_sides_of_the_enrichment_test_have_the_same_freedom_to_shift():
     """A class that is held against itself is found as often on both sides, however its windows were aligned."""
     for seed in range(25):
@@ -115,6 +136,6 @@ def test_meme_text_can_be_read_back():
     assert "ALPHABET= ACGT" in lines
     assert "MOTIF EI_head_0" in lines
     start = next(i for i, line in enumerate(lines) if line.startswith("letter-probability matrix"))
-    assert lines[start] == "letter-probability matrix: alength= 4 w= 7 nsites= 3 E= 0"
+    assert lines[start] == "letter-probability matrix: alength= 4 w= 7 nsites= 3"
     read = np.array([[float(number) for number in line.split()] for line in lines[start + 1 :]])
     np.testing.assert_allclose(read, found.frequencies.T, atol=1e-6)

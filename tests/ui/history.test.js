@@ -8,12 +8,16 @@ import { runInNewContext } from "node:vm";
 const SCRIPT = readFileSync(new URL("../../ui/history.js", import.meta.url), "utf-8");
 
 class Link {
-  constructor(href, target = "") {
-    Object.assign(this, { href, target, origin: "http://here" });
+  constructor(href, target = "", dataset = { testid: "stPageLink-NavLink" }) {
+    Object.assign(this, { href, target, origin: "http://here", dataset });
   }
 
   getAttribute() {
     return this.href;
+  }
+
+  setAttribute(name, value) {
+    this[name] = value;
   }
 }
 
@@ -42,6 +46,8 @@ function browser(path) {
       act("pointerup");
       act("click", { composedPath: () => (href === undefined ? [] : [new Link(href, target)]), ...more });
     },
+    over: (kind, link) => act(kind, { composedPath: () => [{}, link] }),
+    act,
     press: (more = {}) => act("keydown", more),
     go: (move) => {
       at += move;
@@ -111,5 +117,32 @@ test("a link that opens elsewhere, or is opened apart, asks for nothing here", (
     click(one);
     one.push("/masks?row=2");
     assert.deepEqual(one.entries, ["/masks", "/masks?row=2"]);
+  }
+});
+
+test("an address that is said in newer words before the reader does anything is no entry of its own", () => {
+  for (const kind of ["keydown", "pointerup", "change", "drop"]) {
+    const one = browser("/translate?view=Step+by+step");
+    one.push("/translate?view=steps");
+    one.push("/translate?view=steps&step=2");
+    assert.deepEqual(one.entries, ["/translate?view=steps&step=2"]);
+    one.act(kind);
+    one.push("/translate?view=beams");
+    assert.deepEqual(one.entries, ["/translate?view=steps&step=2", "/translate?view=beams"]);
+  }
+});
+
+test("the menu's link to the first page is complete before it can be opened apart; no other link is touched", () => {
+  for (const kind of ["pointerover", "pointerdown", "focusin"]) {
+    const one = browser("/align?first=a");
+    const made = ["?layer=1", "", "positions?steps=20", "./?layer=1"].map((href) => new Link(href));
+    const other = new Link("?layer=1", "", {});
+    for (const link of [...made, other]) one.over(kind, link);
+    assert.deepEqual(made.map(({ href }) => href), ["./?layer=1", "./", "positions?steps=20", "./?layer=1"]);
+    assert.equal(other.href, "?layer=1");
+    one.over(kind, {});
+    one.click("./?layer=1");
+    one.push("/?layer=1");
+    assert.deepEqual(one.entries, ["/align?first=a", "/?layer=1"]);
   }
 });

@@ -20,6 +20,8 @@ share of rows whose largest weight lies there; `peak_offset` and `peak_share` ar
 sequences, offsets are counted in letters between starts of windows; `widths`, `letters` and `places` are shares by
 width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`.
 `shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
+`error_written` and `error_read`, there if links were given: the alignment error rate of the head's weights in the row
+that writes a word and in the row that reads it (see `attribution.alignment_error`); NaN but for cross-attention.
 
 `pairs.parquet`: `group`, `site`, `head`, `other_site`, `other_head`, `divergence` (Jensen-Shannon, nats, mean over
 rows) and `distance`, its root, which is a metric. Only heads of one group have one, since they share both axes.
@@ -38,6 +40,7 @@ from transformer.atlas.moments import Accumulator, Moments
 from transformer.atlas.roles import NAMED_SHARES, roles_of
 from transformer.atlas.statistics import NEIGHBOURS, OFFSETS, SHARES, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
+from transformer.runs.alignment_error import Rates
 from transformer.sites import Site
 
 MEASURES = (
@@ -52,9 +55,11 @@ PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places
 LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax")
 
 
-def heads_table(found: Accumulator) -> pa.Table:
-    """One row a head, in the order of kinds, layers and heads."""
+def heads_table(found: Accumulator, rates: Rates | None = None) -> pa.Table:
+    """One row a head, in the order of kinds, layers and heads; `rates` are of heads against given links."""
     rows = list(_heads(found))
+    if rates is not None:
+        rows = [row | errors for row, errors in zip(rows, _errors(found, rates), strict=True)]
     whole = {"layer", "head", "rows", "sentences", "peak_offset"}
     texts = {"site", "group", "shown_by"}
     types = {name: pa.int64() for name in whole} | {name: pa.string() for name in texts}
@@ -111,6 +116,15 @@ def _columns(found: Accumulator, group: str, site: Site, measure: str, index: in
     if measure == "advance":
         values = [np.tanh(values[0]), np.nan, np.tanh(values[2])]  # even attention never moves
     return dict(zip(names, map(float, (*values, moments.spread[index, column])), strict=True))
+
+
+def _errors(found: Accumulator, rates: Rates) -> Iterator[dict[str, float]]:
+    """Alignment error rates of each head, in the order of rows; `rates` count layers of cross-attention from 0."""
+    for group, sites in found.sites.items():
+        for layer, (_, n_heads) in enumerate(sites):
+            for head in range(n_heads):
+                of = rates.get(f"weights.{layer}.{head}") if group == "decoder.cross" else None
+                yield {f"error_{row}": np.nan if of is None else of[row].error_rate for row in ("written", "read")}
 
 
 def _shown_by(found: Accumulator, group: str, row: dict[str, Any], index: int) -> str:

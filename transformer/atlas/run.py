@@ -22,14 +22,19 @@ from transformer.atlas.executors.executor import Executor
 from transformer.atlas.moments import Accumulator
 from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
 from transformer.atlas.survey import Survey, survey
+from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
 from transformer.models.kmer import KmerClassifier
+from transformer.runs.alignment_error import Rates, alignment_errors
 
-FORMAT = 1
+FORMAT = 2
 """Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""
 
 RUN, PARTS = "run.json", "parts"
+OUTCOME = frozenset({"finished", "counts", "skipped", "skipped_lines", "notes", "versions"})
+"""What run.json says of the end of a run; the rest is what makes it this run."""
+
 NAMED = 20
 """Lines that run.json names, of those that were left out; the others it counts."""
 
@@ -38,11 +43,26 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class Links:
+    """Sentence pairs whose words people have linked: a folder for `gold_alignments`, the endings of its texts."""
+
+    folder: Path
+    source: str = "en"
+    target: str = "de"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that is read of the folder."""
+        names = f"sentences.{self.source}", f"sentences.{self.target}", "links.txt"
+        return tuple(self.folder / name for name in names)
+
+
+@dataclass(frozen=True)
 class Request:
     """What is asked for: a checkpoint (`NAME@UPDATE` is a snapshot of its training), a corpus, a folder.
 
     `examples` is a text to take the example sentences from, instead of the corpus; `texts` says whether they are
-    written down, or only where they stand.
+    written down, or only where they stand; heads of cross-attention get alignment error rates against `links`.
     """
 
     checkpoint: Path
@@ -51,6 +71,7 @@ class Request:
     examples: Corpus | None = None
     texts: bool = True
     chunk: int = LINES_A_CHUNK
+    links: Links | None = None
 
 
 def make_atlas(request: Request, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
@@ -59,10 +80,11 @@ def make_atlas(request: Request, executor: Executor, progress: Progress | None =
     Raises:
         AtlasError: the folder holds another run or something else, or the workers are lost.
         CheckpointError: the checkpoint cannot be loaded.
-        InputError: the corpus is refused, or a file cannot be read or written.
+        InputError: the corpus or the links are refused, or a file cannot be read or written.
     """
     checkpoint = opened(str(request.checkpoint))
-    _check_kind(checkpoint, request.corpus)
+    _check_kind(checkpoint, request)
+    rates = None if request.links is None else _rates(checkpoint, request.links)
     looked = survey(checkpoint, request.corpus)
     others = None if request.examples is None else survey(checkpoint, request.examples)
     about = identity(request)
@@ -88,7 +110,7 @@ def make_atlas(request: Request, executor: Executor, progress: Progress | None =
         if progress:
             progress(done, total)
     found = merged(request.out, run, n_chunks)
-    return write(request, about, looked, found)
+    return write(request, about, looked, found, rates)
 
 
 def identity(request: Request) -> dict[str, Any]:
@@ -104,6 +126,8 @@ def identity(request: Request) -> dict[str, Any]:
     for which, corpus in corpora.items():
         for name, path in corpus.files.items():
             found |= {f"{which}{name}": path.name, f"{which}{name}_sha256": digest(path)}
+    if request.links is not None:
+        found["links_sha256"] = [digest(path) for path in request.links.files]
     return found
 
 
@@ -118,7 +142,8 @@ def claim(out: Path, about: dict[str, Any]) -> None:
     if file.is_file():
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
-            other = sorted(name for name, value in about.items() if before.get(name) != value)
+            deciding = (about.keys() | before.keys()) - OUTCOME
+            other = sorted(name for name in deciding if before.get(name) != about.get(name))
         except (OSError, ValueError, AttributeError):
             other = [RUN]
         if other:
@@ -144,7 +169,9 @@ def merged(out: Path, run: str, n_chunks: int) -> Accumulator:
     return found
 
 
-def write(request: Request, about: dict[str, Any], looked: Survey, found: Accumulator) -> dict[str, Any]:
+def write(
+    request: Request, about: dict[str, Any], looked: Survey, found: Accumulator, rates: Rates | None
+) -> dict[str, Any]:
     """The tables, and last of all run.json.
 
     Raises:
@@ -153,7 +180,7 @@ def write(request: Request, about: dict[str, Any], looked: Survey, found: Accumu
     reasons = Counter(code for _, code, _ in found.skipped)
     if not found.counts.get("sentences"):
         raise InputError("atlas_no_line", path=str(request.corpus.source), reason=found.skipped[0][2])
-    heads = result.heads_table(found)
+    heads = result.heads_table(found, rates)
     written = {
         "heads.parquet": heads,
         "pairs.parquet": result.pairs_table(found),
@@ -192,10 +219,17 @@ def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _check_kind(checkpoint: Checkpoint, corpus: Corpus) -> None:
-    """Refuse sequences for a model of text, text for a classifier of sequences, and a target for what writes none."""
+def _rates(checkpoint: Checkpoint, links: Links) -> Rates:
+    """Of the weights alone, and at once: links that cannot be read are not found out after hours."""
+    gold = gold_alignments(links.folder, links.source, links.target)
+    return alignment_errors(checkpoint, gold, only=("weights",))
+
+
+def _check_kind(checkpoint: Checkpoint, request: Request) -> None:
+    """Refuse sequences for a model of text, text for a classifier of sequences, targets and links for no writer."""
+    corpus = request.corpus
     reads_sequences = isinstance(checkpoint.model, KmerClassifier)
     if corpus.fasta != reads_sequences:
         raise InputError("atlas_needs_sequences" if reads_sequences else "atlas_needs_text", name=checkpoint.name)
-    if corpus.target is not None and not checkpoint.translates:
+    if not checkpoint.translates and (corpus.target is not None or request.links is not None):
         raise InputError("atlas_needs_no_target", name=checkpoint.name)

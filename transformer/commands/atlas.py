@@ -41,6 +41,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--examples", type=Path, metavar="FILE",
         help="take the example sentences from this text (or FASTA), and not from the corpus",
     )  # fmt: skip
+    parser.add_argument(
+        "--links", type=Path, metavar="FOLDER",
+        help="sentences.SOURCE, sentences.TARGET and links.txt: adds alignment error rates to heads.parquet",
+    )  # fmt: skip
+    parser.add_argument(
+        "--languages", nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"
+    )
     parser.add_argument("--no-texts", action="store_true", help="name examples by their line alone, and keep no text")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=_count, default=1, metavar="N", help="processes of this machine (default: 1)")
@@ -57,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise AtlasError("atlas_no_pyarrow") from error
     from transformer.atlas.corpus import Corpus
     from transformer.atlas.executors.choice import executor_of
-    from transformer.atlas.run import Request, make_atlas
+    from transformer.atlas.run import Links, Request, make_atlas
 
     recycle_memory()
     fasta = arguments.sequences is not None
@@ -67,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out,
         None if arguments.examples is None else Corpus(arguments.examples, fasta=fasta),
         not arguments.no_texts,
+        links=None if arguments.links is None else Links(arguments.links, *arguments.languages),
     )
     with tqdm(unit="line", disable=True if arguments.quiet else None, smoothing=0.1, mininterval=0.5) as bar:
         found = make_atlas(request, executor_of(arguments.workers, arguments.scheduler), _shown_on(bar))

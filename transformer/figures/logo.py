@@ -11,12 +11,15 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.errors import RecordError
-from transformer.figures.labels import safe
+from transformer.figures.labels import wrapped
 from transformer.figures.theme import ink, template, theme
 from transformer.messages import words
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
+
+NARROW = 340.0
+"""Pixels that the page has for a logo on a narrow screen; titles that are wider go on in a second line."""
 
 Outline = Sequence[Sequence[tuple[float, float]]]
 """Closed lines in a unit square; one that runs against the others cuts a hole."""
@@ -43,6 +46,8 @@ def logo(
             "logo_heights_do_not_fit", shape=str(heights.shape), letters=len(letters), positions=len(positions)
         )
     colours, most = theme(dark), math.log2(len(letters))
+    heading = wrapped(title, NARROW, 14.0)
+    lines = heading.count("<br>")
     figure = go.Figure()
     for position, column in enumerate(heights.T):
         base = 0.0
@@ -63,12 +68,12 @@ def logo(
     )
     figure.update_layout(
         template=template(dark),
-        title=dict(text=safe(title), font=dict(size=14)),
-        height=260,
-        margin=dict(l=56, r=12, t=44 if title else 16, b=48),
+        title=dict(text=heading, font=dict(size=14), y=1, yref="container", yanchor="top", pad=dict(t=12)),
+        height=280 + 18 * lines,
+        margin=dict(l=56, r=12, t=44 + 18 * lines if title else 16, b=68),
         xaxis=dict(
             range=[-0.55, len(positions) - 0.45], tickvals=list(range(len(positions))), ticktext=list(positions),
-            showgrid=False, fixedrange=True, title=words("figure_logo_position"),
+            showgrid=False, fixedrange=True, title=wrapped(words("figure_logo_position"), NARROW - 68),
         ),
         yaxis=dict(range=[0, most], title=words("figure_logo_bits"), fixedrange=True),
     )  # fmt: skip

@@ -64,7 +64,8 @@ class Tracks:
 def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     """Attention received, the effect of every mutation, integrated gradients and other methods, one above the other.
 
-    The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does.
+    The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does;
+    its colours stand beside them.
 
     Raises:
         RecordError: a track does not have a value for each letter.
@@ -88,10 +89,11 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     for i, method in enumerate(tracks.methods):
         _add_bars(figure, method.values, names, _axis(rows, f"method {i}"), colours, method.signed)
     for i, span in enumerate(tracks.spans):
-        figure.add_shape(
-            type="rect", xref="x", yref="paper", x0=span.start - 0.5, x1=span.stop - 0.5, y0=0, y1=1,
-            line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
-        )  # fmt: skip
+        for row in rows:  # each by itself, as the titles stand between them
+            figure.add_shape(
+                type="rect", xref="x", yref=f"{_axis(rows, row)} domain", x0=span.start - 0.5, x1=span.stop - 0.5,
+                y0=0, y1=1, line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
+            )  # fmt: skip
         side, edge = _beside(tracks.spans, i)
         figure.add_annotation(
             text=safe(span.name), xref="x", yref="paper", x=edge, xanchor=side, y=1, yanchor="bottom",
@@ -128,6 +130,7 @@ def _add_mutations(
 ) -> None:
     given = np.array([[letter == new for letter in tracks.text] for new in tracks.letters])
     limit = float(np.abs(change).max()) or 1.0
+    domain, text = figure.layout[axis.replace("y", "yaxis")].domain, dict(color=colours.ink)
     figure.add_trace(
         go.Heatmap(
             x=np.arange(len(tracks.text)),
@@ -137,7 +140,23 @@ def _add_mutations(
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(colours),
-            showscale=False,
+            colorbar=dict(
+                orientation="v",
+                x=1,
+                xanchor="left",
+                xpad=6,
+                y=sum(domain) / 2,
+                yanchor="middle",
+                ypad=0,
+                lenmode="pixels",
+                len=_ROW["mutations"] - 20,
+                thickness=10,
+                outlinewidth=0,
+                tickvals=[-limit, 0, limit],
+                ticktext=[f"{-limit:.2g}", "0", f"+{limit:.2g}"],
+                title=dict(text=words("figure_tracks_unit"), side="right", font=text),
+                tickfont=text,
+            ),
             hoverongaps=False,
             yaxis=axis,
             hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:+.3f}") + "<extra></extra>",
@@ -151,7 +170,6 @@ def _add_mutations(
             yaxis=axis,
             mode="markers",
             name=words("figure_tracks_given"),
-            showlegend=False,
             hoverinfo="skip",
             marker=dict(symbol="circle", size=3, color=colours.faint),
         )
@@ -191,7 +209,8 @@ def _beside(spans: Sequence[Span], which: int) -> tuple[str, float]:
 
 
 def _axis(rows: Sequence[str], row: str) -> str:
-    return f"y{rows.index(row) + 1}"
+    place = rows.index(row)
+    return f"y{place + 1}" if place else "y"
 
 
 def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
@@ -206,12 +225,12 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
     layout: dict[str, Any] = dict(
         template=template(dark),
         height=total + 130,
-        margin=dict(l=54, r=12, t=64, b=66, pad=0),
+        margin=dict(l=54, r=66 if tracks.change is not None else 12, t=64 + 18 * bool(tracks.spans), b=66, pad=0),
         barmode="stack",
         bargap=0.1,
         hovermode="closest",
         showlegend=True,
-        legend=legend(y=1 + 34 / total, yanchor="bottom"),
+        legend=legend(y=1 + (34 + 18 * bool(tracks.spans)) / total, yanchor="bottom"),
         annotations=[],
     )
     top = total
@@ -235,7 +254,7 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
                 y=top / total,
                 yanchor="bottom",
                 xanchor="left",
-                yshift=4 if i or not tracks.spans else 16,
+                yshift=4 if i or not tracks.spans else 20,
                 showarrow=False,
             )
         )

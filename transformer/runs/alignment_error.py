@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
@@ -22,9 +22,12 @@ Rates = dict[str, dict[str, AlignmentCounts]]
 
 
 def alignment_errors(
-    checkpoint: Checkpoint, gold: Sequence[GoldAlignment], progress: Callable[[int, int], None] | None = None
+    checkpoint: Checkpoint,
+    gold: Sequence[GoldAlignment],
+    progress: Callable[[int, int], None] | None = None,
+    only: Collection[str] | None = None,
 ) -> Rates:
-    """Counts of every question, over sentence pairs whose target is walked through.
+    """Counts of every question, over sentence pairs whose target is walked through; `only` names the methods to ask.
 
     Raises:
         InputError: a sentence cannot be run, or its pieces are not the words of its links.
@@ -34,7 +37,7 @@ def alignment_errors(
     for number, pair in enumerate(gold, 1):
         translation = translate(checkpoint, pair.source, forced=pair.target)
         passage = translation.passage(checkpoint)
-        for name, (method, layer, head) in questions(checkpoint, translation).items():
+        for name, (method, layer, head) in questions(checkpoint, translation, only).items():
             with forward_slot():
                 answer = attribute(passage, translation.record, method, layer, head)
             for row in ("written", "read"):
@@ -45,12 +48,15 @@ def alignment_errors(
     return dict(found)
 
 
-def questions(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None, int | None]]:
+def questions(
+    checkpoint: Checkpoint, translation: Translation, only: Collection[str] | None = None
+) -> dict[str, tuple[str, int | None, int | None]]:
     """Every method that is defined, by itself, of each layer and of each head, where it can be asked of one."""
     passage = translation.passage(checkpoint)
     cross = [translation.record[site] for site in translation.record if site.group == "decoder.cross"]
     asked: dict[str, tuple[str, int | None, int | None]] = {}
-    for method in defined(passage, translation.record):
+    methods = defined(passage, translation.record)
+    for method in methods if only is None else [one for one in methods if one in only]:
         asked[method] = method, None, None
         for layer, attention in enumerate(cross if method in LAYERED else ()):
             asked[f"{method}.{layer}"] = method, layer, None

@@ -16,7 +16,7 @@ from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
 from transformer.sequences.labels import label_of
-from transformer.sequences.motifs import Motif, motif, top_site
+from transformer.sequences.motifs import Motif, motif, q_values, top_site
 from transformer.sites import Site
 
 MAX_SEQUENCES = 500
@@ -25,6 +25,9 @@ MAX_SEQUENCES = 500
 MAX_SET_LETTERS = 512
 """Longest sequence of a set."""
 
+
+MOST_FALSE = 0.05
+"""A head's motif passes if its q-value, over the heads of one class and width, is at most this."""
 
 AT_ONCE = 32
 """Sequences of one length that share a pass."""
@@ -80,10 +83,36 @@ class SequenceSet:
         chosen, others = ([s for its, s in found if (its == label) is wanted] for wanted in (True, False))
         return motif(chosen, others, texts, width, self.letters)
 
+    def every_head(self, label: int, width: int) -> dict[tuple[Site, int], tuple[Motif, float]]:
+        """The motif of every head for one class, with the q-value of its enrichment over all of these heads.
+
+        Raises:
+            InputError: as `motif`.
+        """
+        kept = self._every_head
+        if (label, width) not in kept:
+            heads = [(site, head) for site, count in self.sites.items() for head in range(count)]
+            motifs = [self.motif(label, site, head, width) for site, head in heads]
+            q = q_values([one.enrichment.p_value for one in motifs])
+            kept[label, width] = dict(zip(heads, zip(motifs, q, strict=True), strict=True))
+        return kept[label, width]
+
+    @cached_property
+    def _every_head(self) -> dict[tuple[int, int], dict[tuple[Site, int], tuple[Motif, float]]]:
+        """What was computed, by class and width."""
+        return {}
+
     def clearest(self, label: int, width: int) -> tuple[Site, int]:
-        """The site and head whose motif for this class holds most information."""
-        every = [(site, head) for site, heads in self.sites.items() for head in range(heads)]
-        return max(every, key=lambda one: self.motif(label, one[0], one[1], width).information.sum())
+        """The site and head whose motif holds most information among those that pass; where none does, the nearest.
+
+        A motif passes with a q-value of at most `MOST_FALSE`, so that letters that stand by chance, or as often in the
+        other classes, are not chosen for their height.
+        """
+        every = self.every_head(label, width)
+        passing = [one for one, (_, q) in every.items() if q <= MOST_FALSE]
+        if not passing:
+            return min(every, key=lambda one: every[one][0].enrichment.p_value)
+        return max(passing, key=lambda one: every[one][0].information.sum())
 
 
 def read_set(

@@ -106,21 +106,29 @@ def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequ
     changed, _ = target_logits(checkpoint, before, interventions)
     with intervening(interventions):
         after = reread(checkpoint, before)
-    ids = torch.tensor(before.target_ids)[:, None]
-    first, then = log_probs(clean.double()), log_probs(changed.double())
-    changes = (then - first).gather(1, ids)[:, 0]
-    others = clean.double().scatter(1, ids, -torch.inf).argmax(1, keepdim=True)
-    margins = [(logits.gather(1, ids) - logits.gather(1, others))[:, 0].tolist() for logits in (clean, changed)]
-    weighted = torch.where(first.isfinite(), first.exp() * (first - then), 0.0)
-    divergences = weighted.sum(1).clamp(min=0.0)
-    ranks = [(logits > logits.gather(1, ids)).sum(1).tolist() for logits in (clean, changed)]
-    steps = tuple(
-        StepEffect(step.text, change, (margins[0][i], margins[1][i]), divergence, (ranks[0][i], ranks[1][i]))
-        for i, (step, change, divergence) in enumerate(
-            zip(before.steps, changes.tolist(), divergences.tolist(), strict=True)
-        )
-    )
+    steps = step_effects([step.text for step in before.steps], before.target_ids, clean, changed)
     return SameTarget(before, after, steps)
+
+
+def step_effects(
+    texts: Sequence[str],
+    ids: Sequence[int],
+    clean: Float[Tensor, "step vocab"],
+    changed: Float[Tensor, "step vocab"],
+) -> tuple[StepEffect, ...]:
+    """What became of one token a step: logits of the unchanged and of the changed model (log-probabilities do too)."""
+    asked = torch.tensor(ids)[:, None]
+    first, then = log_probs(clean.double()), log_probs(changed.double())
+    changes = (then - first).gather(1, asked)[:, 0].tolist()
+    others = clean.double().scatter(1, asked, -torch.inf).argmax(1, keepdim=True)
+    margins = [(logits.gather(1, asked) - logits.gather(1, others))[:, 0].tolist() for logits in (clean, changed)]
+    weighted = torch.where(first.isfinite(), first.exp() * (first - then), 0.0)
+    divergences = weighted.sum(1).clamp(min=0.0).tolist()
+    ranks = [(logits > logits.gather(1, asked)).sum(1).tolist() for logits in (clean, changed)]
+    return tuple(
+        StepEffect(text, changes[i], (margins[0][i], margins[1][i]), divergences[i], (ranks[0][i], ranks[1][i]))
+        for i, text in enumerate(texts)
+    )
 
 
 def decoded_again(

@@ -156,7 +156,8 @@ class _Bounded(io.RawIOBase):
         Raises:
             InputError: there are more than are read from one file.
         """
-        found = self.file.read(min(len(buffer), self.left + 1))
+        # `read1` gives what is there, before it is seen that the rest is broken.
+        found = self.file.read1(min(len(buffer), self.left + 1))
         self.left -= len(found)
         if self.left < 0:
             raise InputError("fasta_large", most=MAX_BYTES // 1_000_000)
@@ -170,7 +171,7 @@ def _lines(file: io.BufferedIOBase) -> Iterator[str]:
     unpacked: io.BufferedIOBase = packed
     try:
         if packed.peek(2)[:2] == GZIP:
-            unpacked = io.BufferedReader(gzip.GzipFile(fileobj=packed))
+            unpacked = gzip.GzipFile(fileobj=packed)
         text = io.BufferedReader(_Bounded(unpacked))
         wide = text.peek(2)[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
         yield from io.TextIOWrapper(text, "utf-16" if wide else "utf-8", newline=None)

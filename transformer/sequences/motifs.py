@@ -20,6 +20,9 @@ FLANK = 2
 ROUNDS, SEEDS = 10, 12
 """Most rounds of shifting windows against each other, and how many windows each have a try as the first of them."""
 
+FIXED = 0.9
+"""So large a share of windows that start at one place makes it a fixed one."""
+
 CLEAR_BITS = 0.8
 """A column that holds at least so much information counts as part of the motif's pattern."""
 
@@ -38,7 +41,8 @@ class Enrichment:
     """How much more often the pattern stands at the chosen window in the class than in the other classes.
 
     `pattern` has a letter where the motif is clear and `.` elsewhere. `p_value` is Fisher's exact test, one-sided; no
-    correction is made for having read the pattern off the same windows, nor for the heads and widths one may try.
+    correction is made for having read the pattern off the same windows, nor for the heads (as `q_values` does) and
+    widths one may try.
     """
 
     pattern: str
@@ -49,6 +53,23 @@ class Enrichment:
     p_value: float
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where most windows of the class start as they were found (from 0), the share that does, and that of the others.
+
+    Where nearly all start at one place, the logo is the data's own composition there, whatever the head looks for.
+    """
+
+    start: int
+    share: float
+    others_share: float
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether (nearly) all windows of the class start there."""
+        return self.share >= FIXED
+
+
 @dataclass(frozen=True, eq=False)
 class Motif:
     """Letters of aligned windows: `counts[i, p]` windows have letter i at position p."""
@@ -57,6 +78,7 @@ class Motif:
     counts: Int[np.ndarray, "letter position"]
     sites: tuple[MotifSite, ...]
     enrichment: Enrichment
+    place: Place
 
     @property
     def frequencies(self) -> Float[np.ndarray, "letter position"]:
@@ -92,7 +114,7 @@ class Motif:
             f"Background letter frequencies\n{background}\n\n"
             f"MOTIF {name.replace(' ', '_')}\n"
             f"letter-probability matrix: alength= {len(self.letters)} w= {self.counts.shape[1]} "
-            f"nsites= {len(self.sites)} E= 0\n{rows}\n"
+            f"nsites= {len(self.sites)}\n{rows}\n"
         )
 
 
@@ -131,9 +153,11 @@ def motif(
     """
     if not sites:
         raise InputError("set_lacks_class")
+    others = list(others)
     aligned = _aligned(sites, texts, width, letters)
     counts = _tally(np.array([[letters.find(letter) for letter in site.letters] for site in aligned]), len(letters))
-    return Motif(letters, counts, tuple(aligned), _enrichment(counts, sites, list(others), texts, width, letters))
+    enrichment = _enrichment(counts, sites, others, texts, width, letters)
+    return Motif(letters, counts, tuple(aligned), enrichment, _place(sites, others))
 
 
 def fisher(found: int, total: int, others_found: int, others_total: int) -> float:
@@ -142,6 +166,22 @@ def fisher(found: int, total: int, others_found: int, others_total: int) -> floa
 
     table = [[found, total - found], [others_found, others_total - others_found]]
     return float(fisher_exact(table, alternative="greater").pvalue)
+
+
+def q_values(p_values: Sequence[float]) -> list[float]:
+    """For each test the least share of false finds among all that are at least as strong, if they count as finds.
+
+    Source: Benjamini and Hochberg 1995.
+    """
+    from scipy.stats import false_discovery_control  # not at the top, where the start of every page would wait for it
+
+    return [float(q) for q in false_discovery_control(p_values, method="bh")]
+
+
+def _place(sites: Sequence[MotifSite], others: Sequence[MotifSite]) -> Place:
+    starts, elsewhere = [site.start for site in sites], [site.start for site in others]
+    start = max(sorted(set(starts)), key=starts.count)
+    return Place(start, starts.count(start) / len(starts), elsewhere.count(start) / max(1, len(elsewhere)))
 
 
 def _aligned(sites: Sequence[MotifSite], texts: Sequence[str], width: int, letters: str) -> list[MotifSite]:

@@ -50,8 +50,16 @@ def label(name: str) -> str:
     mine = own_atlases.own(name)
     if mine is None:
         return name
-    counts = mine.atlas.about["counts"]
-    return plain("atlas.own_label", checkpoint=mine.checkpoint, sentences=counts["sentences"])
+    return plain("atlas.own_label", checkpoint=mine.checkpoint, what=_read(mine.atlas))
+
+
+def amount(count: int, sequences: bool) -> str:
+    """So many lines of a text, or sequences, in words."""
+    return plain("atlas.own_sequences" if sequences else "atlas.own_lines", count=count)
+
+
+def _read(atlas: Atlas) -> str:
+    return amount(atlas.about["counts"]["sentences"], atlas.heads[0]["letters"] is not None)
 
 
 def screen() -> str:
@@ -121,7 +129,7 @@ def source(atlas: Atlas) -> None:
 def _own_source(atlas: Atlas) -> None:
     """That the numbers are of the reader's own text, and which lines were left out."""
     counts, skipped = atlas.about["counts"], atlas.about["skipped_lines"]
-    st.caption(t("atlas.own_source", sentences=counts["sentences"], tokens=counts["tokens"]))
+    st.caption(t("atlas.own_source", what=_read(atlas), tokens=counts["tokens"]))
     if skipped:
         st.caption(
             t("atlas.own_skipped", count=len(skipped), line=skipped[0]["line"], reason=said(skipped[0]["reason"]))

@@ -100,7 +100,8 @@ def _shares(row: Row) -> None:
             },
         },
     )
-    st.caption(t("atlas.shares_note", keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
+    note = "atlas.shares_note" if row["letters"] is None else "atlas.shares_note_letters"
+    st.caption(t(note, keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
 
 
 def _examples(name: str, atlas: Atlas, row: Row) -> None:
@@ -110,7 +111,8 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     ]
     if not known:
         return
-    st.markdown(f"**{t('atlas.examples')}**")
+    of = "" if row["letters"] is None else "_sequences"
+    st.markdown(f"**{t(f'atlas.examples{of}')}**")
     labels = {f"{one['kind']}-{one['rank']}": one for one in known}
 
     def text(key: str) -> str:
@@ -125,9 +127,10 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     )  # fmt: skip
     one = labels[picked]
     measure = plain(f"atlas.shown_{row['shown_by']}")
-    st.caption(t("atlas.examples_note", measure=measure, text=_examples_of(atlas)))
+    st.caption(t(f"atlas.examples_note{of}", measure=measure, text=_examples_of(atlas)))
     picture = _map(name, row, one)
-    st.plotly_chart(heatmap(picture, dark=is_dark()), key="atlas-example", width="content", config=PLOT_CONFIG)
+    figure = heatmap(picture, relative=row["letters"] is not None, dark=is_dark())  # windows share a row among many
+    st.plotly_chart(figure, key="atlas-example", width="content", config=PLOT_CONFIG)
     cells(picture, "atlas-example", key="atlas-example-cells")
     if row["letters"] is not None:
         st.page_link(

@@ -79,8 +79,11 @@ def _decoded(data: bytes) -> str:
 
 def _run(job: Job) -> None:
     making = job.making
+    what = choices.amount(making.total, store.architecture(job.checkpoint) == SEQUENCES)
     if not job.running:
-        st.markdown(t("atlas.own_cost", count=making.total, seconds=_seconds(making.left), lines=making.done))
+        whole = making.done == making.total
+        cost = {} if whole else {"seconds": _seconds(making.left), "done": making.done}
+        st.markdown(t("atlas.own_short" if whole else "atlas.own_cost", what=what, **cost))
         st.button(t("atlas.own_run"), on_click=job.start, type="primary", icon=":material/play_arrow:")
         return
     if not job.done:
@@ -89,11 +92,11 @@ def _run(job: Job) -> None:
         st.button(t("atlas.own_cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         st.progress(
             making.done / making.total,
-            t("atlas.own_progress", done=making.done, count=making.total, seconds=_seconds(making.left)),
+            t("atlas.own_progress", done=making.done, what=what, seconds=_seconds(making.left)),
         )
         st.rerun()
     made = job.name if own_atlases.own(job.name) is not None else own_atlases.keep(job)
-    st.success(t("atlas.own_cancelled" if job.cancelled else "atlas.own_done", done=making.done, count=making.total))
+    st.success(t("atlas.own_cancelled" if job.cancelled else "atlas.own_done", done=making.done, what=what))
     st.button(t("atlas.own_open"), on_click=_open, args=(made,), type="primary")
     st.caption(t("atlas.own_note", most=own_atlases.KEPT))
 

@@ -141,11 +141,11 @@ def stage(page: str, stages: Sequence[str]) -> str:
 def _turn(name: str, stage: str | None) -> None:
     """A button that leads to a step; it leads nowhere from the first one back, and from the last one on.
 
-    Only its arrow is seen (`frame.STYLE`): the label is for screen readers.
+    Only its arrow is seen (`frame.STYLE`): the label is for screen readers. It has no help, which would lie over the
+    steps and lists around it.
     """
-    name_of = t(f"lessons.{name}")
     st.button(
-        name_of, key=name, on_click=partial(put, stage=stage), disabled=stage is None, help=name_of,
+        t(f"lessons.{name}"), key=name, on_click=partial(put, stage=stage), disabled=stage is None,
         icon=f":material/chevron_{'left' if name == 'previous' else 'right'}:",
     )  # fmt: skip
 

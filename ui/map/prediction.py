@@ -11,6 +11,7 @@ from jaxtyping import Float
 from transformer import Checkpoint
 from ui.map.drawing import readable
 from ui.map.runs import Shown
+from ui.map.training import training_panel
 from ui.shared import controls
 from ui.shared.address import tenths
 from ui.texts import plain, t
@@ -22,8 +23,8 @@ TEMPERATURE = "temperature"
 """The query parameter of the temperature."""
 
 
-def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
-    """Both, beside each other where there is room."""
+def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int) -> None:
+    """Both, beside each other where there is room; and the lens over the training, where that is asked for."""
     if not shown.next:
         st.caption(t("map.no_output"))
         return
@@ -33,6 +34,7 @@ def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
         _odds(checkpoint, shown, row)
     with lens_place:
         _lens(checkpoint, shown, row)
+    training_panel(name, checkpoint, shown, row)
 
 
 def tempered(logits: Float[np.ndarray, " output"], temperature: float) -> Float[np.ndarray, " output"]:

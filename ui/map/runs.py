@@ -94,11 +94,9 @@ def _shown(revision: Revision, text: str) -> Shown:
 
 
 def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
-    model, _, _ = checkpoint.translator()
-    read = (model.config.bos_id, *run.target_ids[:-1])
     return Shown(
         run.record,
-        flow(checkpoint, run.source_ids, read, run.target_ids),
+        flow(checkpoint, run.source_ids, read_ids(checkpoint, run), run.target_ids),
         run.axes.source.texts,
         run.axes.read.texts,
         run.axes.written.texts,
@@ -106,6 +104,12 @@ def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
         run.target_ids,
         run,
     )
+
+
+def read_ids(checkpoint: Checkpoint, run: Translation) -> tuple[int, ...]:
+    """What the decoder reads at the steps of a translation: its start mark, and all that it wrote but the last."""
+    model, _, _ = checkpoint.translator()
+    return (model.config.bos_id, *run.target_ids[:-1])
 
 
 def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:

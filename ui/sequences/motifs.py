@@ -5,7 +5,7 @@ import streamlit as st
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
-from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, SequenceSet
+from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
@@ -47,13 +47,22 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
             key="motif-site",
             text=lambda site: plain("sequences.clearest") if site == CLEAREST else site,
         )
-        head = 0
-        if site == CLEAREST:
-            site, head = found.clearest(task.classes.index(label), width)
+        head, index = 0, task.classes.index(label)
+        every = found.every_head(index, width)
+        clearest = site == CLEAREST
+        if clearest:
+            site, head = found.clearest(index, width)
         else:
             heads = [str(h) for h in range(found.sites[Site(site)])]
             head = int(choice(t("sequences.head"), heads, key="motif-head", text=str))
-    _motif(found, found.motif(task.classes.index(label), site, head, width), (label, site, head), width)
+    motif, q = every[Site(site), head]
+    if clearest and q > MOST_FALSE:
+        st.info(t("sequences.none_passes", most=MOST_FALSE))
+    if motif.place.is_fixed:
+        place = motif.place
+        st.info(t("sequences.fixed", share=place.share, start=place.start + 1, others=place.others_share))
+    _motif(found, motif, (label, site, head), width)
+    st.caption(t("sequences.q_value", q=f"{q:.2g}", count=len(every), most=MOST_FALSE))
 
 
 def _left_out(found: SequenceSet) -> None:

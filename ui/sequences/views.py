@@ -117,10 +117,9 @@ def letters_panel(
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
-    if task.landmarks and len(run.letters) == task.length:
-        marks = tuple(Span(m.start, m.start + len(m.letters), m.name) for m in task.landmarks)
-        if switch(t("sequences.consensus"), False, key="consensus"):
-            spans = marks
+    known = task.landmarks and len(run.letters) == task.length
+    if known and switch(t("sequences.consensus"), False, key="consensus"):
+        spans = _agreeing(run, task)
     drawn = replace(_tracks(run, track, effects, target, spans), methods=tuple(each.track(target) for each in found))
     figure = sequence_tracks(drawn, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
@@ -137,7 +136,7 @@ def letters_panel(
 def windows_panel(run: Classification, place: Place) -> None:
     """One head over windows, grouped by width."""
     picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), True, key="relative-windows")
+    relative = switch(t("sequences.relative"), False, key="relative-windows")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
         window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
@@ -191,6 +190,21 @@ def letter_track(run: Classification, place: Place) -> LetterTrack:
     """What each letter received from the chosen head, or from all heads on average."""
     heads = runs.received_by_windows(run, place.site)
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
+
+
+def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
+    """Where the letters are those that biology expects; says which expected ones are not there."""
+    found, absent = list[Span](), list[str]()
+    for mark in task.landmarks:
+        span = Span(mark.start, mark.start + len(mark.letters), mark.name)
+        letters = run.letters.text[span.start : span.stop]
+        if letters == mark.letters:
+            found.append(span)
+        else:
+            absent.append(plain("sequences.consensus_other", name=mark.name, start=span.start + 1, letters=letters))
+    if absent:
+        st.caption(t("sequences.consensus_absent", names=plain("sequences.facts_between").join(absent)))
+    return tuple(found)
 
 
 def _tracks(

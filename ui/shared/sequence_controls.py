@@ -10,7 +10,7 @@ from transformer.errors import InputError
 from transformer.runs.classify import MAX_LETTERS, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from ui.shared.active_heads import belong_to_head
-from ui.shared.address import choice, lines, set_parameter
+from ui.shared.address import belong_to, choice, lines, set_parameter
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
@@ -29,7 +29,14 @@ MAX_PASTED = 1_500_000
 MAX_ADDRESS = 2 * MAX_LETTERS
 """Longest text that the address holds: any sequence that is run, with its header and line breaks."""
 
-SEQUENCE = "sequence"
+LONGEST_NAME = 40
+"""Characters of an example's header that its button shows."""
+
+MAX_LISTED = 500
+"""Most records of a pasted text that one is chosen of."""
+
+SEQUENCE, RECORD = "sequence", "pasted"
+"""What is pasted, and which of its records is shown, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Place:
 
 
 def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
-    """The sequence that was pasted, or an example: bare letters, or the first record of FASTA.
+    """The sequence that was pasted, or an example: bare letters, or a record of FASTA.
 
     Raises:
         InputError: there is none, or far too much.
@@ -75,19 +82,23 @@ def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
             st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
             st.caption(t("sequences.sequence_limit", shortest=max(model.config.widths), longest=MAX_LETTERS))
     if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
-            st.caption(t("sequences.examples"), width="content")
+        with st.popover(t("sequences.examples")):
             for i, example in enumerate(examples):
-                header = as_text(example.partition("\n")[0].removeprefix(">"))
-                st.button(f"{i + 1}", key=f"sequence-{i}", help=header, on_click=_take_example, args=(example,))
+                header = example.partition("\n")[0]
+                named = header.removeprefix(">").strip()[:LONGEST_NAME] if header.startswith(">") else str(i + 1)
+                st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,), width="stretch")
     if len(text) > MAX_CHARACTERS:
         raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
     records = list(parse_fasta(text.split("\n")))
     if not records:
         raise InputError("no_sequence")
-    if len(records) > 1:
-        st.caption(t("sequences.first_of", count=len(records)))
-    return records[0]
+    if len(records) == 1:
+        return records[0]
+    belong_to(text, RECORD)
+    names = {str(i): f"{i}: {one.id[:LONGEST_NAME]}" for i, one in enumerate(records[:MAX_LISTED], 1)}
+    chosen = int(choice(t("sequences.record"), list(names), key=RECORD, form="list", text=names.__getitem__))
+    st.caption(t("sequences.one_of", count=len(records)))
+    return records[chosen - 1]
 
 
 def place(run: Classification) -> Place:

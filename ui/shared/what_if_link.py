@@ -9,7 +9,8 @@ from ui.shared.last_checkpoint import MODEL
 from ui.texts import KEY, t
 
 SAME: Final = (
-    MODEL, "text", "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence", KEY,
+    MODEL, "text", "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence",
+    "pasted", KEY,
 )  # fmt: skip
 """What both pages call by one name: it goes along as it stands in the address."""
 

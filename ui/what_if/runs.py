@@ -8,9 +8,11 @@ from typing import Any
 from transformer import DecodingOptions, Translation, intervening
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
+from transformer.runs.any_model import AnyRun
 from transformer.runs.classify import Classification, classify
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
+from transformer.runs.what_if_read import read_under
 from ui.store import runs, store
 from ui.store.cache import cached, in_session
 from ui.store.refs import Revision
@@ -82,6 +84,16 @@ def odds(name: str, asked: Asked, done: Done, donor: str) -> LogOdds | None:
 def classified(name: str, text: str, changes: str) -> Classification:
     """What a classifier makes of a sequence under interventions."""
     return _classified(store.revision(name), text, changes)
+
+
+def read(name: str, text: str, changes: str) -> AnyRun:
+    """What a model that reads one text makes of it under interventions."""
+    return _read(store.revision(name), text, changes)
+
+
+@cached(max_entries=64)
+def _read(revision: Revision, text: str, changes: str) -> AnyRun:
+    return read_under(store.load(revision), text, from_text(changes))
 
 
 @cached(max_entries=64)

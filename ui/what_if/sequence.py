@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from transformer import Intervention, Record
@@ -17,13 +16,13 @@ from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.shared import address, controls
-from ui.shared.files import Origin, frame_csv
+from ui.shared.files import Origin
 from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
 from ui.shared.theme import is_dark
 from ui.store import store
-from ui.texts import in_this_language, plain, t
+from ui.texts import plain, t
 from ui.what_if import changes as changes_
-from ui.what_if import maps, runs
+from ui.what_if import maps, runs, views
 from ui.what_if.changes import Changes
 
 MOST_WINDOWS = 600
@@ -81,31 +80,7 @@ def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Or
     now = max(effects, key=lambda one: one.probabilities[1]).name
     was = before.classes[before.predicted]
     st.markdown(f"**{t('what_if.class_same', name=now) if now == was else t('what_if.class_now', was=was, now=now)}**")
-    table = pd.DataFrame(
-        {
-            "class": [one.name for one in effects],
-            "before": [one.probabilities[0] for one in effects],
-            "after": [one.probabilities[1] for one in effects],
-            "change": [one.change for one in effects],
-        }
-    )
-    bar = partial(st.column_config.ProgressColumn, min_value=0.0, max_value=1.0, format="%.4f")
-    columns = {
-        "class": st.column_config.TextColumn(plain("what_if.class")),
-        "before": bar(plain("what_if.class_before")),
-        "after": bar(plain("what_if.class_after")),
-        "change": st.column_config.NumberColumn(plain("what_if.class_change"), format="%+.3f"),
-    }
-    st.dataframe(table, hide_index=True, column_config=columns)
-    about = plain("files.about_separator").join(origin.facts())
-    names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
-    named = table.assign(run=about).rename(
-        columns={**names, "class": plain("what_if.class"), "run": plain("what_if.csv_about")}
-    )
-    st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: frame_csv(named)), f"{origin.stem('classes')}.csv",
-        "text/csv", on_click="ignore", icon=":material/download:",
-    )  # fmt: skip
+    views.class_table(effects, origin)
 
 
 def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin) -> None:

@@ -45,12 +45,12 @@ def show(name: str) -> None:
     board, effects = st.columns([2, 3], gap="large")
     with board:
         switchboard.switchboard(found.after.record, choice, changes, origin)
-        step = views.step_choice(found, (name, *asked, done))
+        step = views.step_choice(found.steps, (name, *asked, done))
     with effects:
         views.effects_panel(found, step, origin)
     with sentences:  # above, but after the bars, which need no search
         views.sentences(before, _again(name, asked, done))
-    views.step_panel(found, step)
+    views.step_panel(found.steps[step], found.before.steps[step], found.after.steps[step])
     maps.map_panel(
         found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
         owner=(name, *asked), origin=origin,

@@ -1,8 +1,11 @@
 """The sentence before and after, and what became of each written token."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 
+import pandas as pd
 import streamlit as st
 
 from transformer import Translation
@@ -10,10 +13,10 @@ from transformer.decoding.steps import Step
 from transformer.figures.distribution import next_tokens
 from transformer.figures.effects import effect_bars
 from transformer.figures.export import PLOT_CONFIG, plot_config, table_csv
-from transformer.runs.what_if import OF_SOURCE, SameTarget, Word, aligned_words, for_nobody
+from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
 from ui.shared.address import belong_to, put, whole
-from ui.shared.files import Origin
+from ui.shared.files import Origin, frame_csv
 from ui.shared.theme import is_dark
 from ui.texts import in_this_language, plain, t
 from ui.what_if.changes import Group
@@ -74,7 +77,12 @@ def effects_panel(found: SameTarget, step: int, origin: Origin) -> None:
     """On the same target: the change of log p of every token; a click on one opens its step."""
     st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
     st.caption(t("what_if.total", total=found.total))
-    tokens, changes = [one.text for one in found.steps], [one.change for one in found.steps]
+    bars(found.steps, step, origin)
+
+
+def bars(steps: Sequence[StepEffect], step: int, origin: Origin) -> None:
+    """The change of log p of each token, and the table of all that is measured there."""
+    tokens, changes = [one.text for one in steps], [one.change for one in steps]
     st.plotly_chart(
         effect_bars(tokens, changes, step, dark=is_dark()),
         key="effects",
@@ -83,22 +91,21 @@ def effects_panel(found: SameTarget, step: int, origin: Origin) -> None:
         selection_mode="points",
     )
     st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: _effects_csv(found, origin)),
+        t("what_if.effects_csv"), in_this_language(lambda: _effects_csv(steps, origin)),
         f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
     )  # fmt: skip
 
 
-def step_choice(found: SameTarget, owner: tuple[object, ...]) -> int:
-    """Which step is looked at: at first the one that changes most."""
+def step_choice(steps: Sequence[StepEffect], owner: tuple[object, ...], label: str = "step") -> int:
+    """Which step is looked at: at first the one that changes most. `label` is the text that stands above."""
     belong_to(owner, STEP)
-    last = len(found.steps) - 1
-    most = max(range(last + 1), key=lambda i: abs(found.steps[i].change))
-    return whole(t("what_if.step"), 0, last, most, key=STEP)
+    last = len(steps) - 1
+    most = max(range(last + 1), key=lambda i: abs(steps[i].change))
+    return whole(t(f"what_if.{label}"), 0, last, most, key=STEP)
 
 
-def step_panel(found: SameTarget, step: int) -> None:
+def step_panel(one: StepEffect, before: Step, after: Step) -> None:
     """What could be written at one step, before and after, and what is measured there."""
-    one = found.steps[step]
     st.caption(
         t(
             "what_if.measures", token=one.text, change=one.change, kl=one.divergence, rank=one.ranks[0] + 1,
@@ -106,26 +113,49 @@ def step_panel(found: SameTarget, step: int) -> None:
         )
     )  # fmt: skip
     columns = st.columns(2, gap="large")
-    for column, key, run in zip(columns, ("before_top", "after_top"), (found.before, found.after), strict=True):
+    for column, key, step in zip(columns, ("before_top", "after_top"), (before, after), strict=True):
         with column:
             st.markdown(f"**{t(f'what_if.{key}')}**")
-            st.plotly_chart(next_tokens(_top(run, step), dark=is_dark()), key=key, config=PLOT_CONFIG)
+            few = replace(step, likeliest=step.likeliest[:TOP])  # so that both fit beside each other
+            st.plotly_chart(next_tokens(few, dark=is_dark()), key=key, config=PLOT_CONFIG)
 
 
-def _effects_csv(found: SameTarget, origin: Origin) -> str:
-    """A row a token of the same target; the last column says of what run."""
+def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
+    """Each class: its probability before and after, and the change of its log-odds; and the same as a file."""
+    table = pd.DataFrame(
+        {
+            "class": [one.name for one in effects],
+            "before": [one.probabilities[0] for one in effects],
+            "after": [one.probabilities[1] for one in effects],
+            "change": [one.change for one in effects],
+        }
+    )
+    bar = partial(st.column_config.ProgressColumn, min_value=0.0, max_value=1.0, format="%.4f")
+    columns = {
+        "class": st.column_config.TextColumn(plain("what_if.class")),
+        "before": bar(plain("what_if.class_before")),
+        "after": bar(plain("what_if.class_after")),
+        "change": st.column_config.NumberColumn(plain("what_if.class_change"), format="%+.3f"),
+    }
+    st.dataframe(table, hide_index=True, column_config=columns)
+    about = plain("files.about_separator").join(origin.facts())
+    names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
+    named = table.assign(run=about).rename(
+        columns={**names, "class": plain("what_if.class"), "run": plain("what_if.csv_about")}
+    )
+    st.download_button(
+        t("what_if.effects_csv"), in_this_language(lambda: frame_csv(named)), f"{origin.stem('classes')}.csv",
+        "text/csv", on_click="ignore", icon=":material/download:",
+    )  # fmt: skip
+
+
+def _effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
+    """A row a token; the last column says of what run."""
     about = plain("files.about_separator").join(origin.facts())
     rows = [
-        (one.text, one.change, *one.margins, one.divergence, *(rank + 1 for rank in one.ranks), about)
-        for one in found.steps
+        (one.text, one.change, *one.margins, one.divergence, *(rank + 1 for rank in one.ranks), about) for one in steps
     ]
     return table_csv([plain(f"what_if.csv_{name}") for name in CSV], rows)
-
-
-def _top(run: Translation, step: int) -> Step:
-    """One step with no more than the likeliest few, so that before and after fit beside each other."""
-    one = run.steps[step]
-    return replace(one, likeliest=one.likeliest[:TOP])
 
 
 def _pick_step() -> None:

@@ -16,6 +16,7 @@ from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.bitext.component import Words, _query, bitext
 from ui.components.cells.component import _cell as _cell_of_heatmap
 from ui.components.head_view.component import Lines, _pair, head_view
+from ui.components.map.component import scaled, sure_heads
 from ui.components.matrices.component import Cell, _cell
 from ui.components.row_bars.component import _row, row_bars
 from ui.components.shared.blob import unpack
@@ -283,3 +284,21 @@ def test_only_a_whole_row_of_thousandths_can_be_forced(news, row):
 def test_bars_need_a_label_each():
     with pytest.raises(InputError, match="3 keys with 2 labels"):
         row_bars(np.ones(3) / 3, ["a", "b"], "q", key="k")
+
+
+def test_bars_of_a_map_are_shares_of_the_largest_in_steps_that_a_byte_holds():
+    values = np.random.default_rng(11).normal(size=(5, 13))
+    largest = max(max(row) for row in values)
+    expected = [[round(255 * max(value, 0.0) / largest) for value in row] for row in values]
+    assert scaled(values).tolist() == expected
+    assert scaled(values).dtype == np.uint8
+    assert not scaled(-np.abs(values)).any()  # a net without a unit above zero has no bar
+
+
+def test_the_surest_head_of_a_map_is_the_one_with_the_largest_weight_and_a_masked_key_is_none():
+    weights = np.random.default_rng(12).random((3, 7, 5))
+    weights[:, :, 4] = np.nan
+    for query, (head, key, weight) in enumerate(sure_heads(weights)):
+        known = {(h, k): weights[h, query, k] for h in range(3) for k in range(4)}
+        assert (head, key) == max(known, key=known.__getitem__)
+        assert weight == max(known.values())

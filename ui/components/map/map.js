@@ -27,7 +27,7 @@ const SEEN = "heedmapRuns"; // where the page keeps which runs have risen alread
  * @property {string} folds
  * @property {string} file_name
  * @property {Record<"play" | "pause" | "step" | "all" | "layer" | "look" | "surest" | "sum" | "scale" | "active" |
- *   "adds" | "of_all" | "of_step" | "legend" | "save_png", string>} words
+ *   "adds" | "of_all" | "of_step" | "legend" | "lights" | "save_png", string>} words
  * @property {import("../shared/saved.js").About} saved
  */
 
@@ -175,7 +175,7 @@ function updateBar(view) {
   view.fold.hidden = !header.folds;
   say(view.fold, header.folds);
   say(view.save, header.words.save_png);
-  say(view.legend, header.words.legend);
+  say(view.legend, crossing(header).length ? `${header.words.legend} ${header.words.lights}` : header.words.legend);
   say(view.about, header.about);
 }
 
@@ -193,11 +193,19 @@ function rise(view) {
 }
 
 /**
+ * The cross-attentions that are shown with their heads.
+ * @param {Header} header
+ */
+function crossing({ towers }) {
+  return towers.at(-1)?.rows.filter((row) => row.crosses && row.heads) ?? [];
+}
+
+/**
  * How much the step looks at each source word: the mean of the surest heads of all cross-attentions, as shown.
  * @param {View} view
  */
 function lightsOf({ header, arrays, step }) {
-  const rows = header.towers.at(-1)?.rows.filter((row) => row.crosses && row.heads) ?? [];
+  const rows = crossing(header);
   const lights = new Array(header.towers[0].words.length).fill(0);
   for (const row of rows) {
     const sure = arrays[`sure${row.name}`];

@@ -1,0 +1,119 @@
+"""What interventions do to a model that reads one text: its classes, the tokens that it scores, or its last states.
+
+Both runs read the same text, so positions stand for each other. Which of them a model ends with is `ends_with`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.steps import Candidate, Step
+from transformer.interventions.active import intervening
+from transformer.interventions.value import Intervention
+from transformer.models.common import log_probs
+from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.what_if import ClassEffect
+
+End = Literal["next", "positions", "classes", "states"]
+"""What a run ends with: scores of the next token, scores at each position, scores of the whole text, or states."""
+
+
+@dataclass(frozen=True)
+class StateEffect:
+    """What interventions do to the last state of one position: its length before and after, and how far it moved.
+
+    Lengths are Euclidean, in the model's own units; `moved` is the length of the difference.
+    """
+
+    text: str
+    lengths: tuple[float, float]
+    moved: float
+
+
+def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Intervention]) -> AnyRun:
+    """Read a text under interventions; its record names them.
+
+    Raises:
+        InputError: nothing to read, too much, or an intervention that does not fit.
+        CheckpointError: the model's attention cannot be changed.
+    """
+    with intervening(interventions):
+        return run_any(checkpoint, text)
+
+
+def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
+    """What a run of a model without a separate target ends with, which says what can be measured of a change.
+
+    A model of ours whose positions see only what is before them, and score the whole vocabulary, scores what is next.
+    """
+    if "log_probs" in run.outputs:
+        return "next"
+    logits = run.outputs.get("logits")
+    if logits is None or (logits.ndim == 2 and logits.shape[1] < 2):
+        return "states"
+    if logits.ndim == 1:
+        return "classes"
+    config = checkpoint.model.config
+    return "next" if getattr(config, "causal", False) and logits.shape[1] == config.vocab else "positions"
+
+
+def scores(run: AnyRun) -> Float[Tensor, "position width"]:
+    """Log-probabilities (natural) at each position, of a run that ends with `next` or `positions`."""
+    named = "log_probs" if "log_probs" in run.outputs else "logits"
+    return log_probs(torch.from_numpy(np.asarray(run.outputs[named])).double())
+
+
+def asked_about(run: AnyRun, end: End, following: int | None = None) -> list[int]:
+    """The id at each position whose log-probability is followed.
+
+    Of `next` the text's own next token, and at its end `following` (the likeliest, if None); of `positions` what the
+    run itself holds likeliest.
+    """
+    likeliest: list[int] = scores(run).argmax(1).tolist()
+    if end == "positions":
+        return likeliest
+    return [*run.ids[1:], likeliest[-1] if following is None else following]
+
+
+def step_at(row: Float[Tensor, " width"], token: int, names: Sequence[str], likeliest: Sequence[int]) -> Step:
+    """One position's log-probabilities as a step that writes `token`; `names` are those of `token` and `likeliest`."""
+    chances = row.exp()
+    candidates = tuple(Candidate(name, float(chances[i])) for i, name in zip(likeliest, names[1:], strict=True))
+    return Step(names[0], float(chances[token]), int((row > row[token]).sum()), candidates)
+
+
+def logit_effects(
+    names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
+) -> tuple[ClassEffect, ...]:
+    """Each class of a head over the whole text, from its logits: log-odds are exact however sure the model is.
+
+    A single logit is the log-odds of a yes; of several, those of one class are its logit minus ln sum exp of the
+    others.
+    """
+    odds = [_log_odds(torch.from_numpy(np.asarray(logits)).double()) for logits in (before, after)]
+    chances = [one.sigmoid().tolist() for one in odds]
+    rows = zip(names, *chances, (odds[1] - odds[0]).tolist(), strict=True)
+    return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
+
+
+def state_effects(before: AnyRun, after: AnyRun) -> tuple[StateEffect, ...]:
+    """The last states of both runs of one text, position by position."""
+    was, now = (np.asarray(run.outputs["hidden"], dtype=np.float64) for run in (before, after))
+    lengths = [np.linalg.norm(states, axis=1).tolist() for states in (was, now)]
+    moved = np.linalg.norm(now - was, axis=1).tolist()
+    labels = next(each.keys for each in before.record.values()).labels
+    rows = zip(labels, *lengths, moved, strict=True)
+    return tuple(StateEffect(text, (first, then), far) for text, first, then, far in rows)
+
+
+def _log_odds(logits: Float[Tensor, " classes"]) -> Float[Tensor, " classes"]:
+    if len(logits) == 1:
+        return logits
+    others = [torch.cat((logits[:i], logits[i + 1 :])).logsumexp(0) for i in range(len(logits))]
+    return logits - torch.stack(others)

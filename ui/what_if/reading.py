@@ -1,0 +1,201 @@
+"""The page for models that read one text: classes, tokens or last states, and maps, before and after a change."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+import streamlit as st
+
+from transformer import Checkpoint, Intervention
+from transformer.attention.measures import has_kind, strongest_head
+from transformer.checkpoint.foreign.samples import sample_ids
+from transformer.errors import CheckpointError, HeedmapError
+from transformer.interventions.text import to_text
+from transformer.runs.any_model import AnyRun
+from transformer.runs.translate import MAX_CHARACTERS
+from transformer.runs.what_if import step_effects
+from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
+from transformer.tokens.vocabulary import IdTokenizer
+from ui.shared import address, controls, downloads
+from ui.shared.files import Origin, frame_csv
+from ui.store import store
+from ui.texts import in_this_language, plain, t
+from ui.what_if import changes as changes_
+from ui.what_if import maps, runs, switchboard, views
+
+FOLLOWING = "next"
+"""The query parameter of the next token that is followed: its id."""
+
+NEXT = 10
+"""How many of the likeliest next tokens can be chosen."""
+
+SAMPLE = 8
+"""Ids that are read at first, where a checkpoint brings no example."""
+
+
+class Shown(NamedTuple):
+    """Both runs of one text, and where their files say that they come from."""
+
+    checkpoint: Checkpoint
+    before: AnyRun
+    after: AnyRun
+    origin: Origin
+
+
+def show(name: str) -> None:
+    """Everything below the checkpoint's choice."""
+    left, right = st.columns([2, 3], gap="large")
+    try:
+        checkpoint = store.checkpoint(name)
+        with left:
+            text = _typed(name, checkpoint)
+        before = runs.read(name, text, "")
+        if not before.record.sites:
+            raise CheckpointError("nothing_to_change", name=name)
+    except HeedmapError as error:
+        with right:
+            controls.explain(error)
+        address.stop()
+    with right:
+        changes = changes_.asked()
+        means = checkpoint.means
+        changes = changes_.with_action(
+            changes, changes_.off_choice(means is not None, "" if means is None else means.reference)
+        )
+        changes_.chips(changes)
+    after = before
+    try:
+        after = runs.read(name, text, to_text(changes))
+    except HeedmapError as error:
+        with right:
+            controls.explain(error)
+    origin = Origin(name, text, after.record.interventions)
+    kind = next(kind for kind in controls.KINDS if has_kind(before.record, kind))
+    first = strongest_head(before.record, kind)
+    choice = controls.selection(before.record, (first.layer, first.head))
+    board, effects = st.columns([2, 3], gap="large")
+    with board:
+        switchboard.switchboard(after.record, choice, changes, origin)
+    with effects:
+        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin))
+    maps.map_panel(
+        before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, text), origin=origin,
+        hiding="token_for_nobody",
+    )  # fmt: skip
+    with st.expander(t("what_if.take_away"), icon=":material/download:"):
+        downloads.downloads_panel(after, choice)
+
+
+def _typed(name: str, checkpoint: Checkpoint) -> str:
+    """The text that is read; ids where the checkpoint has no vocabulary.
+
+    Raises:
+        CheckpointError: nothing was brought that reads a text.
+    """
+    reader = checkpoint.tokenizer
+    if reader is None:
+        raise CheckpointError("tokenizer_not_brought", name=name)
+    by_id = isinstance(reader, IdTokenizer)
+    sample = reader.decode(sample_ids(checkpoint.model.config, SAMPLE, len(reader)))
+    address.belong_to(by_id, "text")
+    label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+    with st.form("request", border=False):
+        start = checkpoint.examples[0] if checkpoint.examples else sample
+        text = address.lines(label, start, key="text", height=92, longest=2 * MAX_CHARACTERS)
+        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    return text
+
+
+def _classes(shown: Shown) -> None:
+    """Each class of a head over the whole text: its probability before and after, and the change of its log-odds."""
+    was, now = (run.outputs["logits"] for run in (shown.before, shown.after))
+    st.markdown(f"**{t('what_if.read_classes')}**", help=t("what_if.read_classes_help"))
+    views.class_table(logit_effects([str(i) for i in range(len(was))], was, now), shown.origin)
+
+
+def _next(shown: Shown) -> None:
+    """Log p of each token after those before it, and of a chosen one after the text."""
+    last = scores(shown.before)[-1]
+    names = _names(shown.checkpoint, len(last))
+    likeliest = [str(i) for i in last.topk(min(NEXT, len(last))).indices.tolist()]
+    address.belong_to((shown.origin.checkpoint, shown.origin.text), FOLLOWING)
+    following = address.choice(
+        t("what_if.read_following"), likeliest, key=FOLLOWING, form="list", width="stretch",
+        text=lambda one: names([int(one)])[0], help=t("what_if.read_following_help"),
+    )  # fmt: skip
+    ids = asked_about(shown.before, "next", int(following))
+    own = list(_labels(shown.before))[1:]
+    texts = [*own, plain("what_if.read_after_text", token=names([int(following)])[0])]
+    st.markdown(f"**{t('what_if.read_next')}**", help=t("what_if.read_next_help"))
+    _by_position(shown, ids, texts, names, own=len(own))
+
+
+def _positions(shown: Shown) -> None:
+    """Log p, at each position, of what the unchanged model holds likeliest there."""
+    names = _names(shown.checkpoint, scores(shown.before).shape[1])
+    ids = asked_about(shown.before, "positions")
+    pairs = zip(_labels(shown.before), names(ids), strict=True)
+    texts = [plain("what_if.donor_label", own=token, other=held) for token, held in pairs]
+    st.markdown(f"**{t('what_if.read_positions')}**", help=t("what_if.read_positions_help"))
+    _by_position(shown, ids, texts, names)
+
+
+def _by_position(
+    shown: Shown, ids: list[int], texts: list[str], names: Callable[[Sequence[int]], list[str]], own: int = 0
+) -> None:
+    """Bars over positions, and one of them closely; the first `own` are the text's own tokens, which have a sum."""
+    was, now = scores(shown.before), scores(shown.after)
+    steps = step_effects(texts, ids, was, now)
+    if own:
+        st.caption(t("what_if.read_total", total=sum(one.change for one in steps[:own])))
+    place = st.container()
+    origin = shown.origin
+    step = views.step_choice(steps, (origin.checkpoint, origin.text, to_text(origin.changes)), "read_position")
+    with place:
+        views.bars(steps, step, origin)
+    tops = [one[step].topk(min(views.TOP, one.shape[1])).indices.tolist() for one in (was, now)]
+    before, after = (
+        step_at(one[step], ids[step], names([ids[step], *top]), top) for one, top in zip((was, now), tops, strict=True)
+    )
+    views.step_panel(steps[step], before, after)
+
+
+def _states(shown: Shown) -> None:
+    """A model without a head of its own scores nothing: how far the state of each position moved."""
+    st.info(t("what_if.read_no_head"), icon=":material/info:")
+    effects = state_effects(shown.before, shown.after)
+    table = pd.DataFrame(
+        {
+            plain("what_if.read_token"): [one.text for one in effects],
+            plain("what_if.read_length_before"): [one.lengths[0] for one in effects],
+            plain("what_if.read_length_after"): [one.lengths[1] for one in effects],
+            plain("what_if.read_moved"): [one.moved for one in effects],
+        }
+    )
+    st.markdown(f"**{t('what_if.read_states')}**", help=t("what_if.read_states_help"))
+    st.dataframe(table, hide_index=True, key="states")
+    about = plain("files.about_separator").join(shown.origin.facts())
+    named = table.assign(**{plain("what_if.csv_about"): about})
+    st.download_button(
+        t("what_if.effects_csv"), in_this_language(lambda: frame_csv(named)), f"{shown.origin.stem('states')}.csv",
+        "text/csv", on_click="ignore", icon=":material/download:",
+    )  # fmt: skip
+
+
+_ENDS = {"next": _next, "positions": _positions, "classes": _classes, "states": _states}
+
+
+def _names(checkpoint: Checkpoint, width: int) -> Callable[[Sequence[int]], list[str]]:
+    """What a person reads for each output: tokens where there is one for each of the vocabulary, else numbers."""
+    reader = checkpoint.tokenizer
+    known = 0 if reader is None or width < len(reader) else len(reader)
+    return lambda ids: [str(i) if reader is None or i >= known else reader.labels([i])[0] for i in ids]
+
+
+def _labels(run: AnyRun) -> Sequence[str]:
+    return next(iter(run.record.values())).keys.labels
+
+
+def _hides(before: AnyRun) -> maps.ForNobody:
+    """What hides a token from every head."""
+    return lambda key: [Intervention(str(site), "knock_out", keys=(key,)) for site in before.record.sites]
