@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
@@ -23,7 +22,7 @@ from transformer.runs.sequence_attribution import mutations
 from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
-from ui.store import holdings, slow
+from ui.store import holdings
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -365,34 +364,6 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
     assert said.count("It asks:") == said.count("It cannot say:") == 1
     assert "** (reverse complement) against mutation effects" in said
     assert "completeness gap" in said
-
-
-@pytest.mark.parametrize(
-    ("work", "kind", "address", "what"),
-    [
-        ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("deletions", "method_track", {"by": "hidden"}, "deletion of a letter"),
-        ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
-    ],
-)
-def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch, work: str, kind: str, address: dict[str, str], what: str
-) -> None:
-    """Someone presses Stop while the bar of the work stands still."""
-
-    def stopped(*_: object, **__: object) -> None:
-        st.session_state[slow.STOPPED].add(kind)
-        st.rerun()
-
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
-    with monkeypatch.context() as impatient:
-        impatient.setattr(runs, work, stopped)
-        at = fine(page(**address))
-    assert [said.value for said in at.info] == [f"{what}: stopped by you."]
-    drawn = [len(one["data"]) for one in map(json.loads, (each.proto.spec for each in at.get("plotly_chart")))]
-    fine(at.button(key=f"go-on-{kind}").click().run())
-    assert not at.info
-    assert len(chart(at)["data"]) > (drawn[0] if drawn else 0)
 
 
 def test_a_classifier_that_averages_its_windows_has_a_page(

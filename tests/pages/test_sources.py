@@ -42,6 +42,9 @@ def test_the_words_that_light_up_are_those_of_the_method() -> None:
         brightest = f'#0f766e 60%, transparent)"><b>{answer.source.texts[1]}</b>'
         assert brightest in strip(page, method)
     said = texts(page)
+    note = "hidden from every attention of encoder and decoder"  # below the picture, which a narrow screen cuts
+    assert note in said
+    assert note not in page.get("plotly_chart")[0].proto.spec
     assert said.count("It asks:") == said.count("It cannot say:") == 2
     assert "Agreement of the two" in said
     assert address_of(page)["word"] == "Hunde"

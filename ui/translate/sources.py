@@ -1,5 +1,6 @@
 """Where a written word came from: two methods side by side, and how far each can be trusted."""
 
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -204,7 +205,12 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
     values = np.where(picture.visible[row], picture.values[row], -np.inf)
     best = int(np.nanargmax(values)) if np.isfinite(values).any() else 0
     st.plotly_chart(
-        heatmap(picture, relative=True, selected=(row, best), dark=is_dark()),
+        heatmap(
+            replace(picture, notes=()),  # said below, where a narrow screen does not cut them
+            relative=True,
+            selected=(row, best),
+            dark=is_dark(),
+        ),
         key=f"sources-{number}",
         width="content",
         alt=alt_text(picture),

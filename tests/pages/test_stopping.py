@@ -1,0 +1,50 @@
+"""The page "Sequences" while its slow work is stopped: the rest stays, and the work is done once it is asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+from tests.classifiers import sequence_checkpoint
+from tests.pages.test_sequences import EXAMPLE, SET, chart, fine, page
+from transformer.checkpoint.ours.folder import save_folder
+from ui.sequences import runs
+from ui.store import slow
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small checkpoint stands in for the shipped ones."""
+    one = sequence_checkpoint()
+    save_folder(tmp_path / "small", "kmer", one.model, task=one.task, examples=(EXAMPLE,))
+    (tmp_path / "small" / "examples.fa").write_text(SET)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "address", "what"),
+    [
+        ("mutations", "effects", {}, "Mutations and integrated gradients"),
+        ("deletions", "method_track", {"by": "hidden"}, "deletion of a letter"),
+        ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
+    ],
+)
+def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, work: str, kind: str, address: dict[str, str], what: str
+) -> None:
+    """Someone presses Stop while the bar of the work stands still."""
+
+    def stopped(*_: object, **__: object) -> None:
+        st.session_state[slow.STOPPED].add(kind)
+        st.rerun()
+
+    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(runs, work, stopped)
+        at = fine(page(**address))
+    assert [said.value for said in at.info] == [f"{what}: stopped by you."]
+    drawn = [len(one["data"]) for one in map(json.loads, (each.proto.spec for each in at.get("plotly_chart")))]
+    fine(at.button(key=f"go-on-{kind}").click().run())
+    assert not any("stopped by you" in said.value for said in at.info)
+    assert len(chart(at)["data"]) > (drawn[0] if drawn else 0)
