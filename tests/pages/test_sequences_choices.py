@@ -1,0 +1,33 @@
+"""What of one sequence is looked at: which of several pasted records, and its known letters."""
+
+from tests.pages.test_sequences import chart, fine, page, shipped
+from transformer import Checkpoint
+from transformer.runs.classify import classify
+
+__all__ = ["shipped"]  # a fixture that every test here takes
+
+
+def test_known_letters_are_boxed_only_where_they_stand() -> None:
+    at = fine(page())
+    fine(at.toggle(key="consensus").set_value(True).run())
+    assert [shape["x0"] for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 3
+    at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert not [shape for shape in chart(at)["layout"]["shapes"] if shape["type"] == "rect"]
+    said = " ".join(caption.value for caption in at.caption)
+    assert "Not as known: donor GT (from letter 12, AC stands there)." in said
+
+
+def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipped: Checkpoint) -> None:
+    text = ">a\nACGTACGTTT\n>b EI\nGGGTTTACGACG\n>c\nTTTACGCCC\n"
+    at = fine(page(sequence=text, pasted="2"))
+    run = classify(shipped, "GGGTTTACGACG")
+    assert at.subheader[0].value == f"{run.classes[run.predicted]}, probability {run.probabilities.max():.3f}"
+    assert at.selectbox(key="pasted").options == ["1: a", "2: b", "3: c"]
+    fine(at.selectbox(key="pasted").set_value("3").run())
+    assert "9 letters" in " ".join(caption.value for caption in at.caption)
+    assert at.query_params["pasted"] == "3"
+    at.text_area(key="sequence").set_value(">d\nACGTACGTA\n>e\nGGGTTTACGACG")
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert at.selectbox(key="pasted").value == "1"
+    assert "pasted" not in at.query_params
