@@ -179,7 +179,7 @@ def test_a_task_fits_its_model(folders, tmp_path):
     folder = tmp_path / "ours"
     shutil.copytree(folders["kmer"], folder)
     about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    about["task"]["classes"] = ["EI", "IE"]
+    about["task"]["classes"] = ["EI", "N"]
     (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(CheckpointError, match="its task has 2 classes and 5 ids, its model 3 and 5"):
         load(folder)
