@@ -10,20 +10,10 @@ from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
+from tests.pages.walks import PAGES
 from transformer.checkpoint.ours.folder import save_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = (
-    "map",
-    "translate",
-    "align",
-    "sequences",
-    "checkpoints",
-    "attention_steps",
-    "inside_layer",
-    "masks",
-    "positions",
-)
 ODD: dict[str, dict[str, Any]] = {
     "map": {"part": "output", "temperature": "2.0", "sentence": "two dogs", "at_word": "1"},
     "translate": {

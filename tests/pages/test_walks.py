@@ -7,20 +7,9 @@ import pytest
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import address_of, opened
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
-from tests.pages.walks import seen, walked
+from tests.pages.walks import PAGES, seen, walked
 from transformer.checkpoint.ours.folder import save_folder
 
-PAGES = (
-    "map",
-    "translate",
-    "align",
-    "sequences",
-    "checkpoints",
-    "attention_steps",
-    "inside_layer",
-    "masks",
-    "positions",
-)
 STEPS = 14
 
 

@@ -9,6 +9,20 @@ from streamlit.testing.v1.element_tree import UnknownElement
 
 from tests.pages.opening import opened
 
+PAGES = (
+    "map",
+    "translate",
+    "align",
+    "sequences",
+    "checkpoints",
+    "attention_steps",
+    "inside_layer",
+    "masks",
+    "positions",
+)
+"""Every page whose controls are walked over."""
+
+
 CHOICES = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area", "tab", "button")
 TEXTS = ("two dogs run", "a red", "", "A man rides a bicycle.\na red dog", "ACGTTGCAAGTGTCAGTTGACGTACC", "3")
 TABS = {"checkpoints": "map"}

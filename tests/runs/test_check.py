@@ -1,6 +1,7 @@
 """`check`: equal to the original within rounding, or told where it differs; files of arrays are not believed."""
 
 import io
+import os
 import struct
 import zipfile
 from pathlib import Path
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoint.references import REFERENCE
 from transformer import __main__ as command_line
 from transformer import check, check_file, load
-from transformer.checkpoint.safe.arrays import ARRAY_LIMITS, read_arrays
+from transformer.checkpoint.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.errors import CheckpointError, InputError
 
@@ -181,3 +182,10 @@ def test_the_command_writes_a_table_and_ends_with_1_where_something_differs(tmp_
     (tmp_path / "x.npz").write_bytes(b"PK")
     assert command_line.main(["check", str(PRENORM), str(tmp_path / "x.npz"), *answers]) == 2
     assert "is refused" in capsys.readouterr().err
+
+
+def test_a_pipe_is_no_file_of_arrays(tmp_path: Path) -> None:
+    """Opening it would wait for ever."""
+    os.mkfifo(tmp_path / "expected.npz")
+    with pytest.raises(CheckpointError, match="expected.npz"):
+        read_arrays_file(tmp_path / "expected.npz")

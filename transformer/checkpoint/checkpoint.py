@@ -86,6 +86,12 @@ class Checkpoint:
     means: Means | None = None
     example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+    def beside(self, name: str) -> Path | None:
+        """A file of that name beside the weights; None where there is none, or for weights of another moment."""
+        if self.folder is None or self.folder.name != self.name or not (self.folder / name).is_file():
+            return None
+        return self.folder / name
+
     @property
     def writer(self) -> Tokenizer | None:
         """What stands for the target's tokens: a tokenizer of its own, or the source's."""

@@ -6,7 +6,6 @@ in scores and weights rows are queries, columns keys.
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from transformer.layers import masks
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
+from transformer.lessons.calls import calls
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
 from transformer.lessons.expressions.operations import Given, Operation, number
@@ -87,12 +87,12 @@ class AttentionLayer:
         self.residual: Residual = getattr(block, f"{self.kind}_residual")
         self.queries = source if self.stack == "encoder" else read
         self.keys = read if self.kind == "self" and self.stack == "decoder" else source
-        with torch.no_grad(), _inputs(self.residual, self.attention.key) as seen:
+        with torch.no_grad(), calls(self.residual, self.attention.key) as seen:
             memory, source_mask = self.model.encode(torch.tensor([source.ids]))
             if self.stack == "decoder":
                 self.model.decode(torch.tensor([read.ids]), memory, source_mask)
-        self.x = seen[self.residual]
-        self.memory = seen[self.attention.key] if self.kind == "cross" else None
+        self.x = seen[self.residual][0]
+        self.memory = seen[self.attention.key][0] if self.kind == "cross" else None
         key_ids = torch.tensor([self.keys.ids])
         own_past = isinstance(block, DecoderBlock) and self.kind == "self"
         pad_id = written_pad(model.config) if own_past else model.config.pad_id
@@ -271,22 +271,6 @@ def _scale(recipe: Recipe, scale: float, d_k: int) -> Scale:
         parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
     written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
     return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), tuple(where))
-
-
-@contextmanager
-def _inputs(*modules: nn.Module) -> Iterator[dict[nn.Module, Tensor]]:
-    """The first argument of each module's last call inside the block."""
-    seen: dict[nn.Module, Tensor] = {}
-
-    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen[module] = arguments[0]
-
-    handles = [module.register_forward_pre_hook(keep) for module in modules]
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _row(name: str, symbol: str, stage: str, values: Tensor, head: int | None = None) -> Matrix:

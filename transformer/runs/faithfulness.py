@@ -140,10 +140,9 @@ def shipped(checkpoint: Checkpoint) -> Faithfulness | None:
     Raises:
         CheckpointError: the file is damaged.
     """
-    folder = checkpoint.folder
-    if folder is None or folder.name != checkpoint.name or not (folder / SUMMARY).is_file():
+    path = checkpoint.beside(SUMMARY)
+    if path is None:
         return None
-    path = folder / SUMMARY
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}

@@ -121,10 +121,8 @@ def known_familiarity(checkpoint: Checkpoint) -> Familiarity | None:
     Raises:
         CheckpointError: the file is damaged.
     """
-    folder = checkpoint.folder
-    if folder is None or folder.name != checkpoint.name or not (folder / FILE).is_file():
-        return None
-    return read_familiarity(folder / FILE)
+    path = checkpoint.beside(FILE)
+    return None if path is None else read_familiarity(path)
 
 
 def write_familiarity(path: Path, found: Familiarity) -> None:

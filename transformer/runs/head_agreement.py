@@ -115,10 +115,8 @@ def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
     Raises:
         CheckpointError: the file is damaged.
     """
-    folder = checkpoint.folder
-    if folder is None or folder.name != checkpoint.name or not (folder / FILE).is_file():
-        return None
-    return read_agreement(folder / FILE)
+    path = checkpoint.beside(FILE)
+    return None if path is None else read_agreement(path)
 
 
 def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:

@@ -156,10 +156,8 @@ def known_held_out(checkpoint: Checkpoint) -> HeldOut | None:
     Raises:
         CheckpointError: the file is damaged.
     """
-    folder = checkpoint.folder
-    if folder is None or folder.name != checkpoint.name or not (folder / FILE).is_file():
-        return None
-    return read_held_out(folder / FILE)
+    path = checkpoint.beside(FILE)
+    return None if path is None else read_held_out(path)
 
 
 def write_held_out(path: Path, found: HeldOut) -> None:

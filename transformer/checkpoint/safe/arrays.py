@@ -22,7 +22,7 @@ from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.names import check_names
-from transformer.checkpoint.safe.reading import read_stream
+from transformer.checkpoint.safe.reading import opened, read_stream
 from transformer.checkpoint.safe.refusal import refused, shown
 from transformer.messages import Message
 
@@ -45,11 +45,8 @@ def read_arrays_file(path: Path, limits: ReadLimits = ARRAY_LIMITS) -> Contents:
     Raises:
         CheckpointError: as `read_arrays`, or it cannot be opened.
     """
-    try:
-        with path.open("rb") as handle:
-            return read_arrays(handle, path.name, limits)
-    except OSError as error:
-        raise refused("cannot_be_opened", path.name, Message("remedy_check_path"), error=error.strerror) from error
+    with opened(path) as handle:
+        return read_arrays(handle, path.name, limits)
 
 
 def read_arrays(handle: BufferedIOBase, source: str, limits: ReadLimits = ARRAY_LIMITS) -> Contents:

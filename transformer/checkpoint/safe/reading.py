@@ -8,7 +8,8 @@ these alone. The readers of torch and safetensors are not asked, so what a file 
 import io
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,22 @@ def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
     Raises:
         CheckpointError: the file is missing, too large, damaged, asks for code, or claims more than it holds.
     """
+    with opened(path) as handle:
+        return read_stream(handle, path.name, limits)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedIOBase]:
+    """A file that is open for the length of the block; a pipe or a device, which might never end, is none.
+
+    Raises:
+        CheckpointError: it is no regular file, or cannot be opened or read.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise refused("no_regular_file", path.name, Message("remedy_give_path"))
         with path.open("rb") as handle:
-            return read_stream(handle, path.name, limits)
+            yield handle
     except OSError as error:
         raise refused("cannot_be_opened", path.name, Message("remedy_check_path"), error=error.strerror) from error
 

@@ -5,8 +5,7 @@ layer); Xiong et al. 2020 (norm before). Rows are positions, columns dimensions.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from transformer.errors import InputError
 from transformer.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
+from transformer.lessons.calls import calls
 from transformer.lessons.sentences import Sentence
 from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
@@ -67,7 +67,7 @@ class Run:
         last = self.last
         watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, (Residual, FeedForward))]
         watched += [one for block in self._blocks() for name, one in block.named_children() if "attention" in name]
-        with torch.no_grad(), _calls(*watched, *([] if last is None else [last])) as seen:
+        with torch.no_grad(), calls(*watched, *([] if last is None else [last])) as seen:
             ids = torch.tensor([source.ids])
             if isinstance(self.model, Encoder):
                 self.model.outputs(ids)
@@ -147,19 +147,3 @@ class Run:
 
     def _blocks(self) -> list[nn.Module]:
         return [block for stack in self.sentences for block in getattr(self.model, stack)]
-
-
-@contextmanager
-def _calls(*modules: nn.Module) -> Iterator[dict[nn.Module, tuple[Any, ...]]]:
-    """The arguments of each module's last call inside the block."""
-    seen: dict[nn.Module, tuple[Any, ...]] = {}
-
-    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen[module] = arguments
-
-    handles = [module.register_forward_pre_hook(keep) for module in modules]
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
