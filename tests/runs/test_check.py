@@ -187,5 +187,5 @@ def test_the_command_writes_a_table_and_ends_with_1_where_something_differs(tmp_
 def test_a_pipe_is_no_file_of_arrays(tmp_path: Path) -> None:
     """Opening it would wait for ever."""
     os.mkfifo(tmp_path / "expected.npz")
-    with pytest.raises(CheckpointError, match="expected.npz"):
+    with pytest.raises(CheckpointError, match="expected"):
         read_arrays_file(tmp_path / "expected.npz")
