@@ -15,7 +15,7 @@ from ui.old_links import OldLinks
 from ui.packed import Packed
 from ui.shared import address, menu
 from ui.shared.language import language_choice
-from ui.store import turns
+from ui.store import stamps, turns
 from ui.texts import KEY, plain, t
 
 
@@ -27,7 +27,7 @@ def main() -> None:
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        with turns.turn():
+        with turns.turn(), stamps.one_look():
             page.run()
 
 

@@ -126,7 +126,7 @@ def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
     if len(record.sequence) > MAX_LETTERS:
         raise InputError("scan_long", found=len(record.sequence), most=MAX_LETTERS)
     key = (name, store.revision(name), hashlib.sha256(data).hexdigest(), record.id, step, strands.value)
-    job = in_session(JOB, key, lambda: _job(checkpoint, task, record, step, strands), entries=1)
+    job = in_session(JOB, key, lambda: _job(checkpoint, task, record, step, strands), 1, pinned=True)
     if _waits(job):
         return
     if not job.done:

@@ -21,6 +21,7 @@ from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary,
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
 from ui.store import arrivals, holdings, ledger
+from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
@@ -35,7 +36,7 @@ ENDINGS = (
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
 
-MODELS = 3
+N_MODELS = 3
 """Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
@@ -109,7 +110,11 @@ class Uploads:
         """
         ref = revision.ref
         return in_session(
-            "checkpoint", (revision, answers), lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)), MODELS
+            "checkpoint",
+            (revision, answers),
+            lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)),
+            N_MODELS,
+            MODELS,
         )
 
     def bundle(self, ref: CheckpointRef) -> Bundle:
