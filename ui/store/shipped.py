@@ -10,6 +10,7 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import CheckpointError
+from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision
@@ -112,12 +113,15 @@ def _described(ref: CheckpointRef) -> str | CheckpointError:
 
 @cached(spinner="store.loading", budget=MODELS)
 def _folder(revision: Revision) -> Checkpoint:
-    return load(CHECKPOINTS / revision.ref.name)
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return load(CHECKPOINTS / revision.ref.name)
 
 
 @cached(spinner="store.loading_snapshot", budget=MODELS)
 def _snapshot(revision: Revision, base: Revision) -> Checkpoint:
-    return load_snapshot(_folder(base), _weights(revision.ref))
+    whole = _folder(base)
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return load_snapshot(whole, _weights(revision.ref))
 
 
 @cached(spinner="store.reading_weights")

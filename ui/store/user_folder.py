@@ -21,6 +21,7 @@ from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision
@@ -128,12 +129,15 @@ def _says_all(path: Path) -> bool:
 
 @cached(spinner="store.loading", budget=MODELS)
 def _loaded(revision: Revision) -> Checkpoint:
-    return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
 
 
 @cached(spinner="store.loading", budget=MODELS)
 def _answered(revision: Revision, answers: Answers) -> Checkpoint:
-    return _bundle(_of_files(revision.ref)).checkpoint(dict(answers), str(revision.ref))
+    found = _bundle(_of_files(revision.ref))
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return found.checkpoint(dict(answers), str(revision.ref))
 
 
 @cached(spinner="store.looking_through")
