@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state import get_session_state
 
 VISIT = "address.visit"
 """Where a session keeps its visit."""
@@ -132,7 +133,9 @@ class Visit:
             moved = valid(held)
             value = value if moved is None else moved
         value = default if value is None else value
-        told = always or self._fresh or held is None or held != value or last is None or last.among != among
+        news = held is None or held != value or last is None or last.among != among
+        # A run that a script asked for itself begins before the browser has answered: what was told is news still.
+        told = always or self._fresh or news or get_session_state().is_new_state_value(key)
         if told:
             st.session_state[key] = value
         self._seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
@@ -216,6 +218,34 @@ def test_from_page_to_page_the_language_goes_along_and_nothing_else() -> None:
     page.session_state["goto"] = "second"
     page = gone(page)
     assert (shown(page)["lang"], shown(page)["head"]) == ("zh", 2)
+
+
+def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streamlit warns of a control that has an initial value and one from the session's state."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from ui.shared import address
+        from ui.shared.language import language_choice
+
+        with address.run("lang") as show:
+            language_choice()
+            show("page")
+            st.session_state.runs = st.session_state.get("runs", 0) + 1
+            if st.session_state.runs < 3:
+                st.rerun()
+
+    warned = list[str]()
+    monkeypatch.setattr(policies, "runtime", SimpleNamespace(exists=lambda: True))
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    monkeypatch.setattr(policies, "_LOGGER", SimpleNamespace(warning=lambda text, key, **_: warned.append(key)))
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params["lang"] = "zh"
+    page = fine(page.run())
+    assert (page.session_state.runs, page.button_group(key="lang").value, warned) == (3, "zh", [])
 
 
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
