@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.store import holdings, log, settings
@@ -26,6 +27,9 @@ async def life(_app: object) -> AsyncIterator[None]:
     bounds = {
         name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE for name in settings.SIZES
     }
+    # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
+    # of several users who come at the same moment to a server that has just started, the second would see a page alone.
+    PagesManager.uses_pages_directory = False
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
