@@ -22,6 +22,7 @@ from transformer.errors import RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
+from transformer.layers import log_sums
 from transformer.layers.attention import DotProductAttention
 from transformer.messages import Message
 from transformer.models.protocols import Watchable
@@ -131,7 +132,8 @@ def recording(outputs: bool = False) -> Iterator[Recording]:
     seen = Recording(keeps_outputs=outputs)
     token = _sink.set(seen)
     try:
-        yield seen
+        with log_sums.noting():
+            yield seen
     finally:
         _sink.reset(token)
 
@@ -161,7 +163,7 @@ class _Hook:
         changed = changed_output(self.site, module, inputs, output)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, _, mask = inputs
-            base = QueriesKeys(q.detach(), k.detach(), mask, module.scale)
+            base = QueriesKeys(q.detach(), k.detach(), mask, module.scale, known=log_sums.noted())
             sink.add(self.site, kept_inputs(self.site, base), changed)
         elif sink is not None:
             mixed, weights = changed

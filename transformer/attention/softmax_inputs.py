@@ -1,7 +1,8 @@
 """What is kept of one softmax: enough to compute any part of its weights exactly, when they are asked for.
 
-Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row): the first look at a
-row computes all of it and remembers its log-sum-exp, so that later a part of the row costs that part only.
+Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row). Long runs leave it
+(`layers.log_sums`); else the first look at a row computes all of it and remembers its log-sum-exp, so that later a part
+of the row costs that part only.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 class QueriesKeys:
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
-    `bias` is added to the scaled dot products.
+    `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
     """
 
     q: Float[Tensor, "batch head query d_k"]
@@ -39,6 +40,7 @@ class QueriesKeys:
     mask: Mask
     scale: float
     bias: Bias | None = None
+    known: Float[Tensor, "batch head query"] | None = None
     notes: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -69,12 +71,15 @@ class QueriesKeys:
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
-        return self.q.nbytes + self.k.nbytes + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
+        others = sum(one.nbytes for one in (self.q, self.k, self.known) if one is not None)
+        return others + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
         """Each row's log-sum-exp, as far as it is known; NaN where it is not. Every later look may write to it."""
         with torch.inference_mode(False):
+            if self.known is not None:
+                return self.known.clone()
             return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
