@@ -58,13 +58,13 @@ def toy_board(
     return _toy_layer(d_model, n_heads, words, seed, norm_first, site).board(recipe)
 
 
-@cached(max_entries=32)
+@cached()
 def _toy_layer(d_model: int, n_heads: int, words: ToyWords, seed: int, norm_first: bool, site: str) -> AttentionLayer:
     model = toy_transformer(d_model, n_heads, seed, norm_first)
     return AttentionLayer(model, *toy_sentences(*words), site)
 
 
-@cached(max_entries=64)
+@cached()
 def toy_recurrent_board(
     hidden: int, words: ToyWords, seed: int, attention: Literal["additive", "location"], step: int
 ) -> Board:
@@ -82,7 +82,7 @@ def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Boa
     return _shipped_recurrent_board(name, store.revision(name), text, target, step)
 
 
-@cached(max_entries=16)
+@cached()
 def _shipped_layer(
     name: str,
     revision: Revision,  # noqa: ARG001  (part of the cache key)
@@ -96,7 +96,7 @@ def _shipped_layer(
     return AttentionLayer(checkpoint.model_as(Seq2Seq), source, read, site)
 
 
-@cached(max_entries=32)
+@cached()
 def _shipped_recurrent_board(
     name: str,
     revision: Revision,  # noqa: ARG001  (part of the cache key)

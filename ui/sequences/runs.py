@@ -19,7 +19,7 @@ from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.store import store
-from ui.store.cache import SESSION_ENTRIES, cached
+from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.store.slow import with_progress
 from ui.texts import plain, said, t
@@ -39,7 +39,7 @@ def classification(name: str, text: str) -> Classification:
         return _classification(store.revision(name), text)
 
 
-@cached(max_entries=64)
+@cached()
 def _classification(revision: Revision, text: str) -> Classification:
     return classify(store.load(revision), text)
 
@@ -49,7 +49,7 @@ def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[
     return _thumbnails(*_of(run), sites, size, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _thumbnails(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -66,7 +66,7 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     return _received(*_of(run), site, run)
 
 
-@cached(max_entries=64)
+@cached()
 def _received(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -82,7 +82,7 @@ def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> P
     return _windows(*_of(run), site, head, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _windows(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -157,4 +157,4 @@ def _with_progress(
     kind: str, key: tuple[Any, ...], what: str, label: str, compute: Callable[[Callable[[float], None]], Value]
 ) -> Value | None:
     """Work that says the same from its start to its end."""
-    return with_progress(kind, key, what, label, lambda: lambda _: label, compute, SESSION_ENTRIES)
+    return with_progress(kind, key, what, label, lambda: lambda _: label, compute)

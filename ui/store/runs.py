@@ -86,17 +86,17 @@ def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) 
     return _any_run(store.revision(name), text, options, forced)
 
 
-@cached(max_entries=128, spinner="store.translating")
+@cached(spinner="store.translating")
 def _translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
     return translate(store.load(revision), text, options, forced)
 
 
-@cached(max_entries=128, spinner="store.following")
+@cached(spinner="store.following")
 def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
     return follow(store.load(revision), _translation(revision, text, options, None), node)
 
 
-@cached(max_entries=64)
+@cached()
 def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
     tokenizer, tree = store.load(revision).writer, _translation(revision, text, options, None).tree
     if tokenizer is None or tree is None:
@@ -118,10 +118,10 @@ def _attribution(
         with st.spinner(t("store.attributing")):
             return _shown(revision, text, options, forced, node).attribution(store.load(revision), method, words=True)
 
-    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute, 128)
+    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute)
 
 
-@cached(max_entries=64, spinner="store.trusting")
+@cached(spinner="store.trusting")
 def _trust(
     revision: Revision,
     text: str,
@@ -134,6 +134,6 @@ def _trust(
     return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
 
 
-@cached(max_entries=64, spinner="store.running")
+@cached(spinner="store.running")
 def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     return run_any(store.load(revision), text, options, forced)

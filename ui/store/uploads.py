@@ -20,7 +20,8 @@ from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
-from ui.store import arrivals, holdings, ledger
+from ui.store import arrivals, holdings, ledger, log
+from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
@@ -35,7 +36,7 @@ ENDINGS = (
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
 
-MODELS = 3
+N_MODELS = 3
 """Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
@@ -108,9 +109,12 @@ class Uploads:
             CheckpointError: it cannot be loaded.
         """
         ref = revision.ref
-        return in_session(
-            "checkpoint", (revision, answers), lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)), MODELS
-        )
+
+        def loaded() -> Checkpoint:
+            with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
+                return upload(ref).bundle.checkpoint(dict(answers), str(ref))
+
+        return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
 
     def bundle(self, ref: CheckpointRef) -> Bundle:
         """Its files."""

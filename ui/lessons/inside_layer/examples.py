@@ -26,7 +26,7 @@ class Example:
     is_toy: bool
 
 
-@cached(max_entries=32)
+@cached()
 def toy_run(d_model: int, words: ToyWords, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
     """A run of a toy whose numbers are few and round."""
     _, _, target = words
@@ -58,7 +58,7 @@ def run_of(name: str, text: str, target: str | Translation | None) -> Run:
     return _run(store.revision(name), text, (bos, *target.target_ids[:-1])[:MAX_TOKENS])
 
 
-@cached(max_entries=2)
+@cached()
 def _weights(revision: Revision) -> Model:
     model = store.load(revision).model
     if isinstance(model, (Seq2Seq, Encoder)):
@@ -66,7 +66,7 @@ def _weights(revision: Revision) -> Model:
     raise TypeError(f"{revision} is no model of {Model}")
 
 
-@cached(max_entries=16)
+@cached()
 def _run(revision: Revision, text: str, target: str | tuple[int, ...] | None) -> Run:
     checkpoint = store.load(revision)
     read = None
