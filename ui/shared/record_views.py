@@ -11,7 +11,7 @@ import streamlit as st
 from transformer import Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
@@ -99,7 +99,7 @@ def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE
     picture = _picture(record, choice, scores=show_scores)
     pair = selected_pair.kept_pair(choice.kind, picture)
     st.plotly_chart(
-        heatmap(picture, relative=is_relative, selected=pair, dark=is_dark()),
+        heatmap_on_page(picture, relative=is_relative, selected=pair, dark=is_dark()),
         key="heatmap",
         width="content",
         alt=alt_text(picture),
