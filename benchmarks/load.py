@@ -59,6 +59,8 @@ class Report:
     seconds: list[float] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    drawn_again: set[str] = field(default_factory=set)
+    """Kinds of messages and elements that an action brought."""
     wrong: int = 0
     compared: int = 0
     lasted: float = 0.0
@@ -184,6 +186,7 @@ async def _read(plan: Class, reader: int, session: Session, truth: Truth, report
         report.seconds.append(answer.seconds)
         report.bytes.append(answer.bytes)
         report.errors += answer.errors
+        report.drawn_again |= answer.by_element.keys()
         report.compared += 1
         report.wrong += truth.differs(answer, sentence(reader), int(moves["layer"]), int(moves["head"]))
         name, count = ("layer", truth.layers) if chance.random() < 0.25 else ("head", truth.heads)

@@ -7,15 +7,28 @@ instead of sending them again. So a hundred of them cost one process a fraction 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
-OLDEST = 2
+OLDEST = 20
 """Runs for which a page keeps a message that none of them names (`global.maxCachedMessageAge`)."""
+
+
+class Counting(ClientConnection):
+    """A connection that counts the bytes that arrive, packed as they travel."""
+
+    arrived = 0
+
+    def data_received(self, data: bytes) -> None:
+        """More bytes."""
+        self.arrived += len(data)
+        super().data_received(data)
 
 
 @dataclass
@@ -27,7 +40,7 @@ class Answer:
     elements: list[Element] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     by_element: dict[str, int] = field(default_factory=dict)
-    """Bytes by kind of message or element."""
+    """Bytes by kind of message or element, before they are packed."""
 
     def keyed(self, key: str) -> Element | None:
         """The element that the page gave this key; None where this run sent none."""
@@ -43,7 +56,7 @@ class Session:
 
     def __init__(self, address: str) -> None:
         self._url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
-        self._socket: ClientConnection | None = None
+        self._socket: Counting | None = None
         self._query = ""
         self._page = ""
         self._page_hash = ""
@@ -55,7 +68,9 @@ class Session:
 
     async def open(self, page: str, **query: str) -> Answer:
         """Visit a page by its address."""
-        self._socket = await connect(self._url, subprotocols=["streamlit"], max_size=None)  # type: ignore[list-item]
+        protocol = Subprotocol("streamlit")
+        made = await connect(self._url, subprotocols=[protocol], max_size=None, create_connection=Counting)
+        self._socket = cast("Counting", made)
         self._page, self._query = page, urlencode(query)
         return await self._run()
 
@@ -86,18 +101,17 @@ class Session:
         for widget, labels in self._states.items():
             state = rerun.widget_states.widgets.add(id=widget)
             state.string_array_value.data.extend(labels)
-        answer, begun, started = Answer(), False, time.monotonic()
+        answer, begun, started, before = Answer(), False, time.monotonic(), self._socket.arrived
         await self._socket.send(asked.SerializeToString())
         while True:
             payload = await self._socket.recv()
             message = ForwardMsg.FromString(bytes(payload))  # type: ignore[arg-type]
             kind = str(message.WhichOneof("type"))
-            answer.bytes += len(payload)
             begun |= kind == "new_session"
             self._take(message, kind, len(payload), answer)
             again = message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
             if kind == "script_finished" and begun and not again:
-                answer.seconds = time.monotonic() - started
+                answer.seconds, answer.bytes = time.monotonic() - started, self._socket.arrived - before
                 self._runs += 1
                 self._kept = {name: kept for name, kept in self._kept.items() if self._runs - kept[1] <= OLDEST}
                 return answer

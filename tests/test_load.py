@@ -17,4 +17,5 @@ def test_each_reader_sees_the_head_of_its_own_sentence_that_it_asked_for(report:
 
 def test_an_action_sends_little_and_costs_little(report: Report) -> None:
     assert report.bytes_of_an_action <= 15_000
+    assert report.drawn_again.isdisjoint({"text_area", "navigation", "heading"}), "the page, not the part alone"
     assert report.cpu_of_an_action < 0.2, "several times what it takes (README)"

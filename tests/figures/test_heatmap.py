@@ -169,6 +169,13 @@ def test_hover_gives_the_exact_weight_of_both_tokens() -> None:
             assert texts[query, key] == "masked: this query may not see this key"
 
 
+def test_hover_says_what_every_number_is_once_where_all_cells_are_numbers() -> None:
+    drawn = picture(3, 5)
+    cells = trace(heatmap(drawn), "cells")
+    assert cells.hovertemplate == "query: %{y}<br>key: %{x}<br>weight %{text}<extra></extra>"
+    assert list(cells.text) == [f"{value:.6g}" for value in drawn.values.ravel()]
+
+
 def test_hover_on_a_masked_score_says_both() -> None:
     drawn = picture(3, 3, causal=True, quantity=Quantity.SCORE)
     text = hover_texts(drawn)[0, 2]

@@ -97,8 +97,11 @@ def click_targets(picture: Picture) -> Trace:
     and numbers go in as arrays of objects, which Plotly takes as they are instead of looking at each.
     """
     queries, keys = (axis.ravel() for axis in np.indices(picture.values.shape))
-    cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
-    texts = _cell_texts(picture, cells)
+    if any_named(picture):
+        cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
+        texts, told = _cell_texts(picture, cells), "%{text}"
+    else:
+        texts, told = [f"{value:.6g}" for value in picture.values.ravel().tolist()], value_text(picture, "%{text}")
     return dict(
         type="scatter",
         x=keys,
@@ -111,7 +114,7 @@ def click_targets(picture: Picture) -> Trace:
         marker=dict(symbol="square", size=4, opacity=0, maxdisplayed=1),
         selected=_INVISIBLE,
         unselected=_INVISIBLE,
-        hovertemplate=hover("%{text}"),
+        hovertemplate=hover(told),
     )
 
 
