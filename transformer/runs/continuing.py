@@ -200,9 +200,6 @@ def _likeliest(odds: Tensor, chances: Tensor, tokenizer: Tokenizer) -> tuple[Nex
     ids: list[int] = likeliest(odds[None], TOP)[1][0].tolist()
     rows = zip(ids, tokenizer.labels(ids), odds[ids].tolist(), chances[ids].tolist(), strict=True)
     return tuple(NextToken(*row) for row in rows)
-    return tuple(
-        NextToken(i, name, float(odds[i]), float(chances[i])) for i, name in zip(ids[0].tolist(), names, strict=True)
-    )
 
 
 def _token(label: str, token: int, odds: tuple[Tensor, Tensor], likeliest_ones: tuple[NextToken, ...]) -> Step:

@@ -49,6 +49,9 @@ SAVED_BY: dict[Head, tuple[str, ...]] = {
 }
 """How the names of classes end that save an encoder with such a head."""
 
+MANY = "multi_label_classification"
+"""What a config calls a problem whose classes do not exclude one another."""
+
 MOST_LABELS = 10_000
 """Classes whose names are taken from a config; more of them are numbered."""
 
@@ -84,7 +87,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     settings = _settings(path, contents)
     kind = _kind(contents, settings)
     tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
-    _described(contents, _maker(contents, kind), settings)
+    _described(contents, _maker(contents, kind, settings), settings)
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
     assumptions: list[str] = [model.note] if model.note else []
@@ -123,7 +126,7 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     contents = checked_contents(path, limits)
     settings = _settings(path, contents)
     kind = _kind(contents, settings)
-    matched = _matched(contents, _described(contents, _maker(contents, kind), settings))
+    matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
     return Report(
         source=path.name,
         layout="hugging-face",
@@ -202,13 +205,13 @@ def _config(
         bos_id=bos,
         eos_id=eos,
         forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
-        head=(head := _head(contents, kind)),
+        head=(head := _head(contents, kind, settings)),
         labels=_labels(settings) if head == "classes" else (),
-        one_label=getattr(settings, "problem_type", None) != "multi_label_classification",
+        one_label=getattr(settings, "problem_type", None) != MANY,
     )
 
 
-def _head(contents: FolderContents, kind: Kind) -> Head:
+def _head(contents: FolderContents, kind: Kind, settings: Any) -> Head:
     """What an encoder was saved with on its states, by the class that saved it, where the library knows it."""
     from transformers.models.auto import modeling_auto as auto
 
@@ -217,13 +220,14 @@ def _head(contents: FolderContents, kind: Kind) -> Head:
         return ""
     if saved.endswith(SAVED_BY["words"]) and family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         return "words"
-    classifies = family in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
-    return "classes" if saved.endswith(SAVED_BY["classes"]) and classifies else ""
+    if not saved.endswith(SAVED_BY["classes"]) or family not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        return ""
+    return "classes" if settings.num_labels > 1 or settings.problem_type == MANY else ""  # a lone number is no class
 
 
-def _maker(contents: FolderContents, kind: Kind) -> str:
+def _maker(contents: FolderContents, kind: Kind, settings: Any) -> str:
     """The library's class that builds the model, with the head that it was saved with."""
-    head = _head(contents, kind)
+    head = _head(contents, kind, settings)
     return HEADS[head] if head else CLASSES[kind]
 
 

@@ -154,7 +154,9 @@ class HuggingFaceTokenizer:
         if token >= len(self):
             return f"<{token}>"
         piece = str(self.library.convert_ids_to_tokens(token))
-        return piece if self.is_special(token) or token == self.mask_id else self._label(piece)
+        if token == self.mask_id:
+            return WORD_START + piece  # a word of its own
+        return piece if self.is_special(token) else self._label(piece)
 
     def _mark(self, name: str) -> int:
         found = getattr(self.library, name, None)
