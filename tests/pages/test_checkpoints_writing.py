@@ -1,7 +1,10 @@
 """Page Checkpoints: a decoder writes on, an encoder fills gaps, classes have names; all of it in the address."""
 
 import base64
+import gc
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_b
 from tests.pages.tiny import save_tiny
 from transformer import ContinueOptions, continue_text, fill, run_any
 from transformer.checkpoint.huggingface.library import quiet
+from transformer.checkpoint.safe import unpacked
 from ui.store import runs, store, user_folder
+from ui.store.ledger import LEDGER
 from ui.store.slow import name_of
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -51,6 +56,12 @@ def opened(**address: str) -> AppTest:
 def fine(page: AppTest) -> AppTest:
     assert not page.exception
     return page
+
+
+def brought(page: AppTest, **files: bytes) -> AppTest:
+    """Upload files, all at once."""
+    page.file_uploader[0].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
+    return fine(page.run())
 
 
 def table(page: AppTest, key: str) -> Any:
@@ -157,3 +168,58 @@ def test_classes_bear_the_names_of_the_config() -> None:
     page.query_params.update(model="mine/classes", text=TEXT, do="encoder.0.self~zero~h2")
     page = fine(page.switch_page("pages/what_if.py").run())
     assert any(set(LABELS.values()) <= set(frame.value.to_numpy().ravel()) for frame in page.dataframe)
+
+
+def test_a_zipped_folder_is_brought_looked_at_and_gone_when_removed(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "memory"
+    place.mkdir()
+    monkeypatch.setattr(unpacked, "MEMORY", place)
+    before = LEDGER.held
+    files = {file.name: file.read_bytes() for file in (folders / "gpt2").iterdir()}
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(f"my-gpt2/{name}", data)
+    page = opened(model="tiny")
+    page = brought(page, **{"my-gpt2.zip": made.getvalue()})
+    assert page.selectbox(key="model").value == "upload/my-gpt2"
+    assert [warning.value for warning in page.warning] == []
+    assert LEDGER.held - before == sum(map(len, files.values()))
+    assert len(list(place.iterdir())) == 1
+    typed = page.text_input(key="input").value
+    expected = continue_text(store.checkpoint("mine/gpt2"), typed, ContinueOptions(0)).steps[0]
+    shown = table(page, "next token")["probability"]
+    np.testing.assert_allclose(shown, [one.probability for one in expected], atol=1e-6)
+    page = fine(page.button_group(key="show").set_value("tensors").run())
+    page.button(key="remove").click()
+    page = fine(page.run())
+    assert (LEDGER.held, list(place.iterdir())) == (before, [])
+    page = brought(page, **files)  # side by side, as they lie in the folder
+    assert page.selectbox(key="model").value == "upload/gpt2"
+    assert len(list(place.iterdir())) == 1
+    held = page.session_state["holdings"]
+    assert held.let_go()
+    del held
+    gc.collect()
+    assert (LEDGER.held, list(place.iterdir())) == (before, [])
+
+
+def test_an_archive_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "memory"
+    place.mkdir()
+    monkeypatch.setattr(unpacked, "MEMORY", place)
+    before, made = LEDGER.held, io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("config.json", b'{"model_type": "gpt2"}')
+        archive.writestr("model.safetensors", b"no weights")
+    page = opened(model="tiny")
+    for name, data, reason in (
+        ("bad.zip", made.getvalue(), "bad/model.safetensors"),
+        ("worse.zip", b"PK" * 99, "no table of contents"),
+    ):
+        page = brought(page, **{name: data})
+        assert reason in page.warning[0].value.replace("\\", "")
+        assert (LEDGER.held, list(place.iterdir())) == (before, [])
+        assert page.selectbox(key="model").value == "tiny"

@@ -88,13 +88,12 @@ def _next(found: Continuation, step: int, options: ContinueOptions) -> None:
         for name in list(columns)[1:]
     }
     st.dataframe(pd.DataFrame(columns), hide_index=True, key="next", column_config=bars)
-    said = [t("checkpoints.next_note", count=found.prompt + step)]
     if step < len(found.written):
         token = found.tokens[step]
-        said.append(t("checkpoints.next_written", token=readable(token.text), rank=token.rank + 1))
-    elif found.finished:
-        said.append(t("checkpoints.next_ended"))
-    st.caption(" ".join(said))
+        then = t("checkpoints.next_written", token=readable(token.text), rank=token.rank + 1)
+    else:
+        then = t("checkpoints.next_ended") if found.finished else ""
+    st.caption(f"{t('checkpoints.next_note', count=found.prompt + step)} {then}")
 
 
 def gaps_panel(name: str, checkpoint: Checkpoint, text: str) -> None:

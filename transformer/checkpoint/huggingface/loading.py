@@ -283,7 +283,7 @@ def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str)
     if config.head:
         with suppress(CheckpointError):  # what matters is whether it can be built without its head
             headed, spare = _net(path, HEADS[config.head], settings, attention)
-    net = getattr(headed, "base_model", None)
+    net: Any = getattr(headed, "base_model", None)
     if headed is None or net is headed:
         config, headed = replace(config, head="", labels=()), None
         net, spare = _net(path, CLASSES[config.kind], settings, attention)
