@@ -13,16 +13,17 @@ from tests.attribution.test_deletion import recurrent
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
 from transformer.attribution import gradients as gradients_module
-from transformer.attribution import layers as layers_module
+from transformer.attribution import sums as sums_module
 from transformer.attribution.contributions import contributions, encoder_contributions, sub_layer_contributions
 from transformer.attribution.gradients import gradients
-from transformer.attribution.layers import SubLayer, decoder_layers, encoder_layers
+from transformer.attribution.layers import decoder_layers, encoder_layers
 from transformer.attribution.norms import encoder_norms, norms
 from transformer.attribution.passage import Reading
 from transformer.attribution.result import Attribution, of_passage
 from transformer.attribution.rollout import encoder_rollout, rollout
 from transformer.attribution.shares import shared
-from transformer.attribution.value_zeroing import decoder_zeroed, encoder_value_zeroing, value_zeroing
+from transformer.attribution.sums import SubLayer
+from transformer.attribution.value_zeroing import encoder_value_zeroing, value_zeroing, zeroed
 from transformer.attribution.weights import encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.models.encoder import Encoder, EncoderConfig
@@ -93,12 +94,12 @@ def matches(layer: SubLayer, kept: Attended) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_parts_sum_to_the_real_output_of_every_sub_layer(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers_module, "CELLS_AT_ONCE", 200)  # groups of two rows
+    monkeypatch.setattr(sums_module, "CELLS_AT_ONCE", 200)  # groups of two rows
     made = reference.model(dialect)
     run = reference.run(made, SOURCE, READ)
-    for layer, kept in zip(encoder_layers("small", made, SOURCE), run.encoder, strict=True):
+    for layer, kept in zip(encoder_layers(made, SOURCE), run.encoder, strict=True):
         matches(layer.self_attention, kept)
-    for decoder_layer, (own, cross) in zip(decoder_layers(reference.passage(made)), run.decoder, strict=True):
+    for decoder_layer, (own, cross) in zip(decoder_layers(made, reference.passage(made)), run.decoder, strict=True):
         matches(decoder_layer.self_attention, own)
         matches(decoder_layer.cross_attention, cross)
 
@@ -200,7 +201,7 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
     np.testing.assert_allclose(value_zeroing(given, layer=1).values, tables[1], atol=1e-9)
     np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
-    own = decoder_zeroed(list(decoder_layers(given))[2])
+    own = zeroed(list(decoder_layers(made, given))[2].self_attention)
     np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
@@ -326,7 +327,7 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
         assert found.source_share is None
         assert (len(found.source), len(found.prefix)) == ((0, N_SOURCE) if causal else (N_SOURCE, 0))
         assert found.visible.sum() == (N_SOURCE * (N_SOURCE + 1) // 2 if causal else N_SOURCE**2)
-    layers = list(encoder_layers("small", reading.model, SOURCE))
+    layers = list(encoder_layers(reading.model, SOURCE))
     tables = [sub_layer_contributions(layer.self_attention) for layer in layers]
     np.testing.assert_allclose(answers[0].values, tables[2] @ tables[1] @ tables[0], atol=1e-12)
     for layer, after in pairwise(layers):
