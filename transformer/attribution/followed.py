@@ -5,8 +5,10 @@ and those whose layers do something else than they add up, are refused by name.
 """
 
 from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
 import torch
+from torch import nn
 
 from transformer.attribution.layers import Own, decoder_layers, encoder_layers
 from transformer.attribution.passage import Passage, Reading
@@ -61,6 +63,23 @@ def in_decoder(passage: Passage) -> Iterator[tuple[SubLayer, SubLayer]]:
         [each for site, each in found.items() if site.group == f"decoder.{kind}"] for kind in ("self", "cross")
     )
     yield from zip(own, cross, strict=True)
+
+
+_FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def is_followed(passage: Passage) -> bool:
+    """Whether the sub-layers of an encoder-decoder can be followed; of another library's model it is tried once."""
+    model = passage.model
+    if isinstance(model, Seq2Seq) or not isinstance(model, Attending):
+        return isinstance(model, Seq2Seq)
+    if model not in _FOUND:
+        try:
+            _traced(passage)
+            _FOUND[model] = True
+        except AttributionError:
+            _FOUND[model] = False
+    return _FOUND[model]
 
 
 def _traced(passage: Passage) -> dict[Site, SubLayer]:

@@ -21,7 +21,6 @@ from transformer.models.kmer import KmerClassifier
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
 
-
 Rest = Callable[[KeysValues], Tensor]
 """Runs a whole block from what it read, with other keys and values of one of its attentions: once a batch element."""
 
