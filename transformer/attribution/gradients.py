@@ -34,6 +34,7 @@ Kept = dict[str, list[Float[Tensor, "step query key"]]]
 """A' of each group of sites, layer after layer (of a recurrent decoder step after step), for some steps."""
 
 
+@torch.inference_mode(mode=False)
 def gradients(passage: Passage, published: bool = False, progress: Progress | None = None) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
