@@ -31,7 +31,7 @@ export function updateColumn(column, labels, current, top, height, look) {
   for (let index = first; index <= last; index++) token(column, index);
   if (labels.length) token(column, current);
   for (const [index, made] of column.tokens) {
-    made.style.top = `${(index + column.row) * ROW}px`;
+    put(made, column, index);
     describe(made, labels, index, index === current, look(index));
   }
 }
@@ -45,11 +45,21 @@ export function token(column, index) {
   const known = column.tokens.get(index);
   if (known) return known;
   const made = element("div", "token", null, { role: "option", "data-side": column.side, "data-index": index });
+  put(made, column, index);
   made.append(element("span", "text", "", { dir: "auto" }), element("span", "number"));
   column.tokens.set(index, made);
   const next = [...column.box.children].find((other) => Number(other.getAttribute("data-index")) > index);
   column.box.insertBefore(made, next ?? null);
   return made;
+}
+
+/**
+ * @param {HTMLElement} made
+ * @param {Column} column
+ * @param {number} index
+ */
+function put(made, column, index) {
+  made.style.top = `${(index + column.row) * ROW}px`;
 }
 
 /**
