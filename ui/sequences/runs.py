@@ -45,7 +45,10 @@ def _classification(revision: Revision, text: str) -> Classification:
 
 
 def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
-    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run.
+
+    A site of fewer queries than windows, which is the pooling, has each of them over several rows.
+    """
     return _thumbnails(*_of(run), sites, size, run)
 
 
@@ -58,7 +61,9 @@ def _thumbnails(
     _run: Classification,
 ) -> Float[np.ndarray, "layer head row column"]:
     maps = [_run.record[site] for site in sites]
-    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+    small = [np.array([one.overview(head, size) for head in range(one.n_heads)]) for one in maps]
+    rows = max(one.shape[1] for one in small)
+    return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
 
 
 def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
