@@ -7,7 +7,7 @@ from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
-from transformer.checkpoint.foreign.layouts.rnn import FIRST_TUTORIAL, SECOND_TUTORIAL
+from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 
@@ -23,6 +23,9 @@ LAYOUTS: tuple[Layout, ...] = (
     Ours(),
     FIRST_TUTORIAL,
     SECOND_TUTORIAL,
+    JOINT_TUTORIAL,
+    D2L,
+    CHATBOT,
     Gpt(),
     BERT,
     DISTILBERT,
