@@ -54,7 +54,7 @@ def parts_of(names: Collection[str]) -> dict[str, str] | None:
         CheckpointError: shards are missing.
     """
     stems = {Path(name).stem: name for name in names}
-    if len(names) == 1 and not _SHARD.fullmatch(*stems):
+    if len(names) == 1 and not _SHARD.fullmatch(next(iter(stems))):
         return {"": next(iter(names))}
     if len(stems) < len(names):
         return None

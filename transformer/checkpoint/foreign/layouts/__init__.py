@@ -3,6 +3,7 @@
 from transformer.checkpoint.foreign.layouts.annotated import Annotated
 from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source
 from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
+from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
@@ -29,5 +30,6 @@ LAYOUTS: tuple[Layout, ...] = (
     Gpt(),
     BERT,
     DISTILBERT,
+    *FAMILIES,
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""

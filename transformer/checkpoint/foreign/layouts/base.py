@@ -18,7 +18,8 @@ class Source:
 
     `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
     the original has no such tensor and ours is zero (a layer without bias). Ours may begin at row `first_row` of it; be
-    the first of its rows (`row_of` says how many it has) or the first few (`rows_of`); or be it transposed.
+    the first of its rows (`row_of` says how many it has) or a few of them from there on (`rows_of`); or be it
+    transposed.
     """
 
     name: str | None
@@ -59,7 +60,7 @@ class Source:
         if self.row_of:
             return tensor[0]
         if self.rows_of:
-            return tensor[: ours[0]]
+            return tensor[self.first_row : self.first_row + ours[0]]
         tensor = (tensor.T if self.transposed else tensor)[self.first_row :]
         return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
 
