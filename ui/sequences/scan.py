@@ -42,6 +42,9 @@ MAX_LETTERS = 10_000_000
 SLICE_SECONDS = 0.4
 """How long one rerun scans before it shows how far it is, and listens."""
 
+WORKERS = 2
+"""Threads that share the windows of a block."""
+
 AT_ONCE = 6_000
 """A scan of more windows waits for its button."""
 
@@ -104,6 +107,7 @@ class Job:
     def cancel(self) -> None:
         """Leave the rest unread."""
         self.cancelled = True
+        self.blocks = iter(())  # its threads end with it
 
 
 def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
@@ -175,7 +179,7 @@ def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
 def _job(checkpoint: Checkpoint, task: SequenceTask, record: FastaRecord, step: int, strands: Strands) -> Job:
     plan = plan_scan(checkpoint, task.alphabet.read(record.sequence), step, strands)
     columns = tuple(task.classes.index(name) for name in task.findable)
-    return Job(plan, ScanTrack(plan, columns), task.findable, blocks=plan.blocks())
+    return Job(plan, ScanTrack(plan, columns), task.findable, blocks=plan.blocks(WORKERS))
 
 
 def _waits(job: Job) -> bool:

@@ -49,9 +49,13 @@ class Visit:
         self._owners: dict[tuple[str, ...], object] = {}
         self._decided: set[tuple[str | None, str]] = set()
         self._brought: frozenset[str] = frozenset()
+        self._put: set[str] = set()
+        self._of_part: set[str] = set()
+        self.is_under_way = self.is_in_part = False
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
+        self.is_under_way = True
         first, self._back = self._arrived is None, came_by_history()
         self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
@@ -59,6 +63,19 @@ class Visit:
         if first or self._back or self._arrived not in self._ours:
             self._linked = not first and not self._back
             self._arrive(keep)
+
+    def go_on(self) -> bool:
+        """Begin a run of a part of the open page; False where it concerns the rest of the page too.
+
+        So it does where the browser's address is none that this page wrote, or a click in the part has put the value of
+        a control outside.
+        """
+        arrived = dict(st.query_params.to_dict())
+        if arrived not in self._ours or any(key in self._shown and key not in self._of_part for key in self._put):
+            return False
+        self.is_under_way, self._arrived = True, arrived
+        self._fresh = self._linked = self._back = False
+        return True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
         """Show a page: coming from another one, by its address alone."""
@@ -73,6 +90,8 @@ class Visit:
 
         A run that was under way when Back or a link asked for this one may have written its own address since.
         """
+        self.is_under_way = False
+        self._put.clear()
         address = {key: value for key, value in self.values.items() if key not in self._kept_out}
         if self.page is not None:
             self.left[self.page] = address
@@ -102,6 +121,7 @@ class Visit:
 
     def put(self, key: str, value: str | None) -> None:
         """A value under a key, or none; whatever its control holds in this run is out of date."""
+        self._put.add(key)
         if value is None:
             self.values.pop(key, None)
         else:
@@ -131,6 +151,7 @@ class Visit:
         The first run of a session may be a later one of its browser, whose server was replaced: what its controls hold
         is what the address says, or was moved since, and it is left to them.
         """
+        (self._of_part.add if self.is_in_part else self._of_part.discard)(key)
         said = self.values.get(key)
         value = None if said is None else valid(said)
         last = self._shown.get(key)

@@ -10,6 +10,8 @@ from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
+from ui.shared.visit import Visit
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -282,3 +284,56 @@ def test_nothing_goes_around_the_address(word: str) -> None:
         if word in line.replace("query_params=", "")
     ]
     assert found == []
+
+
+class Address:
+    """What the browser's address bar holds."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+
+    def to_dict(self) -> dict[str, str]:
+        return dict(self.held)
+
+    def from_dict(self, address: dict[str, str]) -> None:
+        self.held = dict(address)
+
+
+def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    address, here = Address(), Visit()
+    monkeypatch.setattr("ui.shared.visit.st", SimpleNamespace(query_params=address, session_state={}))
+
+    def control(key: str) -> None:
+        here.seed(key, str, "0")
+        here.written(key, here.values.get(key, "0"), "0")
+
+    def whole_page() -> None:
+        here.begin(())
+        here.enter("page", ())
+        control("node")
+        here.is_in_part = True
+        control("head")
+        here.is_in_part = False
+        here.end()
+
+    def part() -> bool:
+        alone = here.go_on()
+        if alone:
+            here.is_in_part = True
+            control("head")
+            here.is_in_part = False
+            here.end()
+        return alone
+
+    whole_page()
+    assert part()
+    here.put("head", "2")  # a control of the part
+    assert part()
+    assert address.held == {"head": "2"}
+    here.put("node", "3")  # one outside of it
+    assert not part()
+    whole_page()
+    assert address.held == {"head": "2", "node": "3"}
+    assert part()
+    address.held = {"head": "1"}  # somebody else wrote the address
+    assert not part()

@@ -11,6 +11,7 @@ from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import Translation
+from ui.lessons.shared import ToyWords
 from ui.store import runs, store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -26,11 +27,12 @@ class Example:
 
 
 @cached()
-def toy_run(d_model: int, n_tokens: int, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
+def toy_run(d_model: int, words: ToyWords, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
     """A run of a toy whose numbers are few and round."""
-    words = toy_words()
+    _, _, target = words
+    names = toy_words(target)
     model = toy_layers(d_model, seed, norm_first, gelu, tied)
-    return Run(model, *toy_sentences(n_tokens), lambda ids: [words[i] for i in ids])
+    return Run(model, *toy_sentences(*words), lambda ids: [names[i] for i in ids])
 
 
 def own_translation(name: str, text: str) -> Translation:
