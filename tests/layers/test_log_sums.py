@@ -51,6 +51,20 @@ def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monke
     assert (part - expected).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_overview_of_a_recorded_run_is_the_maxima_of_its_blocks(causal: bool) -> None:
+    q, k, v = inputs(torch.float64, KEYS)
+    with torch.inference_mode(), log_sums.noting():
+        DotProductAttention(D_K).eval()(q, k, v, Mask(causal=causal))
+        kept = QueriesKeys(q, k, Mask(causal=causal), D_K**-0.5, known=log_sums.noted())
+    scores = q[1, 2] @ k[1, 2].T / D_K**0.5
+    weights = torch.softmax(scores.masked_fill(torch.ones(KEYS, KEYS).triu(1).bool() & causal, -torch.inf), -1)
+    for n_keys, width in ((KEYS, 37), (1001, 1), (1001, 100)):
+        found = kept.block_maxima(1, 2, slice(401, 457), slice(0, n_keys), width)
+        expected = [weights[401:457, at : min(at + width, n_keys)].amax(-1) for at in range(0, n_keys, width)]
+        assert (found - torch.stack(expected, -1)).abs().max() < 1e-12
+
+
 def test_what_is_short_masked_trained_or_of_other_values_runs_as_ever() -> None:
     core = DotProductAttention(D_K, dropout=0.5)
     q, k, v = inputs(torch.float32, 5, 7)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.attention.blocks import reduced_blocks
 from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
 from transformer.pictures.quantity import Quantity
@@ -101,6 +102,14 @@ class QueriesKeys:
         parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
+        if self.known is None:
+            return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
+        scores = self._hide(self.scores(batch, head, rows, keys), -torch.inf, batch, rows, keys)
+        highest = reduced_blocks(scores, width, "max", -1)
+        return highest.sub_(self.known[batch, head, rows, None]).exp_()
+
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         """All weights of `rows`; keys that none of them sees are not computed, and their log-sum-exp is noted."""
         reach = slice(0, max(1, self.mask.edge(rows, self.n_queries, self.n_keys).stop))
@@ -162,6 +171,10 @@ class Weights:
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return self.values.nbytes
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`."""
+        return reduced_blocks(self.values[batch, head, rows, keys], width, "max", -1)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
         """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""
