@@ -87,6 +87,7 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     seeds.add_argument(
         "--teachers", type=checkpoint_path, nargs="+", default=[], metavar="DIR", help="checkpoints that teach, too"
     )
+    seeds.add_argument("--start", type=checkpoint_path, metavar="DIR", help="checkpoint whose weights to go on from")
     numbers = parser.add_argument_group("instead of the plan's own")
     for one in OPTIONS:
         numbers.add_argument(
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     from transformer.training.classification.export import export
     from transformer.training.classification.own import read_tables
     from transformer.training.classification.run import Seeds, train_all
-    from transformer.training.classification.teachers import read_teachers
+    from transformer.training.classification.teachers import read_start, read_teachers
 
     plan = planned(arguments)
     files = (arguments.train, arguments.valid) if arguments.plan is None else _of_folder(arguments.data)
@@ -110,7 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = Seeds(tuple(arguments.seeds), tuple(arguments.students), baselines)
     recycle_memory()
     work = arguments.work or Path("runs") / (arguments.plan or arguments.out.name)
-    outcome = train_all(plan, tables, work, seeds, read_teachers(plan, arguments.teachers))
+    start = None if arguments.start is None else read_start(plan, arguments.start)
+    outcome = train_all(plan, tables, work, seeds, read_teachers(plan, arguments.teachers), start)
     export(outcome, arguments.out, command(arguments))
     for one in outcome.of(outcome.shipped_kind):
         scores = outcome.scores(one)
@@ -166,6 +168,7 @@ def command(arguments: argparse.Namespace) -> str:
         ("seeds", arguments.seeds),
         ("baseline-seeds", arguments.baseline_seeds),
         ("students", arguments.students),
+        ("start", None if arguments.start is None else [shlex.quote(f"path/to/{arguments.start.name}")]),
         ("teachers", [shlex.quote(f"path/to/{path.name}") for path in arguments.teachers]),
     ]
     for one in OPTIONS:

@@ -21,8 +21,8 @@ from transformer.training.classification.export import export
 from transformer.training.classification.outcome import Outcome
 from transformer.training.classification.own import read_tables
 from transformer.training.classification.plan import CNN, KMER, STUDENT, Distillation
-from transformer.training.classification.run import Seeds, averaging
-from transformer.training.classification.teachers import read_teachers
+from transformer.training.classification.run import Seeds, answers, averaging
+from transformer.training.classification.teachers import read_start, read_teachers
 
 __all__ = ["data"]  # the tables, which pytest hands to whoever names them
 
@@ -139,7 +139,9 @@ def test_a_checkpoint_teaches_too_unless_it_decides_something_else(taught: Outco
     assert [one.kind for one in again.teachers] == [CNN, KMER, KMER, "teacher", "teacher"]
     assert not torch.equal(again.best.logits, taught.best.logits)
     assert torch.equal(again.of(KMER)[1].logits, taught.of(KMER)[1].logits)
-    with pytest.raises(TrainingError, match="cannot teach core-promoters: it has other letters, classes or lengths"):
+    with pytest.raises(
+        TrainingError, match="is of no use for core-promoters: it has other letters, classes or lengths"
+    ):
         read_teachers(presets.CORE_PROMOTERS, [folder])
 
 
@@ -155,6 +157,20 @@ def test_what_was_kept_of_another_training_is_no_part_of_this_one(taught: Outcom
         outcome_of(data, SMALL, SEEDS)
     with pytest.raises(TrainingError, match="says nothing of students"):
         outcome_of(data, replace(SMALL, distillation=None), SEEDS)
+
+
+def test_training_goes_on_from_a_checkpoint_of_its_sizes(taught: Outcome, data: Path) -> None:
+    """Near nothing is learned at such a rate: what comes out is the start, which fresh weights are far from."""
+    export(taught, data / "begun", "the command")
+    start = read_start(SMALL, data / "begun")
+    still = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, rate=1e-9, epochs=1))
+    begun = run.train_all(still, outcome_tables(data), data / "further", Seeds((1,)), start=start)
+    expected = answers(start, begun.valid)
+    torch.testing.assert_close(begun.best.logits, expected, atol=1e-4, rtol=0)
+    with pytest.raises(TrainingError, match="cannot be gone on from: its sizes are not those of the plan"):
+        read_start(replace(SMALL, config=replace(SMALL.config, d_ff=9)), data / "begun")
+    with pytest.raises(TrainingError, match="other options or other rows"):
+        run.train_all(still, outcome_tables(data), data / "further", Seeds((1,)))
 
 
 OWN = ["--seeds", "1", "--students", "2", "--epochs", "1", "--student-epochs", "1", "--batch", "16", "--heads", "2"]

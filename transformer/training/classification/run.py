@@ -5,6 +5,7 @@ one temperature. Weights are averaged along training. Each finished training is 
 stopped goes on with the next. One net can then be taught what all of these answer on average.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -66,12 +67,14 @@ def train_all(
     work: Path,
     seeds: Seeds,
     given: Sequence[tuple[str, nn.Module]] = (),
+    start: KmerClassifier | None = None,
     device: torch.device | str = "cpu",
 ) -> Outcome:
     """Train every seed of the k-mer classifier and of both baselines; what `work` holds already is not done again.
 
     Students are then taught what all of these that `plan.distillation` names, and the models that are `given` by
     their names, answer on average. Each seed holds another part of the rows out then, so that all rows teach.
+    With `start`, k-mer classifiers go on from its weights.
 
     Raises:
         TrainingError: the data cannot be used, or are too few to fill a batch or to hold rows out; there is no plan
@@ -95,10 +98,13 @@ def train_all(
         for seed in seeds.of(kind):
             part = seeds.parts[seed]
             path = work / f"{kind.replace(' ', '-')}-{seed}"
-            digest = _digest(kind, plans[kind], part, tables, teachers)
+            before = start if kind == KMER else None
+            digest = _digest(
+                kind, plans[kind], part, tables, (*teachers, *([_given("", before, valid)] if before else []))
+            )
             if not path.with_suffix(".json").exists():
                 torch.manual_seed(seed)
-                model = build().to(device)
+                model = (build() if before is None else copy.deepcopy(before)).to(device)
                 nets = [_with_weights(kinds[one.kind](), one) for one in teachers if one not in known]
                 teach = averaging([one.to(device) for one in (*nets, *(one for _, one in given))]) if teachers else None
                 _keep(path, _train_one(model, kind, seed, plans[kind], (*parts[part], valid), teach), digest)
@@ -216,12 +222,12 @@ def _with_weights(model: nn.Module, one: Trained) -> nn.Module:
     return model
 
 
-def _digest(kind: str, plan: Plan, part: int, tables: Tables, teachers: Sequence[Trained]) -> str:
-    """What a training follows from, but for its seed, as a short number."""
+def _digest(kind: str, plan: Plan, part: int, tables: Tables, others: Sequence[Trained]) -> str:
+    """What a training follows from, but for its seed, as a short number; `others` teach it, or are its start."""
     decides = (kind, plan.config, plan.hyperparameters, plan.hold_out, plan.family_width, part)
     found = hashlib.sha256(repr(decides).encode())
     arrays = [array for table in tables for array in (table.letters, table.labels)]
-    arrays += [one.logits for one in teachers]
+    arrays += [one.logits for one in others]
     for array in arrays:
         found.update(array.contiguous().numpy().tobytes())
     return found.hexdigest()[:16]

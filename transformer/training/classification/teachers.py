@@ -1,4 +1,4 @@
-"""Checkpoints that teach beside the nets that are trained here."""
+"""Checkpoints that training begins with: those that teach beside the nets that are trained, and one to go on from."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,3 +25,16 @@ def read_teachers(plan: Plan, folders: Sequence[Path]) -> tuple[tuple[str, KmerC
             raise TrainingError("training_teacher_of_another_task", folder=folder, plan=plan.name)
         teachers.append((found.name, model))
     return tuple(teachers)
+
+
+def read_start(plan: Plan, folder: Path) -> KmerClassifier:
+    """The k-mer classifier in this folder, to be trained further.
+
+    Raises:
+        CheckpointError: the folder cannot be read, or holds no k-mer classifier.
+        TrainingError: it has other letters, classes, lengths or sizes than the plan.
+    """
+    ((_, model),) = read_teachers(plan, [folder])
+    if model.config != plan.config:
+        raise TrainingError("training_start_of_other_sizes", folder=folder)
+    return model
