@@ -24,6 +24,7 @@ from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
 from transformer.layers.attention import DotProductAttention
 from transformer.messages import Message
+from transformer.models.common import in_single
 from transformer.models.protocols import Watchable
 from transformer.pictures.axes import Axis
 from transformer.sites import Site
@@ -161,11 +162,11 @@ class _Hook:
         changed = changed_output(self.site, module, inputs, output)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, _, mask = inputs
-            base = QueriesKeys(q.detach(), k.detach(), mask, module.scale)
+            base = QueriesKeys(in_single(q.detach()), in_single(k.detach()), mask, module.scale)
             sink.add(self.site, kept_inputs(self.site, base), changed)
         elif sink is not None:
             mixed, weights = changed
-            sink.add(self.site, Weights(weights.detach()), mixed[:, None, None])
+            sink.add(self.site, Weights(in_single(weights.detach())), mixed[:, None, None])
         return None if changed is output else changed
 
 

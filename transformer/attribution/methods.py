@@ -16,6 +16,7 @@ from transformer.attribution.value_zeroing import encoder_value_zeroing, value_z
 from transformer.attribution.weights import CROSS, DECODER, ENCODER, encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.messages import Message
+from transformer.models.common import refuse_elsewhere
 from transformer.models.protocols import HasEnds
 from transformer.models.seq2seq import Seq2Seq
 
@@ -94,6 +95,7 @@ def attribute(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(passage.model)
     _check(method, METHODS, layer, head)
     if method in DELETIONS:
         return deletion(passage, DELETIONS[method], words, progress=progress)
@@ -119,6 +121,7 @@ def attribute_reading(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(reading.model)
     _check(method, READING_METHODS, layer, head)
     one = _chosen(method, layer, head)
     if method == "weights":

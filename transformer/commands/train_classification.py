@@ -50,6 +50,7 @@ OPTIONS = (
     Option("average", "hyperparameters", "average", float, "of each average of the weights, the part that stays"),
     Option("hidden", "hyperparameters", "unknown", float, "share of letters hidden at random"),
     Option("student-epochs", "distillation", "epochs", int, "rounds over the rows of a student"),
+    Option("student-rate", "distillation", "rate", float, "peak of a student's learning rate"),
     Option("crossed", "distillation", "crossed", float, "share of a student's rows that are joined from two"),
 )
 """What can be given instead of a plan's own."""
@@ -88,6 +89,12 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "--teachers", type=checkpoint_path, nargs="+", default=[], metavar="DIR", help="checkpoints that teach, too"
     )
     seeds.add_argument("--start", type=checkpoint_path, metavar="DIR", help="checkpoint whose weights to go on from")
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="cpu, cuda, cuda:1 ...; auto is a GPU if there is one (default)",
+    )
     numbers = parser.add_argument_group("instead of the plan's own")
     for one in OPTIONS:
         numbers.add_argument(
@@ -98,12 +105,14 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is not trained yet, and write the checkpoint folder."""
+    from transformer.checkpoint.checkpoint import device_here
     from transformer.runs.memory import recycle_memory
     from transformer.training.classification.export import export
     from transformer.training.classification.own import read_tables
     from transformer.training.classification.run import Seeds, train_all
     from transformer.training.classification.teachers import read_start, read_teachers
 
+    device = device_here(arguments.device)
     plan = planned(arguments)
     files = (arguments.train, arguments.valid) if arguments.plan is None else _of_folder(arguments.data)
     tables = read_tables(plan, *files)
@@ -112,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     recycle_memory()
     work = arguments.work or Path("runs") / (arguments.plan or arguments.out.name)
     start = None if arguments.start is None else read_start(plan, arguments.start)
-    outcome = train_all(plan, tables, work, seeds, read_teachers(plan, arguments.teachers), start)
+    outcome = train_all(plan, tables, work, seeds, read_teachers(plan, arguments.teachers), start, device)
     export(outcome, arguments.out, command(arguments))
     for one in outcome.of(outcome.shipped_kind):
         scores = outcome.scores(one)
@@ -159,6 +168,7 @@ def command(arguments: argparse.Namespace) -> str:
         path = getattr(arguments, name)
         parts += [] if path is None else [f"--{name} {shlex.quote(f'path/to/{path.name}')}"]
     parts += [f"--out {shlex.quote(f'checkpoints/{arguments.out.name}')}"]
+    parts += [] if arguments.device == "auto" else [f"--device {shlex.quote(arguments.device)}"]
     parts += [] if arguments.alphabet == "dna" else [f"--alphabet {arguments.alphabet}"]
     parts += [
         f"--{name} {shlex.quote(value)}" for name in ("background", "title") if (value := getattr(arguments, name))

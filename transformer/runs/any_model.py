@@ -16,6 +16,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
@@ -116,7 +117,7 @@ def run_any(
         checkpoint.name,
         text,
         Record(maps),
-        outputs={name: value[0].numpy() for name, value in outputs.items()},
+        outputs={name: readable(value[0]).numpy() for name, value in outputs.items()},
         ids=tuple(ids),
     )
 

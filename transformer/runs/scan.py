@@ -96,6 +96,7 @@ class ScanPlan:
                 parts = []
                 for start in range(0, len(read), AT_ONCE):
                     batch = torch.from_numpy(read[start : start + AT_ONCE].astype(np.int64))
+                    batch = batch.to(self.checkpoint.device)
                     with forward_slot():
                         parts.append(calibrated(model(batch), task).numpy())
                 if parts:

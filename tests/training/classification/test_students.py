@@ -219,6 +219,7 @@ def test_a_table_of_ones_own_becomes_a_checkpoint(data: Path) -> None:
         (["--train", "cut.tsv"], "no sequence or no label in line 3"),
         (["--train", "train.tsv", "--valid", "long.tsv"], "sequences of 21 letters, but the task has 20"),
         (["--train", "bytes.tsv"], "cannot be read"),
+        (["--train", "train.tsv", "--device", "nowhere"], "there is no device nowhere here"),
     ],
 )
 def test_what_makes_no_run_is_refused_in_a_sentence(

@@ -17,8 +17,8 @@ STUDENT, AVERAGE = "distilled k-mer classifier", "average of the teachers"
 """The kind that learns from others, and these others taken together."""
 
 
-def _no_run(name: str, value: float | int, remedy: str) -> TrainingError:
-    return TrainingError("training_option_makes_no_run", name=name, value=value, remedy=Message(remedy))
+def _no_run(name: str, value: float | int, remedy: Message) -> TrainingError:
+    return TrainingError("training_option_makes_no_run", name=name, value=value, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class Hyperparameters:
         least = {"epochs": (self.epochs, 1), "batch": (self.batch, 1), "warmup": (self.warmup, 1)}
         for name, (value, needed) in least.items():
             if value < needed:
-                raise _no_run(name, value, "training_remedy_one")
+                raise _no_run(name, value, Message("training_remedy_one"))
         if not 0 < self.rate < math.inf:
-            raise _no_run("rate", self.rate, "training_remedy_rate")
+            raise _no_run("rate", self.rate, Message("training_remedy_rate"))
         if not 0 <= self.decay < math.inf:
-            raise _no_run("decay", self.decay, "training_remedy_zero")
+            raise _no_run("decay", self.decay, Message("training_remedy_zero"))
         for name in ("average", "unknown"):
             if not 0 <= getattr(self, name) < 1:
-                raise _no_run(name, getattr(self, name), "training_remedy_probability")
+                raise _no_run(name, getattr(self, name), Message("training_remedy_probability"))
         for name in ("fresh", "crossed"):
             if not 0 <= getattr(self, name) <= 1:
-                raise _no_run(name, getattr(self, name), "training_remedy_part")
+                raise _no_run(name, getattr(self, name), Message("training_remedy_part"))
 
     def described(self) -> tuple[str, ...]:
         """All of them in words, as the card gives them."""
@@ -81,13 +81,15 @@ class Hyperparameters:
 class Distillation:
     """How one net learns what many answer: it is taught the average of their probabilities for the rows as varied.
 
-    `epochs` and `crossed` stand in for the plan's own; `teachers` are the kinds of net that teach, every seed of them.
+    `epochs`, `crossed` and `rate` (where it is not 0) stand in for the plan's own; `teachers` are the kinds of net that
+    teach, every seed of them.
     Sources: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network"; that teachers and student
     see one varied input: Beyer et al. 2022, "Knowledge distillation: A good teacher is patient and consistent".
     """
 
     epochs: int
     crossed: float = 0.0
+    rate: float = 0.0
     teachers: tuple[str, ...] = (KMER, CNN)
 
 
@@ -131,5 +133,7 @@ class Plan:
         """
         if self.distillation is None:
             raise TrainingError("training_no_distillation", plan=self.name)
-        own = replace(self.hyperparameters, epochs=self.distillation.epochs, crossed=self.distillation.crossed)
+        asked = self.distillation
+        rate = asked.rate or self.hyperparameters.rate
+        own = replace(self.hyperparameters, epochs=asked.epochs, crossed=asked.crossed, rate=rate)
         return replace(self, hyperparameters=own)

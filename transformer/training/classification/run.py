@@ -74,7 +74,7 @@ def train_all(
 
     Students are then taught what all of these that `plan.distillation` names, and the models that are `given` by
     their names, answer on average. Each seed holds another part of the rows out then, so that all rows teach.
-    With `start`, k-mer classifiers go on from its weights.
+    With `start`, k-mer classifiers go on from its weights; where there are students, these alone.
 
     Raises:
         TrainingError: the data cannot be used, or are too few to fill a batch or to hold rows out; there is no plan
@@ -98,7 +98,7 @@ def train_all(
         for seed in seeds.of(kind):
             part = seeds.parts[seed]
             path = work / f"{kind.replace(' ', '-')}-{seed}"
-            before = start if kind == KMER else None
+            before = start if kind == (STUDENT if seeds.students else KMER) else None
             digest = _digest(
                 kind, plans[kind], part, tables, (*teachers, *([_given("", before, valid)] if before else []))
             )
