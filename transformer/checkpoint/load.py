@@ -8,6 +8,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from transformer.checkpoint import weight_files
@@ -166,20 +167,30 @@ def reader_of(path: Path) -> Reader:
     return next(reader for reader in READERS if reader.reads(path))
 
 
-def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
+def load(
+    path: str | Path,
+    *,
+    limits: ReadLimits = DEFAULT_LIMITS,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | None = None,
+    **answers: Any,
+) -> Checkpoint:
     """The checkpoint at `path` (a file, or a folder that holds the files), ready to run and watched.
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
     assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run. Folders of the
     transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed. A
-    folder may come as a ZIP.
+    folder may come as a ZIP. `device` and `dtype` say where and how exactly the model computes: see
+    `Checkpoint.placed`.
 
     Raises:
-        CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
+        CheckpointError: it is missing, cannot be read, is refused, or fits no layout (the message is the report); or
+            the device is not here.
     """
     path = Path(path)
-    return reader_of(path).load(path, limits, answers)
+    found = reader_of(path).load(path, limits, answers)
+    return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from transformer.decoding.beams import BeamTree, DecodingOptions, Search
 from transformer.errors import CheckpointError
 from transformer.layers.rows import rows_from
+from transformer.models.common import in_single
 from transformer.models.protocols import Decodable, Stepwise, written_pad
 
 __all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
@@ -84,7 +85,7 @@ def decode(
         cache = stepwise.start(source)
         while unfinished:
             new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
-            log_probs = F.log_softmax(stepwise.step(new, cache), dim=-1)
+            log_probs = F.log_softmax(in_single(stepwise.step(new, cache)), dim=-1)
             log_probs[:, never] = -torch.inf
             values, tokens = likeliest(log_probs, 2 * options.beam)
             if not bool(values[:, 0].isfinite().all()):
