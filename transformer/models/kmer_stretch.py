@@ -45,6 +45,9 @@ class _Layer:
 class StretchReader:
     """Logits of windows of `width` letters that lie along a stretch; it keeps its own memory, so one thread uses it.
 
+    Another device than the CPU, and half precision, read every window by itself: what is shared here spares a
+    processor's cache.
+
     Raises:
         InputError: the model does not read windows of this width.
     """
@@ -54,6 +57,10 @@ class StretchReader:
         self.config = config = model.config
         self._lengths = [width - k + 1 for k in config.widths]
         self._n_windows = len(model.windows(width))
+        weight = model.embedding.weight
+        self._is_shared = weight.device.type == "cpu" and weight.dtype in {torch.float32, torch.float64}
+        if not self._is_shared:
+            return
         with torch.inference_mode():
             self._prepare_letters()
             self._centred = config.norm_first and config.norm_after_stack
@@ -63,7 +70,7 @@ class StretchReader:
     def logits(self, ids: Int[Tensor, " letter"], step: int = 1) -> Float[Tensor, "window classes"]:
         """What the model says of the letters from 0, from `step`, from 2 `step` on, as far as `ids` reaches."""
         count = (len(ids) - self.width) // step + 1
-        if bool((ids == self.config.pad_id).any()):
+        if not self._is_shared or bool((ids == self.config.pad_id).any()):
             return self.model(ids.unfold(0, self.width, step))
         missing = -count % self.together
         padded = F.pad(ids, (0, missing * step))
