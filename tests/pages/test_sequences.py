@@ -323,7 +323,7 @@ def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
     assert "No sequence of this class" in at.warning[0].value
 
 
-@pytest.mark.parametrize("method", ["hidden", "window", "contributions"])
+@pytest.mark.parametrize("method", ["window", "gradients", "contributions"])
 def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpoint, method: str) -> None:
     """The other strand is drawn at the letters that pair with its own: mirrored."""
     at = fine(page(by=method, strand="both"))

@@ -103,9 +103,8 @@ class ScanPlan:
             reader = readers.get()
             try:
                 with torch.inference_mode():
-                    found = calibrated(
-                        reader.logits(torch.from_numpy(stretch.astype(np.int64)), self.step), task
-                    ).numpy()
+                    letters = torch.from_numpy(stretch.astype(np.int64)).to(self.checkpoint.device)
+                    found = calibrated(reader.logits(letters, self.step), task).numpy()
             finally:
                 readers.put(reader)
             return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first

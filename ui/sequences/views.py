@@ -131,6 +131,7 @@ def letters_panel(
         gradients = effects[1]
         gap = t("sequences.gap", sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
         st.caption(gap)
+        methods.tracks_trusted(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, sequence_id, place, found)
 
