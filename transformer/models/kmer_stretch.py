@@ -27,7 +27,13 @@ from transformer.layers.kmers import AttentionPooling
 from transformer.models.kmer import KmerClassifier
 
 TOGETHER = 16
-"""Windows that share a pass: with more, what one head needs would leave the processor's cache."""
+"""Most windows that share a pass: with more, what one head needs would leave the processor's cache."""
+
+WEIGHTS = 250_000
+"""Attention weights of one head that are held at once, of all windows that share a pass, but for a single window's."""
+
+LONGEST = 2_000
+"""Windows of more positions than this are left to the model, which never holds all weights of a head."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +56,13 @@ class StretchReader:
     """
 
     def __init__(self, model: KmerClassifier, width: int, together: int = TOGETHER) -> None:
-        self.model, self.width, self.together = model, width, together
+        self.model, self.width = model, width
         self.config = config = model.config
         self._lengths = [width - k + 1 for k in config.widths]
         self._n_windows = len(model.windows(width))
+        self.together = max(1, min(together, WEIGHTS // self._n_windows**2))
+        if self._n_windows > LONGEST:
+            return
         with torch.inference_mode():
             self._prepare_letters()
             self._centred = config.norm_first and config.norm_after_stack
@@ -63,7 +72,7 @@ class StretchReader:
     def logits(self, ids: Int[Tensor, " letter"], step: int = 1) -> Float[Tensor, "window classes"]:
         """What the model says of the letters from 0, from `step`, from 2 `step` on, as far as `ids` reaches."""
         count = (len(ids) - self.width) // step + 1
-        if bool((ids == self.config.pad_id).any()):
+        if self._n_windows > LONGEST or bool((ids == self.config.pad_id).any()):
             return self.model(ids.unfold(0, self.width, step))
         missing = -count % self.together
         padded = F.pad(ids, (0, missing * step))
