@@ -239,7 +239,7 @@ class StretchReader:
 
 def _folded(layer: nn.Linear, norm: nn.LayerNorm | None = None) -> Float[Tensor, "out in_and_bias"]:
     """A map with its bias as the last column, and with the weight and bias of the norm that it reads."""
-    weight, bias = layer.weight, layer.bias
-    if norm is not None:
-        weight, bias = weight * norm.weight, bias + weight @ norm.bias
-    return torch.cat([weight, bias[:, None]], dim=1)
+    if norm is None:
+        return torch.cat([layer.weight, layer.bias[:, None]], dim=1)
+    bias = layer.bias + layer.weight @ norm.bias
+    return torch.cat([layer.weight * norm.weight, bias[:, None]], dim=1)
