@@ -27,7 +27,13 @@ from transformer.layers.kmers import AttentionPooling
 from transformer.models.kmer import KmerClassifier
 
 TOGETHER = 16
-"""Windows that share a pass: with more, what one head needs would leave the processor's cache."""
+"""Most windows that share a pass: with more, what one head needs would leave the processor's cache."""
+
+WEIGHTS = 250_000
+"""Attention weights of one head that are held at once, of all windows that share a pass, but for a single window's."""
+
+LONGEST = 2_000
+"""Windows of more positions than this are left to the model, which never holds all weights of a head."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +59,14 @@ class StretchReader:
     """
 
     def __init__(self, model: KmerClassifier, width: int, together: int = TOGETHER) -> None:
-        self.model, self.width, self.together = model, width, together
+        self.model, self.width = model, width
         self.config = config = model.config
         self._lengths = [width - k + 1 for k in config.widths]
         self._n_windows = len(model.windows(width))
+        self.together = max(1, min(together, WEIGHTS // self._n_windows**2))
         weight = model.embedding.weight
-        self._is_shared = weight.device.type == "cpu" and weight.dtype in {torch.float32, torch.float64}
+        on_cpu = weight.device.type == "cpu" and weight.dtype in {torch.float32, torch.float64}
+        self._is_shared = on_cpu and self._n_windows <= LONGEST
         if not self._is_shared:
             return
         with torch.inference_mode():
@@ -237,7 +245,7 @@ class StretchReader:
 
 def _folded(layer: nn.Linear, norm: nn.LayerNorm | None = None) -> Float[Tensor, "out in_and_bias"]:
     """A map with its bias as the last column, and with the weight and bias of the norm that it reads."""
-    weight, bias = layer.weight, layer.bias
-    if norm is not None:
-        weight, bias = weight * norm.weight, bias + weight @ norm.bias
-    return torch.cat([weight, bias[:, None]], dim=1)
+    if norm is None:
+        return torch.cat([layer.weight, layer.bias[:, None]], dim=1)
+    bias = layer.bias + layer.weight @ norm.bias
+    return torch.cat([layer.weight * norm.weight, bias[:, None]], dim=1)
