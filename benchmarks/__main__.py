@@ -28,6 +28,7 @@ from benchmarks import (
     pictures,
     reading,
     reruns,
+    scan,
     sequences,
     sessions,
 )
@@ -42,6 +43,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
+    "scan": scan.measure,
     "generation": generation.measure,
     "interventions": interventions.measure,
     "sessions": sessions.measure,

@@ -157,7 +157,7 @@ def _maps(name: str, other: str, table: Distances, pairs: list[tuple[int, int]],
             st.plotly_chart(heatmap_on_page(picture, dark=is_dark()), key=f"atlas-pair-{model}", config=PLOT_CONFIG)
 
 
-@cached(max_entries=16, spinner="atlas.comparing")
+@cached(spinner="atlas.comparing")
 def _distances(first: Revision, second: Revision, texts: Pairs) -> dict[str, Distances]:
     with forward_slot():
         return distances(store.load(first), store.load(second), texts)

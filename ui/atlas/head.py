@@ -156,7 +156,7 @@ def _map(name: str, row: Row, example: Row) -> Picture:
     return record[row["site"]].picture(row["head"])
 
 
-@cached(max_entries=32, spinner="atlas.reading")
+@cached(spinner="atlas.reading")
 def _classification(revision: Revision, text: str) -> Classification:
     with forward_slot():
         return classify(store.load(revision), text)

@@ -103,7 +103,7 @@ def _sentence(name: str, row: Row, texts: Pairs, kept: Point) -> None:
     choices.open_in_translate(name, row, text, target)
 
 
-@cached(max_entries=16, spinner="atlas.vectors_reading")
+@cached(spinner="atlas.vectors_reading")
 def _vectors(revision: Revision, site: str, head: int, texts: Pairs) -> tuple[Vectors, Plane]:
     with forward_slot():
         found = vectors(store.load(revision), Site(site), head, texts)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state import get_session_state
+from streamlit.runtime.state.common import user_key_from_element_id
 
 VISIT = "address.visit"
 """Where a session keeps its visit."""
@@ -46,6 +48,7 @@ class Visit:
         self._ours: deque[dict[str, str]] = deque(maxlen=REMEMBERED)
         self._owners: dict[tuple[str, ...], object] = {}
         self._decided: set[tuple[str | None, str]] = set()
+        self._brought: frozenset[str] = frozenset()
         self._put: set[str] = set()
         self._of_part: set[str] = set()
         self.is_under_way = self.is_in_part = False
@@ -54,6 +57,7 @@ class Visit:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
         self.is_under_way = True
         first, self._back = self._arrived is None, came_by_history()
+        self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
         self._fresh = self._linked = False
         if first or self._back or self._arrived not in self._ours:
@@ -143,6 +147,9 @@ class Visit:
         `valid` gives None for a value that the control cannot have. The state says only what is news to the browser
         (unless `always`): told in every run, a control would undo what its user does meanwhile. Where it does not, the
         value has to be the control's own initial value, since Streamlit may take it for a new control.
+
+        The first run of a session may be a later one of its browser, whose server was replaced: what its controls hold
+        is what the address says, or was moved since, and it is left to them.
         """
         (self._of_part.add if self.is_in_part else self._of_part.discard)(key)
         said = self.values.get(key)
@@ -153,7 +160,10 @@ class Visit:
             moved = valid(held)
             value = value if moved is None else moved
         value = default if value is None else value
-        told = always or self._fresh or held is None or held != value or last is None or last.among != among
+        news = held is None or held != value or last is None or last.among != among
+        # A run that a script asked for itself begins before the browser has answered: what was told is news still.
+        told = always or self._fresh or news or get_session_state().is_new_state_value(key)
+        told = told and (always or key not in self._brought)
         if told:
             st.session_state[key] = value
         self._seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
@@ -189,6 +199,12 @@ def visit() -> Visit:
         st.session_state[VISIT] = Visit()
     found: Visit = st.session_state[VISIT]
     return found
+
+
+def brought() -> frozenset[str]:
+    """Keys of the controls whose values the browser sent with this run."""
+    keys = (user_key_from_element_id(state.id) for state in get_session_state().get_widget_states())
+    return frozenset(key for key in keys if key is not None)
 
 
 def came_by_history() -> bool:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
@@ -54,6 +55,13 @@ def opened(**address: str) -> AppTest:
     page = AppTest.from_function(script, default_timeout=60)
     page.query_params.update(address)
     return fine(page.run())
+
+
+def opened_again(before: AppTest) -> AppTest:
+    """What the browser of this page sees of a server that knows nothing of it."""
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params.update(address(before))
+    return fine(page._run(before._tree.get_widget_states()))
 
 
 def fine(page: AppTest) -> AppTest:
@@ -219,6 +227,49 @@ def test_from_page_to_page_the_language_goes_along_and_nothing_else() -> None:
     page.session_state["goto"] = "second"
     page = gone(page)
     assert (shown(page)["lang"], shown(page)["head"]) == ("zh", 2)
+
+
+def test_what_is_done_on_a_page_whose_server_was_replaced_is_done() -> None:
+    """The first run of the new session comes with the address of before, and with what the controls hold by now."""
+    before = opened(sentence="a red dog", head="6")
+    before.slider(key="head").set_value(8)
+    page = opened_again(before)
+    assert (shown(page)["sentence"], shown(page)["head"]) == ("a red dog", 8)
+    assert address(page) == {"sentence": "a red dog", "head": "8"}
+    page.slider(key="head").set_value(7)
+    assert address(fine(page.run())) == {"sentence": "a red dog", "head": "7"}
+    before = opened(sentence="a red dog", head="6")
+    before.text_area(key="note").set_value("abc")
+    page = opened_again(before)
+    assert address(page) == {"sentence": "a red dog", "head": "6", "note": "abc"}
+
+
+def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streamlit warns of a control that has an initial value and one from the session's state."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from ui.shared import address
+        from ui.shared.language import language_choice
+
+        with address.run("lang") as show:
+            language_choice()
+            show("page")
+            st.session_state.runs = st.session_state.get("runs", 0) + 1
+            if st.session_state.runs < 3:
+                st.rerun()
+
+    warned = list[str]()
+    monkeypatch.setattr(policies, "runtime", SimpleNamespace(exists=lambda: True))
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    monkeypatch.setattr(policies, "_LOGGER", SimpleNamespace(warning=lambda text, key, **_: warned.append(key)))
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params["lang"] = "zh"
+    page = fine(page.run())
+    assert (page.session_state.runs, page.button_group(key="lang").value, warned) == (3, "zh", [])
 
 
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])

@@ -64,6 +64,7 @@ function build(root) {
   const ring = element("div", "ring", null, { "aria-hidden": "true" });
   ring.style.visibility = "hidden"; // until the keyboard comes
   const reading = element("div", "reading", "", { "aria-hidden": "true" });
+  ring.style.visibility = "hidden"; // until the keyboard stands on a cell
   root.append(layer, ring, reading);
   return { layer, ring, reading };
 }
