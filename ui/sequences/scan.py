@@ -327,6 +327,7 @@ def _downloads(record: FastaRecord, job: Job, hits: Sequence[Hit], task: Sequenc
         for text, (data, file, kind) in files.items():
             label = t(text) if "." in text else as_text(text)
             st.download_button(label, data, file, kind, on_click="ignore", key=f"scan-{file}")
+    st.caption(t("sequences.scan_bigwig"))
 
 
 def _bedgraph(record: FastaRecord, job: Job) -> str:
@@ -336,7 +337,7 @@ def _bedgraph(record: FastaRecord, job: Job) -> str:
             parts.append(track_line(f"{name} {sign}"))
             for first, after in _chunks(job.track.read):
                 values = job.track.probabilities(first, after)[row, column]
-                parts.append(intervals(record.id, values, plan.centre(first), plan.step))
+                parts.append(intervals(record.id, values, plan.centre(first), plan.step, len(plan.letters)))
     return "".join(parts)
 
 
