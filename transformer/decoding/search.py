@@ -4,6 +4,7 @@ Any model that offers `Decodable` can be decoded. Sentences go through the model
 leave the batch. `beams` says what is searched; padding and the start token are never written.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,13 +59,15 @@ def decode(
     source: Int[Tensor, "batch source"],
     options: DecodingOptions | None = None,
     cached: bool = True,
+    between: Callable[[], None] | None = None,
 ) -> list[Decoded]:
     """The best target of each source row, with the tree of its search.
 
     A target never gets longer than the model has positions for, whatever `options` allow; what is unfinished there is
     cut.
 
-    `cached=False` reads every prefix anew at each step: slow, and the reference for the cached way.
+    `cached=False` reads every prefix anew at each step: slow, and the reference for the cached way. `between` is called
+    between two steps.
 
     Raises:
         CheckpointError: the model's output is not a distribution (NaN, or nothing that could be written).
@@ -89,6 +92,8 @@ def decode(
                 raise CheckpointError("nothing_to_write")
             rows = _advance(unfinished, values.tolist(), tokens.tolist())
             unfinished = [search for search in unfinished if search.active]
+            if unfinished and between is not None:
+                between()
             if unfinished and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
     return [Decoded(search.tree()) for search in searches]

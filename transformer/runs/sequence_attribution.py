@@ -42,8 +42,17 @@ class Mutations:
     @property
     def effect(self) -> Float[np.ndarray, " position"]:
         """Mean size of the change at each position, over the letters that do not stand there; never negative."""
-        others = [sum(letter != given for letter in self.letters) for given in self.sequence]
-        return np.abs(self.change).sum(axis=0) / others
+        return np.abs(self.change).sum(axis=0) / self._others
+
+    @property
+    def lost(self) -> Float[np.ndarray, " position"]:
+        """Mean loss at each position, over the letters that do not stand there: positive where its letter is for it."""
+        return -self.change.sum(axis=0) / self._others
+
+    @property
+    def _others(self) -> list[int]:
+        """How many letters each position was changed to."""
+        return [sum(letter != given for letter in self.letters) for given in self.sequence]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from transformer.models.common import log_probs, readable
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
 from transformer.runs.changed import run_of
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 
@@ -112,7 +112,9 @@ class Translation:
         if self.record.interventions:
             raise AttributionError("attribution_of_a_changed_run")
         with forward_slot():
-            return attribute(self.passage(checkpoint), self.record, method, layer, head, words, progress)
+            return attribute(
+                self.passage(checkpoint), self.record, method, layer, head, words, letting_others(progress)
+            )
 
     @property
     def log_prob(self) -> float:
@@ -135,7 +137,7 @@ def translate(
         target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
     with run_of(checkpoint):
-        decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions())[0]
+        decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions(), between=let_others)[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
 
