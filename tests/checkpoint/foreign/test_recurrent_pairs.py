@@ -124,3 +124,11 @@ def test_halves_in_files_of_other_names(names, tmp_path):
     for stream in streams.values():
         stream.close()
     assert brought.contents.tensors.keys() == read(tmp_path, DEFAULT_LIMITS).tensors.keys()
+
+
+def test_halves_of_other_depths_are_refused(tmp_path):
+    torch.manual_seed(3)
+    halves = originals.D2lEncoder(31, 11, 13, 3), originals.D2lDecoder(37, 11, 13, 2)
+    torch.save({"encoder": halves[0].state_dict(), "decoder": halves[1].state_dict()}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="the encoder has 3 layers, the decoder 2"):
+        load(tmp_path / "model.pt")

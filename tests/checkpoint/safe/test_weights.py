@@ -96,3 +96,14 @@ def test_looking_everywhere_costs_no_more_than_the_file() -> None:
         inner = {"k" * 900: inner}
     with pytest.raises(CheckpointError, match="holds no tensors"):
         read({"first": inner, "second": inner})
+
+
+@pytest.mark.parametrize("key", [(1, "a"), 0.5, True])
+def test_what_lies_under_a_key_that_is_no_name_is_passed_over_and_told(key: object) -> None:
+    stream = io.BytesIO()
+    torch.save({"model": STATE, "pairs": {key: 3}, "best": 1}, stream)
+    found = read_stream(stream, "upload.pt")
+    assert set(found.tensors) == STATE.keys()
+    assert found.dropped == (f"dict[{type(key).__name__}]",)
+    with pytest.raises(CheckpointError, match="a tensor lies under a key that is no text"):
+        read({"model": STATE | {key: LONE}})

@@ -136,7 +136,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
     hidden, embedding = size(shapes, ("decoder.weight_hh", 1)), size(shapes, ("source_embedding.weight", 1))
     location = "attention.where.weight" in shapes
     _refuse_other_peoples(shapes, hidden)
-    ties = {
+    ties: dict[str, Any] = {
         "tie_embeddings": "target_embedding.weight" not in shapes,
         "tie_projection": "projection.weight" not in shapes,
     }
