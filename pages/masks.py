@@ -13,7 +13,7 @@ from ui.texts import t
 shell.heading(t("masks.title"), t("masks.intro"))
 screen = masks.screen()
 try:
-    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    bar = st.container(key="bar", horizontal=True, vertical_alignment="bottom", gap="small")
     with bar:
         shared.try_this("masks", masks.TRY, masks.DEFAULTS)
         example = masks.example() if screen not in ALONE else None

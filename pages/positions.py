@@ -13,7 +13,7 @@ from ui.texts import t
 shell.heading(t("positions.title"), t("positions.intro"))
 screen = positions.screen()
 try:
-    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    bar = st.container(key="bar", horizontal=True, vertical_alignment="bottom", gap="small")
     with bar:
         shared.try_this("positions", positions.TRY, positions.DEFAULTS)
         sizes = positions.sizes() if screen in SIZED else None

@@ -39,7 +39,8 @@ try:
     if what == "motifs":
         motifs_panel(name, task)
         address.stop()
-    left, right = st.columns([2, 3], gap="large")
+    with st.container(key="sequence-area"):
+        left, right = st.columns([2, 3], gap="large")
     with left:
         typed = asked.typed_sequence(checkpoint)
     run = runs.classification(name, typed.sequence)

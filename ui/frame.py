@@ -38,6 +38,21 @@ STYLE = """
 .st-key-align-panel { min-height: 30rem; }
 .st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
+[data-testid="stSidebar"] [data-testid="stElementContainer"]:has(> [data-testid="stSkeleton"]):not([class*="st-key"]) {
+  height: 2rem; margin: -6px 0; overflow: hidden;
+}
+:is(.st-key-screen, .st-key-show) [data-testid="stSkeleton"] { height: 2rem; }
+:is(.st-key-lang, .st-key-read, .st-key-layer, .st-key-head, .st-key-kind, .st-key-off) { min-height: 3.75rem; }
+:is(.st-key-bar, [data-testid="stSidebar"] .st-key-model) { min-height: 4.25rem; }
+.st-key-masks:not(:has([data-draws])) { min-height: 32rem; }
+.st-key-cards:not(:has(.atlas)) { min-height: 36rem; }
+@media (min-width: 641px) {
+  .st-key-change-area { min-height: 31.8rem; }
+  .st-key-sentences { min-height: 14.6rem; }
+  .st-key-change-area .st-key-text { min-height: 7.3rem; }
+  .st-key-donor { min-height: 5.6rem; }
+}
+.st-key-sequence-area { min-height: 18.5rem; }
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
 }

@@ -131,6 +131,10 @@ def test_long_maps_scroll_together_and_keep_their_names_in_sight(align, serve, v
     second.evaluate("box => box.scrollTo(0, 1e6)")
     page.wait_for_function("box => box.scrollTop > 60", arg=first.element_handle())
     assert first.evaluate(SEEN)["scrollTop"] == second.evaluate(SEEN)["scrollTop"]
+    second.evaluate("box => box.scrollTo(0, 60)")  # where it was led before: this time the reader brought it there
+    page.wait_for_function("box => box.scrollTop === 60", arg=first.element_handle())
+    second.evaluate("box => box.scrollTo(0, 1e6)")
+    page.wait_for_function("box => box.scrollTop > 60", arg=first.element_handle())
     after = panel(page, 0).bounding_box()
     assert abs(before["y"] - after["y"]) < 1, "the canvas, and the names on its edges, stay where they are"
     panel(page, 0).hover(position={"x": after["width"] / 2, "y": after["height"] - 20})

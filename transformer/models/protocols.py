@@ -110,9 +110,40 @@ class HasEnds(Protocol):
 
 
 @runtime_checkable
+class Continuing(Protocol[C]):
+    """A model that may score what comes next in the text that it reads, token by token."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether it does: it sees nothing ahead, and scores its whole vocabulary after each token."""
+        ...
+
+    def begin(self) -> C:
+        """Stand before the first token of a text."""
+        ...
+
+    def read_on(self, new: Int[Tensor, "batch new"], cache: C) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+        ...
+
+
+@runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""
 
     def attention_sites(self) -> Mapping[Site, nn.Module]:
         """Every attention module by its site, in the order they run."""
+        ...
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """A model of another library that tells inside which of its modules attention runs."""
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """A pass through the model."""
+        ...
+
+    def attending(self) -> Mapping[Site, nn.Module]:
+        """The modules whose attention is recorded as it runs, by site; none where only its weights are given away."""
         ...

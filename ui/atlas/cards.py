@@ -52,7 +52,8 @@ def cards_panel(name: str, atlas: Atlas, group: str) -> None:
         title = plain("atlas.alone") if layer is None else plain("atlas.layer", layer=layer)
         cards = "".join(_card(None if own else name, row, known) for row in heads)
         parts.append(f'<div class="atlas-layer">{escape(title)}</div><div class="atlas">{cards}</div>')
-    st.html("".join(parts))
+    with st.container(key="cards"):
+        st.html("".join(parts))
     st.caption(t("atlas.cards_note", shown=SHOWN))
     st.caption(t("atlas.cards_own" if own else "atlas.cards_click"))
     if known.about is not None:

@@ -17,7 +17,8 @@ from ui.what_if.runs import Asked, Done
 
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
-    left, right = st.columns([2, 3], gap="large")
+    with st.container(key="change-area"):
+        left, right = st.columns([2, 3], gap="large")
     try:
         checkpoint = store.checkpoint(name)
         with left:
@@ -31,7 +32,7 @@ def show(name: str) -> None:
         other = changes_.donor_line()
         try_this.try_this(name)
     with right:
-        sentences = st.container()
+        sentences = st.container(key="sentences")
         changes = changes_.asked()
         means = checkpoint.means
         action = changes_.off_choice(means is not None, "" if means is None else means.reference)

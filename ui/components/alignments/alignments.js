@@ -163,7 +163,7 @@ function build(view, order) {
     canvas,
     scroller: element("div", "scroller"),
     sheet: element("div", "whole"),
-    led: false,
+    led: { x: 0, y: 0 },
     drawn: /** @type {import("./canvas.js").Drawn | null} */ (null),
   };
   const caption = element("figcaption");
@@ -211,23 +211,22 @@ function build(view, order) {
  * @param {Box} box
  */
 function scrolled(view, box) {
-  if (!box.led) {
-    for (const other of view.boxes) if (other !== box) lead(other, box.scroller);
+  const { scroller, led } = box;
+  if (scroller.scrollLeft !== led.x || scroller.scrollTop !== led.y) {
+    led.y = NaN; // it goes where the reader says until it is led again
+    for (const other of view.boxes) if (other !== box) lead(other, scroller);
   }
-  box.led = false;
   view.draw();
 }
 
 /**
- * Scroll a map to where another one is; the event that follows is not the reader's.
+ * Scroll a map to where another one is, as far as it goes; an event that finds it there is not the reader's.
  * @param {Box} box
  * @param {{ scrollLeft: number, scrollTop: number }} to
  */
-function lead(box, { scrollLeft, scrollTop }) {
-  const { scroller } = box;
-  const before = [scroller.scrollLeft, scroller.scrollTop];
+function lead({ scroller, led }, { scrollLeft, scrollTop }) {
   Object.assign(scroller, { scrollLeft, scrollTop });
-  box.led = before[0] !== scroller.scrollLeft || before[1] !== scroller.scrollTop;
+  Object.assign(led, { x: scroller.scrollLeft, y: scroller.scrollTop });
 }
 
 /**

@@ -62,7 +62,7 @@ class RnnTutorial:
             return None
         pair = _Pair(shapes, root)
         options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
-        config = RecurrentConfig(**options, **special_id_questions(answers, *names.ids))
+        config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
         return Fit("recurrent", config, _sources(pair, names, config), (self.reason,))
 
     def typical_names(self) -> Iterable[str]:
