@@ -289,39 +289,6 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["encoder", "pair"])
-def test_attention_without_bias_beside_parts_with_one(kind, tmp_path):
-    made = _encoder() if kind == "encoder" else _core()
-    for layer in made.layers if kind == "encoder" else (*made.encoder.layers, *made.decoder.layers):
-        for name in ("self_attn", "multihead_attn"):
-            if hasattr(layer, name):
-                setattr(layer, name, nn.MultiheadAttention(D, HEADS, bias=False, batch_first=True))
-    if kind == "encoder":
-        original = Around({"token": nn.Embedding(VOCAB, D), "encoder": made}, (), False, True)
-        _same_maps(_saved(original, tmp_path), original, (ids,), scale_embedding=False)
-        return
-    original, inputs = _around_core(made)
-    _same_maps(_saved(original, tmp_path), original, inputs, pad_id=-1)
-
-
-@pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_one_final_norm_of_two(stack, tmp_path):
-    core = _core()
-    getattr(core, stack).norm = None
-    original, inputs = _around_core(core)
-    path = _saved(original, tmp_path)
-    assert load(path, n_heads=HEADS).model.config.without_norm == stack
-    _same_maps(path, original, inputs, pad_id=-1)
-
-
-def _around_core(core: nn.Transformer) -> tuple[Pair, tuple[Tensor, Tensor]]:
-    parts = {"src_tok_emb": nn.Embedding(VOCAB, D), "tgt_tok_emb": nn.Embedding(29, D), "transformer": core,
-             "generator": nn.Linear(D, 29)}  # fmt: skip
-    roles = {"source_embedding": "src_tok_emb", "target_embedding": "tgt_tok_emb", "core": "transformer",
-             "projection": "generator"}  # fmt: skip
-    return Pair(parts, roles), (ids, ids[:, :5])
-
-
 def _pair(names, order, tied, sizes, tables=None, before=()) -> Pair:
     source, target, core, scores = names
     projection = nn.Linear(D, sizes[1], bias=False)
