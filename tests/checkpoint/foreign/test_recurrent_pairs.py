@@ -110,7 +110,7 @@ def test_it_is_translated_converted_and_read_again(tmp_path):
         load(tmp_path / "ours" / "model.safetensors")
 
 
-@pytest.mark.parametrize("names", [("attn_encoder_final.pth", "attn_decoder_final.pth"), ("dec_9.pt", "enc_9.pt")])
+@pytest.mark.parametrize("names", [("attn_encoder_final.pth", "attn_decoder_final.pth"), ("dec_9.pkl", "enc_9.pkl")])
 def test_halves_in_files_of_other_names(names, tmp_path):
     encoder, decoder = _made("rnn-d2l")
     for name in names:

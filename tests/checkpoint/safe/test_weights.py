@@ -98,12 +98,13 @@ def test_looking_everywhere_costs_no_more_than_the_file() -> None:
         read({"first": inner, "second": inner})
 
 
-@pytest.mark.parametrize("key", [(1, "a"), 0.5, True])
-def test_what_lies_under_a_key_that_is_no_name_is_passed_over_and_told(key: object) -> None:
+def test_what_lies_under_a_tuple_is_passed_over_and_told() -> None:
     stream = io.BytesIO()
-    torch.save({"model": STATE, "pairs": {key: 3}, "best": 1}, stream)
+    torch.save({"model": STATE, "pairs": {(1, "a"): 3}, "best": 1}, stream)
     found = read_stream(stream, "upload.pt")
     assert set(found.tensors) == STATE.keys()
-    assert found.dropped == (f"dict[{type(key).__name__}]",)
-    with pytest.raises(CheckpointError, match="a tensor lies under a key that is no text"):
-        read({"model": STATE | {key: LONE}})
+    assert found.dropped == ("dict[tuple]",)
+    with pytest.raises(CheckpointError, match="a tensor lies under a tuple"):
+        read({"model": STATE | {(1, "a"): LONE}})
+    with pytest.raises(CheckpointError, match="a key is a tuple"):
+        read({"model": STATE, "pairs": {((1, 2), 3): 4}})

@@ -42,11 +42,11 @@ PROTOCOL = 2
 _LARGEST_KEY = 2**31
 """Numbers that are keys (the optimiser's state has some) are small: a large one takes long to hash and to print."""
 
-_UNNAMED = {tuple: "dict[tuple]", float: "dict[float]", bool: "dict[bool]"}
-"""Kinds of keys under which people keep counts and pairs, and what a dictionary with them is called in notes."""
-
 _IN_KEY = (str, int, float, bool, type(None))
 _KEY_ITEMS = 16
+"""What a tuple that is a key may hold, and how much: people keep counts of pairs, say."""
+
+_OF_PAIRS = "dict[tuple]"
 
 
 @dataclass
@@ -184,7 +184,7 @@ class _Machine:
     def set_items(self, values: list[Any]) -> None:
         """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash.
 
-        What lies under another key (a tuple, say) has no name, and is passed over by the key's kind; a tensor is not.
+        What lies under a tuple has no name, and is passed over; a tensor is not.
         """
         target = self.stack[-1]
         if isinstance(target, Dropped):
@@ -202,14 +202,12 @@ class _Machine:
             target[key] = value
 
     def _pass_over(self, key: Any, value: Any) -> None:
-        """Note that a value was left out whose key is no name."""
-        kind = _UNNAMED.get(type(key))
-        is_plain = type(key) is not tuple or (len(key) <= _KEY_ITEMS and all(type(one) in _IN_KEY for one in key))
-        if kind is None or not is_plain:
+        """Note that a value was left out whose key is a tuple."""
+        if type(key) is not tuple or len(key) > _KEY_ITEMS or not all(type(one) in _IN_KEY for one in key):
             raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
         if isinstance(value, TensorInfo):
-            raise refused("key_no_name", self.file.source, SAVE_WEIGHTS, kind=kind)
-        self.file.dropped.add(kind)
+            raise refused("key_no_name", self.file.source, SAVE_WEIGHTS)
+        self.file.dropped.add(_OF_PAIRS)
 
     def set_item(self, _: None) -> None:
         """Put one key and its value into a dictionary."""
