@@ -1,5 +1,6 @@
 """Norms, contributions, value zeroing, gradients, roll-out and weights against loops over positions and heads."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,16 +14,17 @@ from tests.attribution.test_deletion import recurrent
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
 from transformer.attribution import gradients as gradients_module
-from transformer.attribution import layers as layers_module
+from transformer.attribution import sums as sums_module
 from transformer.attribution.contributions import contributions, encoder_contributions, sub_layer_contributions
 from transformer.attribution.gradients import gradients
-from transformer.attribution.layers import SubLayer, decoder_layers, encoder_layers
+from transformer.attribution.layers import decoder_layers, encoder_layers
 from transformer.attribution.norms import encoder_norms, norms
 from transformer.attribution.passage import Reading
 from transformer.attribution.result import Attribution, of_passage
 from transformer.attribution.rollout import encoder_rollout, rollout
 from transformer.attribution.shares import shared
-from transformer.attribution.value_zeroing import decoder_zeroed, encoder_value_zeroing, value_zeroing
+from transformer.attribution.sums import SubLayer
+from transformer.attribution.value_zeroing import encoder_value_zeroing, value_zeroing, zeroed
 from transformer.attribution.weights import encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.models.encoder import Encoder, EncoderConfig
@@ -93,12 +95,12 @@ def matches(layer: SubLayer, kept: Attended) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_parts_sum_to_the_real_output_of_every_sub_layer(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers_module, "CELLS_AT_ONCE", 200)  # groups of two rows
+    monkeypatch.setattr(sums_module, "CELLS_AT_ONCE", 200)  # groups of two rows
     made = reference.model(dialect)
     run = reference.run(made, SOURCE, READ)
-    for layer, kept in zip(encoder_layers("small", made, SOURCE), run.encoder, strict=True):
+    for layer, kept in zip(encoder_layers(made, SOURCE), run.encoder, strict=True):
         matches(layer.self_attention, kept)
-    for decoder_layer, (own, cross) in zip(decoder_layers(reference.passage(made)), run.decoder, strict=True):
+    for decoder_layer, (own, cross) in zip(decoder_layers(made, reference.passage(made)), run.decoder, strict=True):
         matches(decoder_layer.self_attention, own)
         matches(decoder_layer.cross_attention, cross)
 
@@ -200,7 +202,7 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
     np.testing.assert_allclose(value_zeroing(given, layer=1).values, tables[1], atol=1e-9)
     np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
-    own = decoder_zeroed(list(decoder_layers(given))[2])
+    own = zeroed(list(decoder_layers(made, given))[2].self_attention)
     np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
@@ -259,7 +261,7 @@ def relevance_by_hand(made: Any, record: Record, published: bool) -> np.ndarray:
 def test_gradients_follow_the_rules_one_step_at_a_time(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = reference.model(dialect)
     given, record = reference.passage(made), record_of(made)
-    monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_700)  # two steps at once
+    monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_000)  # two steps at once
     for published in (False, True):
         told: list[float] = []
         found = gradients(given, published, told.append)
@@ -326,7 +328,7 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
         assert found.source_share is None
         assert (len(found.source), len(found.prefix)) == ((0, N_SOURCE) if causal else (N_SOURCE, 0))
         assert found.visible.sum() == (N_SOURCE * (N_SOURCE + 1) // 2 if causal else N_SOURCE**2)
-    layers = list(encoder_layers("small", reading.model, SOURCE))
+    layers = list(encoder_layers(reading.model, SOURCE))
     tables = [sub_layer_contributions(layer.self_attention) for layer in layers]
     np.testing.assert_allclose(answers[0].values, tables[2] @ tables[1] @ tables[0], atol=1e-12)
     for layer, after in pairwise(layers):
@@ -341,7 +343,7 @@ def test_what_a_recurrent_model_does_not_have_is_refused_by_name(attention: str)
         contributions: "attribution_needs_layers",
         norms: "attribution_needs_layers",
         value_zeroing: "attribution_needs_layers",
-        gradients: "attribution_needs_layers",
+        partial(gradients, published=True): "attribution_published_is_the_same",
     }
     for method, code in refusals.items():
         with pytest.raises(AttributionError) as refused:
@@ -354,6 +356,39 @@ def test_what_a_recurrent_model_does_not_have_is_refused_by_name(attention: str)
     full = record["decoder.cross"].weights(0)
     np.testing.assert_array_equal(found.values, full[:, :N_SOURCE])
     assert bool(found.notes) == (attention == "location")
+
+
+def look_by_hand(made: Any, record: Record, step: int) -> np.ndarray:
+    """A' of one step's look: a zero added to its weights, and the slope of the written token's logit by it."""
+    more, looks = torch.zeros(record["decoder.cross"].source.n_keys).double().requires_grad_(), []
+
+    def put(module: Any, inputs: Any, output: Any) -> Any:
+        mixed, kept = output
+        looks.append(kept[0, 0, 0].detach())
+        return (mixed + more @ inputs[2].states[0], kept) if len(looks) == step + 1 else output
+
+    hook = made.attention.register_forward_hook(put)
+    try:
+        logits = made(torch.tensor([SOURCE]), torch.tensor([READ]))[0]
+    finally:
+        hook.remove()
+    (slope,) = torch.autograd.grad(logits[step, WRITTEN[step]], more)
+    found: np.ndarray = (looks[step] * slope).clamp(min=0)[:N_SOURCE].numpy()
+    return found
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_gradients_of_a_recurrent_decoder_are_those_of_each_step_s_look(attention: str) -> None:
+    made = recurrent(attention)
+    given, record = reference.passage(made), record_of(made)
+    found = gradients(given)
+    by_hand = np.array([look_by_hand(made, record, step) for step in range(N_READ)])
+    np.testing.assert_allclose(found.values, by_hand, atol=1e-12)
+    assert (by_hand > 0).any()
+    assert (len(found.source), len(found.prefix)) == (N_SOURCE, 0)
+    assert [note.code for note in found.notes] == ["note_gradients", "note_gradients_recurrent"]
+    single = gradients(reference.passage(made, source=(7,), read=(1,), written=(2,)))
+    assert single.values.shape == (1, 1)
 
 
 def test_a_row_that_received_nothing_is_undefined_and_says_so() -> None:

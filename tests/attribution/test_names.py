@@ -53,7 +53,7 @@ def test_every_method_answers_on_the_same_axes() -> None:
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
     passage, record = asked(reference.passage(recurrent(attention)))
-    assert defined(passage, record) == ("deletion_removed", "integrated_gradients", "weights")
+    assert defined(passage, record) == ("deletion_removed", "gradients", "integrated_gradients", "weights")
     for method in METHODS:
         if method in defined(passage, record):
             found = attribute(passage, record, method)

@@ -57,6 +57,7 @@ def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
     [
         (["--classes", "exon"], "'exon' is no class"),
         (["--threshold", "1.5"], "threshold=1.5: choose a probability above 0"),
+        (["--threads", "0"], "threads=0: choose a whole number from 1 on"),
         (["--step", "0"], "step=0: choose"),
     ],
 )

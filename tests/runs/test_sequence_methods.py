@@ -10,7 +10,7 @@ from tests.classifiers import sequence_checkpoint
 from transformer.errors import AttributionError, InputError
 from transformer.layers.masks import Mask
 from transformer.runs.classify import classify, read
-from transformer.runs.sequence_methods import SHARES, Deleted, deletions, window_shares
+from transformer.runs.sequence_methods import SHARES, Deleted, deletions, window_relevance, window_shares
 from transformer.sequences.folding import folded
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
@@ -94,3 +94,39 @@ def test_shares_are_weighed_as_the_pooling_weighs_windows(pooling: str) -> None:
         assert window_shares(checkpoint, run, method).total.sum() == pytest.approx(1.0, abs=1e-9)
     with pytest.raises(AttributionError, match="no method gradients"):
         window_shares(checkpoint, run, "gradients")
+
+
+@pytest.mark.parametrize("pooling", ["attention", "mean"])
+def test_relevance_follows_the_rule_through_layers_and_pooling(pooling: str) -> None:
+    """Slopes by a zero that is added to each table of weights, multiplied out as the rules say."""
+    checkpoint = sequence_checkpoint(double=True, pooling=pooling)
+    model: Any = checkpoint.model
+    run = classify(checkpoint, SEQUENCE)
+    tables = {site: torch.tensor(run.record[site].all_weights()) for site in run.record.sites}
+    added = {site: torch.zeros_like(table).requires_grad_() for site, table in tables.items()}
+    hooks = []
+    for site, more in added.items():
+
+        def put(module: Any, inputs: Any, output: Any, more: torch.Tensor = more) -> torch.Tensor:
+            return output + more @ inputs[2]
+
+        hooks.append(model.attention_sites()[site].register_forward_hook(put))
+    logits = model(torch.tensor([run.letters.ids]))[0] / 1.7
+    for hook in hooks:
+        hook.remove()
+    log_odds = logits[2] - logits[[i for i in range(len(logits)) if i != 2]].logsumexp(0)
+    slopes = torch.autograd.grad(log_odds, list(added.values()))
+    kept = {
+        site: (table * slope).clamp(min=0).mean(0).numpy()
+        for (site, table), slope in zip(tables.items(), slopes, strict=True)
+    }
+    n = len(run.spans)
+    grown = np.eye(n)
+    for number in range(2):
+        grown = grown + kept[f"encoder.{number}.self"] @ grown
+    grown = grown - np.eye(n)
+    normal = np.array([row / row.sum() if row.sum() else row for row in grown]) + np.eye(n)
+    row = (kept["pooling"].mean(0) if pooling == "attention" else np.full(n, 1 / n)) @ normal
+    expected = folded(row / row.sum(), run.spans, 23)
+    np.testing.assert_allclose(window_relevance(checkpoint, run, 2).share, expected.share, atol=1e-9)
+    assert not np.allclose(expected.share, window_relevance(checkpoint, run, 0).share, atol=1e-6)

@@ -24,22 +24,37 @@ from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
 from transformer.layers.attention import DotProductAttention
 from transformer.messages import Message
+from transformer.models.common import in_single
 from transformer.models.protocols import Watchable
 from transformer.pictures.axes import Axis
 from transformer.sites import Site
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What one run of an attention mixed: the values that its weights weigh, and what came of them, which slopes pass.
+
+    With fewer heads of values than heads, neighbours share one.
+    """
+
+    values: Float[Tensor, "batch key_head key d_v"]
+    output: Float[Tensor, "batch head query d_v"]
 
 
 @dataclass
 class Recording:
     """What ran while one caller watched, by site; nothing is computed before it is asked for.
 
-    `interventions` changed what ran. Head outputs are kept only where they were asked for (`recording(outputs=True)`).
+    `interventions` changed what ran. Head outputs are kept only where they were asked for (`recording(outputs=True)`),
+    values and outputs that stay in the graph too (`recording(mixing=True)`).
     """
 
     keeps_outputs: bool = False
+    keeps_mixing: bool = False
     interventions: tuple[Intervention, ...] = ()
     _sources: dict[Site, list[SoftmaxInputs]] = field(default_factory=dict)
     _outputs: dict[Site, list[Tensor]] = field(default_factory=dict)
+    _mixed: dict[Site, list[Mixing]] = field(default_factory=dict)
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -78,12 +93,23 @@ class Recording:
             interventions=self.interventions,
         )
 
-    def add(self, site: Site, source: SoftmaxInputs, output: Tensor) -> None:
-        """Keep one run of a site; `output` is what its heads gave on (batch, head, query, d_v)."""
+    def add(self, site: Site, source: SoftmaxInputs, output: Tensor, values: Tensor | None = None) -> None:
+        """Keep one run of a site; `output` is what its heads gave on (batch, head, query, d_v).
+
+        `values` is what they mixed (batch, head, key, d_v), where that is known.
+        """
         self._sources.setdefault(site, []).append(source)
         self.interventions = tuple(dict.fromkeys([*self.interventions, *interventions()]))
         if self.keeps_outputs:
             self._outputs.setdefault(site, []).append(output.detach())
+        if self.keeps_mixing and values is not None:
+            if torch.is_grad_enabled() and not output.requires_grad:  # frozen parameters, and slopes all the same
+                output.requires_grad_()
+            self._mixed.setdefault(site, []).append(Mixing(values.detach(), output))
+
+    def mixed(self, site: str) -> tuple[Mixing, ...]:
+        """Every run of a site with what it mixed, in order; none where that was not asked for, or is not known."""
+        return tuple(self._mixed.get(Site(site), ()))
 
     def outputs(self, site: str) -> Float[Tensor, "batch head query d_v"]:
         """What the heads of a site gave on, before the output projection.
@@ -122,13 +148,14 @@ _sink: ContextVar[Recording | None] = ContextVar("attention recording", default=
 
 
 @contextmanager
-def recording(outputs: bool = False) -> Iterator[Recording]:
+def recording(outputs: bool = False, mixing: bool = False) -> Iterator[Recording]:
     """Record the attention of every watched model that this thread runs inside the block.
 
     Models that `load` returns are watched already; for others, call `watch` once. Other threads are not seen,
-    and nothing stays behind, also after an exception. `outputs` keeps what the heads gave on as well, for a `donor`.
+    and nothing stays behind, also after an exception. `outputs` keeps what the heads gave on as well, for a `donor`;
+    `mixing` keeps that and the values, for what is attributed: where gradients are on, slopes can be taken by it.
     """
-    seen = Recording(keeps_outputs=outputs)
+    seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
     token = _sink.set(seen)
     try:
         yield seen
@@ -141,11 +168,11 @@ def is_recording() -> bool:
     return _sink.get() is not None
 
 
-def record_site(site: Site, source: SoftmaxInputs, output: Tensor) -> None:
+def record_site(site: Site, source: SoftmaxInputs, output: Tensor, values: Tensor | None = None) -> None:
     """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
     sink = _sink.get()
     if sink is not None:
-        sink.add(site, source, output)
+        sink.add(site, source, output, values)
 
 
 @dataclass(frozen=True)
@@ -160,12 +187,15 @@ class _Hook:
             return None
         changed = changed_output(self.site, module, inputs, output)
         if sink is not None and isinstance(module, DotProductAttention):
-            q, k, _, mask = inputs
-            base = QueriesKeys(q.detach(), k.detach(), mask, module.scale)
-            sink.add(self.site, kept_inputs(self.site, base), changed)
+            q, k, v, mask = inputs
+            base = QueriesKeys(in_single(q.detach()), in_single(k.detach()), mask, module.scale)
+            sink.add(self.site, kept_inputs(self.site, base), changed, v)
         elif sink is not None:
             mixed, weights = changed
-            sink.add(self.site, Weights(weights.detach()), mixed[:, None, None])
+            by_head = mixed[:, None, None]
+            if sink.keeps_mixing:
+                changed = by_head[:, 0, 0], weights  # what goes on has to be made of what is kept
+            sink.add(self.site, Weights(in_single(weights.detach())), by_head, inputs[2].states[:, None])
         return None if changed is output else changed
 
 

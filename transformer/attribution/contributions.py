@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from transformer.attribution.layers import EncoderLayer, SubLayer, decoder_layers, encoder_layers
+from transformer.attribution.followed import in_decoder, in_reading, in_source
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution, of_passage, of_reading
 from transformer.attribution.shares import shared, through, through_decoder
+from transformer.attribution.sums import SubLayer
 from transformer.attribution.weights import one_or_mean
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -29,19 +30,16 @@ def contributions(passage: Passage, layer: int | None = None) -> Attribution:
     decoder carried, which stands at the token that was read last; nothing is followed through other layers.
 
     Raises:
-        AttributionError: the model is not an encoder-decoder Transformer of ours, or there is no such layer.
+        AttributionError: the model's sub-layers cannot be followed, or there is no such layer.
     """
     if layer is not None:
-        tables = [sub_layer_contributions(each.cross_attention) for each in decoder_layers(passage)]
+        tables = [sub_layer_contributions(cross) for _, cross in in_decoder(passage)]
         table = one_or_mean(tables, layer)
         values = np.concatenate([table[:, :-1], np.diag(table[:, -1])], axis=1)
         notes, setting = [Message("note_contributions_layer")], Message("setting_layer", layer=layer)
         return of_passage(passage, "contributions", values, Quantity.SHARE, notes, setting)
-    encoder = _encoder(encoder_layers(passage.name, passage.model, passage.source_ids), len(passage.source))
-    layers = (
-        (sub_layer_contributions(layer.self_attention), sub_layer_contributions(layer.cross_attention))
-        for layer in decoder_layers(passage)
-    )
+    encoder = _through(in_source(passage), len(passage.source))
+    layers = ((sub_layer_contributions(own), sub_layer_contributions(cross)) for own, cross in in_decoder(passage))
     values = through_decoder(layers, encoder, len(passage.read))
     return of_passage(passage, "contributions", values, Quantity.SHARE, [Message("note_contributions")])
 
@@ -50,17 +48,16 @@ def contributions(passage: Passage, layer: int | None = None) -> Attribution:
 def encoder_contributions(reading: Reading, layer: int | None = None) -> Attribution:
     """Shares of each position of the input in what each position ends with after an encoder; rows sum to 1.
 
-    Of one `layer`: shares of the positions that its self-attention sub-layer read.
+    Of one `layer`: shares of the positions that its self-attention sub-layer read. The same of a decoder alone.
 
     Raises:
-        AttributionError: the model has no encoder of Transformer layers of ours, or there is no such layer.
+        AttributionError: the model's sub-layers cannot be followed, or there is no such layer.
     """
     if layer is not None:
-        layers = encoder_layers(reading.name, reading.model, reading.ids)
-        table = one_or_mean([sub_layer_contributions(each.self_attention) for each in layers], layer)
+        table = one_or_mean([sub_layer_contributions(each) for each in in_reading(reading)], layer)
         notes, setting = [Message("note_contributions_layer")], Message("setting_layer", layer=layer)
         return of_reading(reading, "contributions", table, Quantity.SHARE, notes, setting)
-    values = _encoder(encoder_layers(reading.name, reading.model, reading.ids), len(reading.axis))
+    values = _through(in_reading(reading), len(reading.axis))
     return of_reading(reading, "contributions", values, Quantity.SHARE, [Message("note_contributions")])
 
 
@@ -81,14 +78,12 @@ def sub_layer_contributions(layer: SubLayer) -> Float[np.ndarray, "query part"]:
 
 def visible_parts(layer: SubLayer, n_parts: int) -> Bool[np.ndarray, "query part"]:
     """Which parts a row has: the keys that it sees, and the residual, which in self-attention is its own position's."""
-    table = layer.mask.dense(*layer.shape, layer.x.device)
     visible = np.ones((layer.shape[0], n_parts), dtype=bool)
-    if table is not None:
-        visible[:, : layer.shape[1]] = table[0, 0].expand(layer.shape).cpu().numpy()
+    visible[:, : layer.shape[1]] = layer.visible()
     if layer.site.kind == "self":
         visible |= np.eye(len(visible), dtype=bool)
     return visible
 
 
-def _encoder(layers: Iterable[EncoderLayer], n: int) -> Float[np.ndarray, "position position"]:
-    return through((sub_layer_contributions(layer.self_attention) for layer in layers), n)
+def _through(layers: Iterable[SubLayer], n: int) -> Float[np.ndarray, "position position"]:
+    return through(map(sub_layer_contributions, layers), n)

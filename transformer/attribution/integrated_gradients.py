@@ -9,7 +9,6 @@ Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", section 3; 
 those of Gauss and Legendre.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from transformer.attribution.deletion import Progress
 from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
 from transformer.attribution.result import Attribution, of_passage
+from transformer.attribution.twins import twin_of
 from transformer.errors import AttributionError
 from transformer.messages import Message
 from transformer.models.protocols import Ends, HasEnds
@@ -61,7 +61,7 @@ def integrated_gradients(passage: Passage, points: int = POINTS, progress: Progr
     if not isinstance(passage.model, HasEnds):
         raise AttributionError("attribution_no_embeddings", name=passage.name)
     model: Any = passage.model
-    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+    twin = twin_of(model)
     ends: Ends = twin.ends()
     ids = [torch.tensor([part]) for part in (passage.source_ids, passage.read_ids) if part]
     with torch.no_grad():

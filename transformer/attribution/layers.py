@@ -1,53 +1,54 @@
-"""A run layer by layer: what each attention sub-layer carried, who it looked at, and what each key gave.
+"""A run of a model of ours layer by layer: what each attention sub-layer carried, who it looked at, what keys gave.
 
-One layer is held at a time. A sub-layer's output is a sum with one part a key (F_h(x_j) = (x_j W_V[h] + b_V[h])
-W_O[h], weighted and summed over heads), one for the residual, and constants; a norm after the sum is linear once its
-deviation is known. Source: Kobayashi et al. 2020, equation 3; Kobayashi et al. 2021, equations 5 to 8.
+One layer is held at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attribution.passage import Passage
-from transformer.errors import AttributionError
-from transformer.layers.attention import MultiHeadAttention
+from transformer.attribution.sums import SubLayer
+from transformer.layers.attention import KeysValues, MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, EncoderBlock, Residual
 from transformer.layers.masks import Mask
-from transformer.layers.norms import deviation
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
 
-CELLS_AT_ONCE = 4_000_000
-"""Numbers of the parts (row x part x d_model) that are held at one time."""
-
-
-def linear_part(norm: nn.Module, x: Float[Tensor, "*batch d_model"], by: Tensor) -> Float[Tensor, "*batch d_model"]:
-    """What `norm` makes of a part of a sum whose deviation is `by`; all parts sum to its answer, less its bias."""
-    return norm.weight.double() * (x - x.mean(-1, keepdim=True)) / by  # type: ignore[operator]
+Rest = Callable[[KeysValues], Tensor]
+"""Runs a whole block from what it read, with other keys and values of one of its attentions: once a batch element."""
 
 
 @dataclass(frozen=True, eq=False)
-class SubLayer:
-    """One attention sub-layer of one sentence: `x` is what its residual carries, `memory` what its keys are made of."""
+class OwnSubLayer(SubLayer):
+    """One attention sub-layer of a model of ours: `memory` is what its keys are made of, `rest` the block around it."""
 
-    site: Site
     attention: MultiHeadAttention
     residual: Residual
-    x: Float[Tensor, "query d_model"]
     memory: Float[Tensor, "key d_model"]
-    mask: Mask
+    rest: Rest
 
     @property
     def shape(self) -> tuple[int, int]:
         """Queries, keys."""
         return len(self.x), len(self.memory)
+
+    @property
+    def constant(self) -> Float[Tensor, " d_model"]:
+        """The bias of the output projection."""
+        bias = self.attention.output.bias
+        return torch.zeros_like(self.x[0]).double() if bias is None else bias.double()
+
+    @property
+    def norm(self) -> nn.Module | None:
+        """The norm after the sum, where it comes there."""
+        return None if self.residual.norm_first else self.residual.norm
 
     @property
     def output(self) -> Float[Tensor, "query d_model"]:
@@ -63,38 +64,21 @@ class SubLayer:
         return softmax(q, self.attention.keys_values(self.memory[None]).k, self.attention.core.scale, self.mask)[0]
 
     def given(self) -> Float[Tensor, "head key d_model"]:
-        """F_h(x_j): what each key would give through each head with a weight of 1, without the output's bias."""
+        """What each key would give through each head with a weight of 1, without the output's bias."""
         values = self.attention.keys_values(self.memory[None]).v[0].double()
         to_output = self.attention.output.weight.double().unflatten(1, (self.attention.n_heads, -1))  # (d, head, d_v)
         return torch.einsum("hjv,dhv->hjd", values, to_output)
 
-    def parts(self) -> Iterator[tuple[slice, Float[Tensor, "row part d_model"], Float[Tensor, "row d_model"]]]:
-        """Groups of rows: which, their parts, and the constant (biases) that completes their sum to the output.
+    def clean(self) -> Float[Tensor, "query d_model"]:
+        """What the whole block ends with."""
+        return self.rest(self.attention.keys_values(self.memory[None]))[0]
 
-        In self-attention part j is what key j gives, with the residual in part t of row t. In cross-attention the
-        residual is one more part, the last. With the norm after the sum, parts have passed it.
-        """
-        weights, given = self.weights().double(), self.given()
-        bias = self.attention.output.bias
-        constant = torch.zeros_like(given[0, :1]) if bias is None else bias.double()[None]
-        norm, carried = self.residual.norm, self.x.double()
-        n_queries, n_keys = self.shape
-        size = max(1, CELLS_AT_ONCE // (n_keys * carried.shape[1]))
-        for start in range(0, n_queries, size):
-            rows = slice(start, min(start + size, n_queries))
-            count, here = rows.stop - rows.start, torch.arange(rows.start, rows.stop)
-            constants = constant.expand(count, -1)
-            parts = torch.einsum("htj,hjd->tjd", weights[:, rows], given)
-            if self.site.kind == "self":
-                parts[torch.arange(count), here] += carried[rows]
-            else:
-                parts = torch.cat([parts, carried[rows, None]], dim=1)
-            if self.residual.norm_first:
-                yield rows, parts, constants
-                continue
-            by = deviation(norm, parts.sum(1) + constants)
-            shift = cast(Tensor, norm.bias).double()
-            yield rows, linear_part(norm, parts, by[:, None]), linear_part(norm, constants, by) + shift
+    def changed(self, keys: Sequence[int]) -> Float[Tensor, "key query d_model"]:
+        """The same where the values of one of `keys` are zero in every head, for each of them."""
+        given = self.attention.keys_values(self.memory[None])
+        values = given.v.repeat(len(keys), 1, 1, 1)
+        values[torch.arange(len(keys)), :, list(keys)] = 0.0
+        return self.rest(KeysValues(given.k.expand(len(keys), -1, -1, -1), values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +91,16 @@ class EncoderLayer:
     mask: Mask
 
     @property
-    def self_attention(self) -> SubLayer:
+    def self_attention(self) -> OwnSubLayer:
         """Its attention sub-layer."""
         block, h = self.block, self.block.self_residual.reads(self.x)
         site = Site.of("encoder", self.number, "self")
-        return SubLayer(site, block.self_attention, block.self_residual, self.x[0], h[0], self.mask)
+        return OwnSubLayer(site, self.x[0], self.mask, block.self_attention, block.self_residual, h[0], self._rest)
+
+    def _rest(self, given: KeysValues) -> Tensor:
+        block, x = self.block, self.x.expand(len(given.v), -1, -1)
+        x = block.self_residual(x, block.self_attention(block.self_residual.reads(x), given, self.mask))
+        return _fed_forward(block, x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,43 +115,53 @@ class DecoderLayer:
     source_mask: Mask
 
     @property
-    def self_attention(self) -> SubLayer:
+    def self_attention(self) -> OwnSubLayer:
         """Its first attention sub-layer."""
         block, h = self.block, self.block.self_residual.reads(self.x)
         site = Site.of("decoder", self.number, "self")
-        return SubLayer(site, block.self_attention, block.self_residual, self.x[0], h[0], self.mask)
+        return OwnSubLayer(site, self.x[0], self.mask, block.self_attention, block.self_residual, h[0], self._rest)
 
     @property
-    def cross_attention(self) -> SubLayer:
+    def cross_attention(self) -> OwnSubLayer:
         """Its second."""
         block, x = self.block, self.self_attention.output
         site = Site.of("decoder", self.number, "cross")
-        return SubLayer(site, block.cross_attention, block.cross_residual, x, self.memory[0], self.source_mask)
+        attention, residual = block.cross_attention, block.cross_residual
+        return OwnSubLayer(
+            site, x, self.source_mask, attention, residual, self.memory[0], partial(self._crossed, x[None])
+        )
+
+    def _rest(self, given: KeysValues) -> Tensor:
+        block, x = self.block, self.x.expand(len(given.v), -1, -1)
+        x = block.self_residual(x, block.self_attention(block.self_residual.reads(x), given, self.mask))
+        source = block.cross_attention.keys_values(self.memory)
+        return self._crossed(x, KeysValues(source.k.expand(len(x), -1, -1, -1), source.v.expand(len(x), -1, -1, -1)))
+
+    def _crossed(self, x: Float[Tensor, "#batch target d_model"], source: KeysValues) -> Tensor:
+        block, x = self.block, x.expand(len(source.v), -1, -1)
+        x = block.cross_residual(x, block.cross_attention(block.cross_residual.reads(x), source, self.source_mask))
+        return _fed_forward(block, x)
 
 
-def encoder_layers(name: str, model: nn.Module, ids: Sequence[int]) -> Iterator[EncoderLayer]:
-    """The layers of an encoder, one after the other; `name` is the checkpoint's.
+def _fed_forward(block: EncoderBlock | DecoderBlock, x: Float[Tensor, "batch position d_model"]) -> Tensor:
+    made: Tensor = block.feed_forward_residual(x, block.feed_forward(block.feed_forward_residual.reads(x)))
+    return made
 
-    Raises:
-        AttributionError: the model is not one of ours with an encoder of Transformer layers.
-    """
-    if not isinstance(model, (Seq2Seq, Encoder, KmerClassifier)):
-        raise AttributionError("attribution_needs_layers", name=name)
+
+Own = Seq2Seq | Encoder | KmerClassifier
+"""Models of ours with an encoder of Transformer layers."""
+
+
+def encoder_layers(model: Own, ids: Sequence[int]) -> Iterator[EncoderLayer]:
+    """The layers of an encoder, one after the other."""
     x, mask = model.encoder_inputs(torch.tensor([list(ids)]))
     for number, block in enumerate(model.encoder):
         yield EncoderLayer(number, block, x, mask)
         x = block(x, mask)
 
 
-def decoder_layers(passage: Passage) -> Iterator[DecoderLayer]:
-    """The layers of the decoder of an encoder-decoder, one after the other.
-
-    Raises:
-        AttributionError: the model is not an encoder-decoder Transformer of ours.
-    """
-    model = passage.model
-    if not isinstance(model, Seq2Seq):
-        raise AttributionError("attribution_needs_layers", name=passage.name)
+def decoder_layers(model: Seq2Seq, passage: Passage) -> Iterator[DecoderLayer]:
+    """The layers of the decoder of an encoder-decoder, one after the other."""
     memory, source_mask = model.encode(torch.tensor([passage.source_ids]))
     x, mask = model.decoder_inputs(torch.tensor([passage.read_ids]))
     for number, block in enumerate(model.decoder):

@@ -6,6 +6,7 @@ from typing import Any
 from transformer.attention.record import Record
 from transformer.attribution.contributions import contributions, encoder_contributions
 from transformer.attribution.deletion import How, Progress, deletion
+from transformer.attribution.followed import is_followed
 from transformer.attribution.gradients import gradients
 from transformer.attribution.integrated_gradients import integrated_gradients
 from transformer.attribution.norms import encoder_norms, norms
@@ -16,8 +17,8 @@ from transformer.attribution.value_zeroing import encoder_value_zeroing, value_z
 from transformer.attribution.weights import CROSS, DECODER, ENCODER, encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.messages import Message
-from transformer.models.protocols import HasEnds
-from transformer.models.seq2seq import Seq2Seq
+from transformer.models.common import refuse_elsewhere
+from transformer.models.protocols import Attending, HasEnds
 
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
 """Names of the three ways to be without a part."""
@@ -45,7 +46,7 @@ METHODS = (
 READING_METHODS = ("contributions", "norms", "norms_residual", "value_zeroing", "rollout", "weights")
 """Every method for a model that reads one text, of what its positions end with."""
 
-WRITTEN_METHODS = (*DELETIONS, "integrated_gradients")
+WRITTEN_METHODS = (*DELETIONS, "gradients", "integrated_gradients")
 """Methods for a decoder alone, of each token that it scored after those before it."""
 
 _OF_PASSAGE: dict[str, Callable[..., Attribution]] = {
@@ -66,15 +67,18 @@ def defined(passage: Passage, record: Record) -> tuple[str, ...]:
     """The methods that are defined for what a passage was written by, in the order of `METHODS`."""
     groups = {site.group for site in record}
     unknown = min(passage.unknown_source_id, passage.unknown_target_id) >= 0
+    values = not isinstance(passage.model, Attending) or bool(passage.model.attending())
     said = {
         "deletion": passage.abilities.hides,
         "deletion_unknown": unknown,
         "deletion_removed": True,
+        "gradients": CROSS in groups and values,
+        "gradients_published": groups >= {DECODER, CROSS} and values,
         "integrated_gradients": isinstance(passage.model, HasEnds),
         "rollout": groups >= {ENCODER, DECODER, CROSS},
         "weights": CROSS in groups,
     }
-    return tuple(name for name in METHODS if said.get(name, isinstance(passage.model, Seq2Seq)))
+    return tuple(name for name in METHODS if (said[name] if name in said else is_followed(passage)))
 
 
 def attribute(
@@ -94,6 +98,7 @@ def attribute(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(passage.model)
     _check(method, METHODS, layer, head)
     if method in DELETIONS:
         return deletion(passage, DELETIONS[method], words, progress=progress)
@@ -119,6 +124,7 @@ def attribute_reading(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(reading.model)
     _check(method, READING_METHODS, layer, head)
     one = _chosen(method, layer, head)
     if method == "weights":

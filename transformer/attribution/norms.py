@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.attribution.layers import SubLayer, decoder_layers, encoder_layers
+from transformer.attribution.followed import in_decoder, in_reading
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution, of_passage, of_reading
 from transformer.attribution.shares import shared
+from transformer.attribution.sums import SubLayer
 from transformer.attribution.weights import one_or_mean, setting_of
 from transformer.errors import AttributionError
 from transformer.messages import Message
@@ -31,12 +32,12 @@ def norms(
     read last; parts have passed the norm, where that comes after the sum.
 
     Raises:
-        AttributionError: the model is not an encoder-decoder Transformer of ours; or there is no such layer or head; or
-            the residual was asked for one head.
+        AttributionError: the model's sub-layers cannot be followed; or there is no such layer or head; or the residual
+            was asked for one head.
     """
     tables = []
-    for each in decoder_layers(passage):
-        table = _norms(each.cross_attention, head, with_residual)
+    for _, cross in in_decoder(passage):
+        table = _norms(cross, head, with_residual)
         tables.append(np.concatenate([table[:, :-1], np.diag(table[:, -1])], axis=1) if with_residual else table)
     values = one_or_mean([shared(table) for table in tables] if layer is None else tables, layer)
     return of_passage(passage, _method(with_residual), values, *_said(layer, head, with_residual))
@@ -46,13 +47,12 @@ def norms(
 def encoder_norms(
     reading: Reading, layer: int | None = None, head: int | None = None, with_residual: bool = False
 ) -> Attribution:
-    """Norms of what each position gives each through an encoder's self-attention, as `norms`.
+    """Norms of what each position gives each through the self-attention of a model that reads one text, as `norms`.
 
     Raises:
         AttributionError: as `norms`.
     """
-    layers = encoder_layers(reading.name, reading.model, reading.ids)
-    tables = [_norms(each.self_attention, head, with_residual) for each in layers]
+    tables = [_norms(each, head, with_residual) for each in in_reading(reading)]
     values = one_or_mean([shared(table) for table in tables] if layer is None else tables, layer)
     return of_reading(reading, _method(with_residual), values, *_said(layer, head, with_residual))
 

@@ -55,7 +55,7 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
     scores = {"deletion": single} | {
         name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
     }
-    orders = {name: _orders(table) for name, table in scores.items()}
+    orders = {name: orders_of(table) for name, table in scores.items()}
     orders["reversed"] = orders["deletion"][:, ::-1]
     dice = np.random.default_rng(passage.source_ids)
     shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
@@ -83,7 +83,7 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
         return Trust(both[0], both[1], len(known), float(sum(defined)), len(defined))
 
     result = {name: fares(table, scores.get(name)) for name, table in orders.items()}
-    result["random"] = _mean(fares(table, None) for table in shuffled)
+    result["random"] = mean_of(fares(table, None) for table in shuffled)
     return result
 
 
@@ -104,7 +104,7 @@ def _ranks(x: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
     return (x[:, None] > x).sum(1) + ((x[:, None] == x).sum(1) - 1) / 2
 
 
-def _orders(scores: Float[np.ndarray, "step word"]) -> np.ndarray:
+def orders_of(scores: Float[np.ndarray, "step word"]) -> np.ndarray:
     """Words from the highest score to the lowest; of equal ones the first comes first."""
     return np.argsort(-scores, axis=1, kind="stable")
 
@@ -128,7 +128,8 @@ def _ranked(passage: Passage, steps: list[int]) -> list[int]:
     return found
 
 
-def _mean(found: Iterable[Trust]) -> Trust:
+def mean_of(found: Iterable[Trust]) -> Trust:
+    """The mean of several random orders; they have no correlation."""
     each = list(found)
     comprehensiveness = np.mean([one.comprehensiveness for one in each], axis=0)
     sufficiency = np.mean([one.sufficiency for one in each], axis=0)

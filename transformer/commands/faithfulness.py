@@ -8,9 +8,12 @@ import torch
 from tqdm import tqdm
 
 from transformer.checkpoint import load
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.commands.paths import checkpoint_path
+from transformer.commands.rows import labelled_rows
 from transformer.errors import InputError
-from transformer.runs.faithfulness import SUMMARY, measure, saved, summarised
+from transformer.runs.faithfulness import SUMMARY, Faithfulness, measure, measure_sequences, saved, summarised
+from transformer.runs.sequence_trust import REFERENCE
 from transformer.tokens.lines import read_lines
 
 
@@ -23,10 +26,21 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "the written words lose (CSV, nats). A run that was stopped goes on. The summary (JSON), laid beside a "
         f"checkpoint as {SUMMARY}, is what the dashboard shows.",
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=checkpoint_path, help="a model that translates")
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence a line")
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        type=checkpoint_path,
+        help="a model that translates, or classifies sequences",
+    )
+    parser.add_argument(
+        "--source", type=Path, required=True, metavar="FILE",
+        help="a sentence a line; of a classifier a table with the columns id, sequence, label, divided by tabs",
+    )  # fmt: skip
     parser.add_argument(
         "--target", type=Path, metavar="FILE", help="what to walk through, line by line (default: what it writes)"
+    )
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="measure N lines, evenly spread over the file (default: all)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("faithfulness.csv"), metavar="FILE", help="the table (default: %(default)s)"
@@ -38,6 +52,24 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, then print the summary; the table grows a sentence at a time."""
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise InputError("threads_too_few", threads=arguments.threads)
+        torch.set_num_threads(arguments.threads)
+    if arguments.rows is not None and arguments.rows < 1:
+        raise InputError("rows_too_few", rows=arguments.rows)
+    checkpoint = load(arguments.checkpoint)
+    reads = _sequences if checkpoint.model.abilities.reads_windows else _sentences
+    found, reference = reads(checkpoint, arguments)
+    saved(found, arguments.out.with_suffix(".json"))
+    for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
+        share = f"{fare.share:7.1%} of {reference}"
+        sys.stdout.write(f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n")
+    return 0
+
+
+def _sentences(checkpoint: Checkpoint, arguments: argparse.Namespace) -> tuple[Faithfulness, str]:
+    """Lines that a model translates, or that are walked through beside their targets."""
     sources = read_lines(arguments.source)
     targets = None if arguments.target is None else read_lines(arguments.target)
     if targets is not None and len(sources) != len(targets):
@@ -45,18 +77,35 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("lines_differ", **files, source_lines=len(sources), reference_lines=len(targets))
     if not sources:
         raise InputError("file_without_lines", file=str(arguments.source))
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise InputError("threads_too_few", threads=arguments.threads)
-        torch.set_num_threads(arguments.threads)
-    checkpoint = load(arguments.checkpoint)
-    with tqdm(total=len(sources), unit="sentence", disable=arguments.quiet, mininterval=1.0) as bar:
+    sources, targets = _spread(sources, arguments.rows), None if targets is None else _spread(targets, arguments.rows)
+    with _bar(arguments, len(sources), "sentence") as bar:
         failed = measure(checkpoint, sources, targets, arguments.out, lambda done, _: bar.update(done - bar.n))
-    found = summarised(arguments.out, own_target=targets is None)
-    saved(found, arguments.out.with_suffix(".json"))
+    _say_failed(failed, len(sources))
+    return summarised(arguments.out, own_target=targets is None), "deletion"
+
+
+def _sequences(checkpoint: Checkpoint, arguments: argparse.Namespace) -> tuple[Faithfulness, str]:
+    """Rows that a classifier reads; of each the class that it finds is asked."""
+    if arguments.target is not None:
+        raise InputError("classifier_walks_no_target", name=checkpoint.name)
+    rows = _spread([one.sequence for one in labelled_rows(arguments.source)[0]], arguments.rows)
+    with _bar(arguments, len(rows), "sequence") as bar:
+        failed = measure_sequences(checkpoint, rows, arguments.out, lambda done, _: bar.update(done - bar.n))
+    _say_failed(failed, len(rows))
+    return summarised(arguments.out, own_target=True, reference=REFERENCE), REFERENCE
+
+
+def _spread(lines: list[str], count: int | None) -> list[str]:
+    """`count` of the lines at even distances, or all of them."""
+    if count is None or count >= len(lines):
+        return lines
+    return [lines[i * len(lines) // count] for i in range(count)]
+
+
+def _bar(arguments: argparse.Namespace, total: int, unit: str) -> "tqdm[None]":
+    return tqdm(total=total, unit=unit, disable=arguments.quiet, mininterval=1.0)
+
+
+def _say_failed(failed: int, total: int) -> None:
     if failed:
-        sys.stderr.write(f"{failed} of {len(sources)} lines could not be run: they are empty or too long\n")
-    for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
-        share = f"{fare.share:7.1%} of deletion"
-        sys.stdout.write(f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n")
-    return 0
+        sys.stderr.write(f"{failed} of {total} lines could not be run: they are empty, too short or too long\n")

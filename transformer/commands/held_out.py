@@ -1,7 +1,6 @@
 """`held-out`: how often a classifier's thresholds err, and which inputs are unlike its own, from held-out rows."""
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
@@ -9,9 +8,8 @@ import torch
 
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
-from transformer.errors import InputError
+from transformer.commands.rows import labelled_rows
 from transformer.runs.held_out import FILE, measured, write_held_out
-from transformer.sequences.fasta import FastaRecord
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,7 +32,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run(arguments: argparse.Namespace) -> int:
     """Measure, write, and say what came out."""
     torch.set_num_threads(1)
-    records, labels = _rows(arguments.rows)
+    records, labels = labelled_rows(arguments.rows)
     found = measured(load(arguments.checkpoint), records, labels)
     write_held_out(arguments.checkpoint / FILE, found)
     for name, points in found.points.items():
@@ -45,14 +43,3 @@ def run(arguments: argparse.Namespace) -> int:
         f"{found.pairs:.2f} bits; {found.false_alarms:.1%} false alarms\n"
     )
     return 0
-
-
-def _rows(path: Path) -> tuple[list[FastaRecord], list[str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-    except OSError as error:
-        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
-    if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
-        raise InputError("held_out_columns", file=str(path))
-    return [FastaRecord(row["id"], "", row["sequence"]) for row in rows], [row["label"] for row in rows]

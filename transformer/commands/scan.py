@@ -50,18 +50,20 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
     parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
     parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a forward pass (default: 1)")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads that read windows (default: 2)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Scan every record; 1 when one could not be read, else 0."""
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)  # threads share out windows, not the small matrices of a pass
     checkpoint = load(arguments.checkpoint)
     _, task = classifier(checkpoint)
     wanted = tuple(arguments.classes or task.findable)
     if foreign := sorted(set(wanted) - set(task.classes)):
         raise InputError("scan_class", label=foreign[0], classes=task.classes)
+    if arguments.threads < 1:
+        raise InputError("scan_threads", threads=arguments.threads)
     if not 0 < arguments.threshold <= 1:
         raise InputError("scan_threshold", threshold=arguments.threshold)
     _say_errors(checkpoint, wanted, arguments.threshold)
@@ -78,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
                 status = 1
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
                 continue
-            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks)
+            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks, arguments.threads)
             gff = arguments.format == "gff3"
             sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
             sys.stdout.flush()
@@ -128,11 +130,12 @@ def _hits(
     wanted: tuple[str, ...],
     threshold: float,
     tracks: Tracks,
+    threads: int,
 ) -> list[Hit]:
     columns = [task.classes.index(name) for name in wanted]
     peaks = {(sign, name): Peaks(threshold, plan.width // 2) for sign in plan.strands.signs for name in wanted}
     with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
-        for block in plan.blocks():
+        for block in plan.blocks(threads):
             n_windows = block.probabilities.shape[1]
             starts = plan.starts(block.first, block.first + n_windows)
             for row, sign in enumerate(plan.strands.signs):

@@ -16,9 +16,9 @@ from transformer.layers.masks import Mask
 class DotProductAttention(nn.Module):
     """Mix values by how well their keys match a query. Capture hooks this module: its inputs define the weights."""
 
-    def __init__(self, d_k: int, dropout: float = 0.0) -> None:
+    def __init__(self, d_k: int, dropout: float = 0.0, scale: float = 0.0) -> None:
         super().__init__()
-        self.scale = d_k**-0.5
+        self.scale = scale or d_k**-0.5
         self.dropout = dropout
 
     def forward(
@@ -58,15 +58,27 @@ class KeysValues:
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side, each over its own projection of queries, keys and values."""
+    """Several attentions side by side, each over its own projection of queries, keys and values.
 
-    def __init__(self, d_model: int, n_heads: int, d_k: int, d_v: int, bias: bool = True, dropout: float = 0.0) -> None:
+    Scores are multiplied by `scale`; 0 stands for the paper's d_k^-0.5.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        scale: float = 0.0,
+    ) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
         self.key = nn.Linear(d_model, n_heads * d_k, bias=bias)
         self.value = nn.Linear(d_model, n_heads * d_v, bias=bias)
-        self.core = DotProductAttention(d_k, dropout)
+        self.core = DotProductAttention(d_k, dropout, scale)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
 
     def forward(

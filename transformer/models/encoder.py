@@ -59,6 +59,7 @@ class EncoderConfig(StackConfig):
     norm_after_embedding: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
+    attention_scale: float = 0.0
     activation: str = "relu"
     positions: str = "sinusoidal"
     position_axis: str = "sequence"

@@ -16,6 +16,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
@@ -125,7 +126,7 @@ def run_ids(checkpoint: Checkpoint, text: str, ids: list[int], pieces: list[str]
         checkpoint.name,
         text,
         Record(maps),
-        outputs={name: value[0].numpy() for name, value in outputs.items()},
+        outputs={name: readable(value[0]).numpy() for name, value in outputs.items()},
         ids=tuple(ids),
     )
 

@@ -149,8 +149,8 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
 
 
 def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Float[Tensor, "batch classes"]:
-    """Probabilities that mean what they say: the softmax of logits divided by the task's temperature."""
-    return (logits.double() / task.temperature).softmax(-1)
+    """Probabilities that mean what they say: the softmax of logits divided by the task's temperature, on the CPU."""
+    return (logits.cpu().double() / task.temperature).softmax(-1)
 
 
 def window_name(text: str, span: Window) -> str:
@@ -174,9 +174,9 @@ def _ahead(records: Iterable[FastaRecord]) -> Iterator[list[FastaRecord]]:
 def _in_batches(
     model: KmerClassifier, task: SequenceTask, rows: Sequence[list[int]]
 ) -> Float[np.ndarray, "row classes"]:
-    size = max(1, LETTERS_AT_ONCE // len(rows[0]))
+    size, device = max(1, LETTERS_AT_ONCE // len(rows[0])), next(model.parameters()).device
     parts = []
     for start in range(0, len(rows), size):
         with forward_slot():
-            parts.append(calibrated(model(torch.tensor(rows[start : start + size])), task).numpy())
+            parts.append(calibrated(model(torch.tensor(rows[start : start + size], device=device)), task).numpy())
     return np.concatenate(parts)

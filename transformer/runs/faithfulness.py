@@ -1,6 +1,7 @@
 """How far methods of attribution can be trusted over a corpus: a table with a row a sentence and method, and its sums.
 
-The table is written sentence by sentence, so that a run that was stopped goes on where it was.
+Of a classifier a sentence is a sequence, of which the class that it finds is asked. The table is written sentence by
+sentence, so that a run that was stopped goes on where it was.
 """
 
 import csv
@@ -20,6 +21,8 @@ from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
 from transformer.runs.attribution import every_question, trusted
+from transformer.runs.classify import classify
+from transformer.runs.sequence_trust import letter_scores, letter_trust
 from transformer.runs.translate import translate
 
 COLUMNS = (
@@ -88,8 +91,37 @@ def measure(
     return failed
 
 
-def summarised(table: Path, own_target: bool) -> Faithfulness:
-    """The sums of a table, as means over all written words.
+def measure_sequences(
+    checkpoint: Checkpoint,
+    sequences: Sequence[str],
+    table: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """The same of a classifier, for the class that it finds in each sequence; as `measure`, in log-odds.
+
+    Raises:
+        InputError: `table` is of something else.
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    done, failed = _resumed(table), 0
+    for number, sequence in enumerate(sequences):
+        if number not in done:
+            try:
+                run = classify(checkpoint, sequence)
+                scores = letter_scores(checkpoint, run, run.predicted)
+            except InputError:
+                failed += 1
+            else:
+                _append(table, number, letter_trust(checkpoint, run, scores, run.predicted))
+        if progress:
+            progress(number + 1, len(sequences))
+    return failed
+
+
+def summarised(table: Path, own_target: bool, reference: str = "deletion") -> Faithfulness:
+    """The sums of a table, as means over all written words (of a classifier: sequences).
+
+    `reference` is the method whose area the others' is a share of.
 
     Raises:
         InputError: `table` is of something else, or holds no sentence.
@@ -102,8 +134,10 @@ def summarised(table: Path, own_target: bool) -> Faithfulness:
     if not sentences:
         raise InputError("faithfulness_empty", file=str(table))
     n, fares = len(PERCENTS), {}
-    best = sums["deletion"][1 : 1 + n].mean() / sums["deletion"][0]
+    best = sums[reference][1 : 1 + n].mean() / sums[reference][0]
     for method, total in sums.items():
+        if not total[0]:
+            continue  # nowhere defined
         kept = (total[1 : 1 + n] / total[0]).tolist()
         area = float(np.mean(kept))
         fares[method] = Fare(

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
+from transformer.models.common import refuse_elsewhere
 from transformer.runs.classify import LETTERS_AT_ONCE, classifier
 from transformer.runs.concurrency import forward_slot
 from transformer.sequences.alphabet import Letters
@@ -41,8 +42,17 @@ class Mutations:
     @property
     def effect(self) -> Float[np.ndarray, " position"]:
         """Mean size of the change at each position, over the letters that do not stand there; never negative."""
-        others = [sum(letter != given for letter in self.letters) for given in self.sequence]
-        return np.abs(self.change).sum(axis=0) / others
+        return np.abs(self.change).sum(axis=0) / self._others
+
+    @property
+    def lost(self) -> Float[np.ndarray, " position"]:
+        """Mean loss at each position, over the letters that do not stand there: positive where its letter is for it."""
+        return -self.change.sum(axis=0) / self._others
+
+    @property
+    def _others(self) -> list[int]:
+        """How many letters each position was changed to."""
+        return [sum(letter != given for letter in self.letters) for given in self.sequence]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +88,7 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     original = torch.tensor(letters.ids)
     n_letters, length = len(task.alphabet.letters), len(letters)
@@ -111,6 +122,7 @@ def integrated_gradients(
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     table = model.embedding.weight.detach()
     end = table[torch.tensor(letters.ids)]

@@ -16,10 +16,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transformer.attribution.gradients import normalised_rows
 from transformer.attribution.methods import READING_METHODS, attribute_reading
 from transformer.attribution.passage import Reading
+from transformer.attribution.slopes import slopes_of_weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.layers.masks import Mask
+from transformer.models.common import refuse_elsewhere
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.runs.concurrency import forward_slot
@@ -34,6 +37,9 @@ DELETIONS: tuple[Without, ...] = ("hidden", "window", "unknown", "removed")
 
 SHARES = tuple(method for method in READING_METHODS if method not in ("weights", "norms_residual"))
 """Methods that say what the windows' last states are made of, whose raw weights the page draws already."""
+
+RELEVANCE = "gradients"
+"""Gradient x attention: the one such method that asks about a class."""
 
 POOLING = "pooling"
 
@@ -60,6 +66,7 @@ def deletions(
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     length, spans = len(letters), model.windows(len(letters))
     if how == "removed":
@@ -102,13 +109,46 @@ def window_shares(checkpoint: Checkpoint, run: Classification, method: str) -> L
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, _ = classifier(checkpoint)
+    refuse_elsewhere(model)
     axis = run.record["encoder.0.self"].keys
     with forward_slot():
         answer = attribute_reading(Reading(checkpoint.name, model, tuple(run.letters.ids), axis), run.record, method)
-    pooled = np.full(len(run.spans), 1 / len(run.spans))
+    return folded(_pooled(run) @ answer.values, run.spans, len(run.letters))
+
+
+def raw_weights(run: Classification) -> LetterTrack:
+    """How the pooling weighs the windows, folded onto letters: attention with no layer followed."""
+    return folded(_pooled(run), run.spans, len(run.letters))
+
+
+def _pooled(run: Classification) -> Float[np.ndarray, " window"]:
+    """Weights of the pooling: of its attention the mean of heads and queries, or even ones where it averages."""
     if POOLING in run.record:
-        pooled = run.record[POOLING].head_average().astype(np.float64).mean(0)
-    return folded(pooled @ answer.values, run.spans, len(run.letters))
+        return run.record[POOLING].head_average().astype(np.float64).mean(0)
+    return np.full(len(run.spans), 1 / len(run.spans))
+
+
+def window_relevance(checkpoint: Checkpoint, run: Classification, target: int) -> LetterTrack:
+    """Gradient x attention for the log-odds of class `target`: shares of the windows' relevance, folded onto letters.
+
+    The encoder's rule, R_ee += A' R_ee, read by the row of the pooling: A' of its attention (mean of queries), or the
+    even weights of a mean, times N(R_ee). NaN where no weight speaks for the class. Source: Chefer et al. 2021, rules
+    5, 6 and 10, in which the pooling stands for a decoder of one layer.
+
+    Raises:
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    model, task = classifier(checkpoint)
+    ids, n_windows = torch.tensor([run.letters.ids]), len(run.spans)
+    with forward_slot():
+        found = slopes_of_weights(checkpoint.name, model, lambda: log_odds(model(ids), task.temperature, target))
+    pooled = torch.full((1, 1, n_windows), 1 / n_windows, dtype=torch.float64)
+    for site in found:
+        if site == POOLING:
+            pooled = found[site][0].mean(1, keepdim=True)
+    row = normalised_rows([found[site][0] for site in found if site != POOLING], pooled)[0, 0].numpy()
+    whole = row.sum()
+    return folded(row / whole if whole else np.full_like(row, np.nan), run.spans, len(run.letters))
 
 
 def _without_windows(

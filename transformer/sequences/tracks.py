@@ -15,14 +15,19 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 
 
 def csv(text: str, columns: Columns) -> str:
-    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
+    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty.
+
+    No spreadsheet takes a text in it for a formula.
+    """
+    from transformer.figures.export import harmless  # not at the top, where a command would wait for Plotly
+
     _refuse_misfits(text, columns)
     target = io.StringIO()
     rows = csv_format.writer(target, lineterminator="\n")
-    rows.writerow(["place", "letter", *columns])
+    rows.writerow(["place", "letter", *map(harmless, columns)])
     for i, letter in enumerate(text):
         values = (float(values[i]) for values in columns.values())
-        rows.writerow([i + 1, letter, *("" if np.isnan(value) else repr(value) for value in values)])
+        rows.writerow([i + 1, harmless(letter), *("" if np.isnan(value) else repr(value) for value in values)])
     return target.getvalue()
 
 

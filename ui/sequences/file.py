@@ -110,7 +110,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.file_none"))
         return
     key = (name, store.revision(name), upload.file_id)
-    job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), entries=1)
+    job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), 1, pinned=True)
     if not job.done:
         turns.give_back()
         job.advance(SLICE_SECONDS)

@@ -9,17 +9,20 @@ from jaxtyping import Float
 from transformer.errors import HeedmapError
 from transformer.figures.sequence_tracks import MethodTrack
 from transformer.messages import Message
+from transformer.runs import faithfulness
 from transformer.runs.classify import Classification
+from transformer.runs.faithfulness import Faithfulness
 from transformer.runs.sequence_attribution import Mutations
-from transformer.runs.sequence_methods import DELETIONS, SHARES
+from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, SHARES
 from transformer.sequences.folding import rank_correlation
 from ui.sequences import runs
 from ui.shared import controls
 from ui.shared.address import choice
+from ui.store import store
 from ui.texts import plain, said, t
 
 NONE = "none"
-METHODS = (*DELETIONS, *SHARES)
+METHODS = (*DELETIONS, RELEVANCE, *SHARES)
 
 GIVEN, OTHER, BOTH = "given", "other", "both"
 """Which strand is read: as given, its reverse complement, or one after the other."""
@@ -69,6 +72,7 @@ def answers(name: str, run: Classification, other: Classification | None, target
     st.markdown(f"**{t('sources.cannot')}** {controls.sentence(Message(f'sequence_limit_{method}'))}")
     found = []
     try:
+        _trusted(faithfulness.shipped(store.checkpoint(name)), method)
         if strand in (GIVEN, BOTH):
             found += _answer(name, run, method, GIVEN, target)
         if other is not None and strand in (OTHER, BOTH):
@@ -76,6 +80,27 @@ def answers(name: str, run: Classification, other: Classification | None, target
     except HeedmapError as error:
         controls.explain(error)
     return found
+
+
+def _trusted(measured: Faithfulness | None, method: str) -> None:
+    """How far a method was found to be right, on sequences that the classifier was not trained on."""
+    fare = None if measured is None else measured.fares.get(method)
+    if measured is None or fare is None:
+        st.info(t("sequences.not_measured"), icon=":material/help:")
+        return
+    chance = measured.fares["random"].share
+    numbers = dict(sequences=measured.sentences, share=fare.share, area=fare.area, chance=chance)
+    st.info(t("sequences.measured", **numbers, rho=fare.spearman), icon=":material/fact_check:")
+
+
+def tracks_trusted(name: str) -> None:
+    """The same of the tracks that are always drawn, in a line; nothing where it was not measured."""
+    measured = faithfulness.shipped(store.checkpoint(name))
+    if measured is not None and {"integrated_gradients", "weights"} <= measured.fares.keys():
+        gradients, weights = (measured.fares[method].share for method in ("integrated_gradients", "weights"))
+        chance = measured.fares["random"].share
+        numbers = dict(sequences=measured.sentences, gradients=gradients, weights=weights, chance=chance)
+        st.caption(t("sequences.measured_tracks", **numbers))
 
 
 def _answer(name: str, run: Classification, method: str, strand: str, target: int) -> list[Answer]:

@@ -13,13 +13,13 @@ from transformer.messages import Message
 from transformer.pictures.picture import Picture
 from transformer.runs.classify import Classification, classify
 from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations, refuse_long
-from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
+from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, deletions, window_relevance, window_shares
 from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.store import store
-from ui.store.cache import SESSION_ENTRIES, cached
+from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.store.slow import with_progress
 from ui.texts import plain, said, t
@@ -39,17 +39,20 @@ def classification(name: str, text: str) -> Classification:
         return _classification(store.revision(name), text)
 
 
-@cached(max_entries=64)
+@cached()
 def _classification(revision: Revision, text: str) -> Classification:
     return classify(store.load(revision), text)
 
 
 def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
-    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run.
+
+    A site of fewer queries than windows, which is the pooling, has each of them over several rows.
+    """
     return _thumbnails(*_of(run), sites, size, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _thumbnails(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -58,7 +61,9 @@ def _thumbnails(
     _run: Classification,
 ) -> Float[np.ndarray, "layer head row column"]:
     maps = [_run.record[site] for site in sites]
-    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+    small = [np.array([one.overview(head, size) for head in range(one.n_heads)]) for one in maps]
+    rows = max(one.shape[1] for one in small)
+    return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
 
 
 def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
@@ -66,7 +71,7 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     return _received(*_of(run), site, run)
 
 
-@cached(max_entries=64)
+@cached()
 def _received(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -82,7 +87,7 @@ def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> P
     return _windows(*_of(run), site, head, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _windows(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -113,12 +118,12 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
 
 
 def method_name(method: str) -> Message:
-    """What one of `DELETIONS` or `SHARES` is called."""
+    """What one of `DELETIONS`, `RELEVANCE` or `SHARES` is called."""
     return Message(f"sequence_method_{method}" if method in DELETIONS else f"attribution_{method}")
 
 
 def method_track(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
-    """What one of `DELETIONS` or `SHARES` says of each letter of the sequence that `run` read; None once it is stopped.
+    """What a method of `method_name` says of each letter of the sequence that `run` read; None once it is stopped.
 
     Raises:
         InputError: the sequence is too long, or too short to be without a letter.
@@ -129,9 +134,11 @@ def method_track(name: str, run: Classification, method: str, target: int) -> Fl
     def compute(progress: Callable[[float], None]) -> Float[np.ndarray, " letter"]:
         if method in DELETIONS:
             return deletions(checkpoint, run.letters, target, method, progress).lost
+        if method == RELEVANCE:
+            return window_relevance(checkpoint, run, target).relative
         return window_shares(checkpoint, run, method).relative
 
-    key = (store.revision(name), run.letters.text, method, target if method in DELETIONS else -1)
+    key = (store.revision(name), run.letters.text, method, target if method in (*DELETIONS, RELEVANCE) else -1)
     return _with_progress("method_track", key, said(method_name(method)), plain("sequences.deleting"), compute)
 
 
@@ -157,4 +164,4 @@ def _with_progress(
     kind: str, key: tuple[Any, ...], what: str, label: str, compute: Callable[[Callable[[float], None]], Value]
 ) -> Value | None:
     """Work that says the same from its start to its end."""
-    return with_progress(kind, key, what, label, lambda: lambda _: label, compute, SESSION_ENTRIES)
+    return with_progress(kind, key, what, label, lambda: lambda _: label, compute)

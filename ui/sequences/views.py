@@ -76,25 +76,27 @@ def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:
-    """Every layer and head over the windows, small; a click opens one."""
-    sites = tuple(site for site in run.record.sites if site != POOLING)
+    """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
+    sites = tuple(run.record.sites)
     thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
     st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
     selected = None
-    if place.site != POOLING and place.head != MEAN:
+    if place.head != MEAN:
         selected = (run.record.sites.index(place.site), int(place.head))
     all_heads(
         thumbnails,
         None,
-        row_names=[f"L{i}" for i in range(len(sites))],
+        row_names=[plain("sequences.pooling") if site == POOLING else f"L{i}" for i, site in enumerate(sites)],
         column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
         selected=selected,
-        on_pick=_open_head,
+        on_pick=lambda picked: _open_head(sites, picked),
         key="sequence-heads",
         query_axis=plain("sequences.windows_axis"),
         key_axis=plain("sequences.windows_axis"),
     )
     st.caption(_groups(run))
+    if POOLING in run.record:
+        st.caption(t("sequences.pooling_row"))
 
 
 def letters_panel(
@@ -129,6 +131,7 @@ def letters_panel(
         gradients = effects[1]
         gap = t("sequences.gap", sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
         st.caption(gap)
+        methods.tracks_trusted(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, sequence_id, place, found)
 
@@ -291,5 +294,5 @@ def _groups(run: Classification) -> str:
     return t("sequences.groups", parts=", ".join(parts))
 
 
-def _open_head(picked: Picked) -> None:
-    put(layer=picked.layer, head=picked.head)
+def _open_head(sites: Sequence[str], picked: Picked) -> None:
+    put(layer=POOLING if sites[picked.layer] == POOLING else picked.layer, head=picked.head)

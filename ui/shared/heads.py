@@ -41,7 +41,7 @@ def agreement(name: str) -> HeadAgreement | None:
     return _agreement(store.revision(name))
 
 
-@cached(max_entries=32, spinner="store.measuring_heads")
+@cached(spinner="store.measuring_heads")
 def _agreement(revision: Revision) -> HeadAgreement | None:
     """What lies beside the weights, or is measured once; None without sentences to measure on."""
     checkpoint = store.load(revision)
@@ -50,7 +50,7 @@ def _agreement(revision: Revision) -> HeadAgreement | None:
     return known_agreement(checkpoint) or head_agreement(checkpoint, checkpoint.examples)
 
 
-@cached(max_entries=32)
+@cached()
 def _atlas(revision: Revision) -> dict[tuple[Site, int], Message]:
     """What the atlas beside the weights says of each head; of a snapshot it says nothing."""
     checkpoint = store.load(revision)

@@ -112,7 +112,7 @@ def continuation(name: str, text: str, options: ContinueOptions) -> Continuation
     def compute(progress: Callable[[float], None]) -> Continuation:
         return continue_text(store.load(revision), text, options, progress)
 
-    found = with_progress("continuation", (revision, text, options), what, what, begin, compute, 32)
+    found = with_progress("continuation", (revision, text, options), what, what, begin, compute)
     return continuation(name, text, replace(options, n_tokens=0)) if found is None else found
 
 
@@ -121,22 +121,22 @@ def gaps(name: str, text: str) -> tuple[Gap, ...]:
     return _gaps(store.revision(name), text)
 
 
-@cached(max_entries=64, spinner="store.running")
+@cached(spinner="store.running")
 def _gaps(revision: Revision, text: str) -> tuple[Gap, ...]:
     return fill(store.load(revision), text)
 
 
-@cached(max_entries=128, spinner="store.translating")
+@cached(spinner="store.translating")
 def _translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
     return translate(store.load(revision), text, options, forced)
 
 
-@cached(max_entries=128, spinner="store.following")
+@cached(spinner="store.following")
 def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
     return follow(store.load(revision), _translation(revision, text, options, None), node)
 
 
-@cached(max_entries=64)
+@cached()
 def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
     tokenizer, tree = store.load(revision).writer, _translation(revision, text, options, None).tree
     if tokenizer is None or tree is None:
@@ -158,10 +158,10 @@ def _attribution(
         with st.spinner(t("store.attributing")):
             return _shown(revision, text, options, forced, node).attribution(store.load(revision), method, words=True)
 
-    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute, 128)
+    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute)
 
 
-@cached(max_entries=64, spinner="store.trusting")
+@cached(spinner="store.trusting")
 def _trust(
     revision: Revision,
     text: str,
@@ -174,6 +174,6 @@ def _trust(
     return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
 
 
-@cached(max_entries=64, spinner="store.running")
+@cached(spinner="store.running")
 def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     return run_any(store.load(revision), text, options, forced)

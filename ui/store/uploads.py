@@ -23,7 +23,8 @@ from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
-from ui.store import arrivals, folders, holdings, ledger
+from ui.store import arrivals, folders, holdings, ledger, log
+from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
@@ -38,7 +39,7 @@ ENDINGS = (
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
 
-MODELS = 3
+N_MODELS = 3
 """Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
@@ -154,7 +155,12 @@ class Uploads:
             CheckpointError: it cannot be loaded.
         """
         ref = revision.ref
-        return in_session("checkpoint", (revision, answers), lambda: upload(ref).load(answers, str(ref)), MODELS)
+
+        def loaded() -> Checkpoint:
+            with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
+                return upload(ref).load(answers, str(ref))
+
+        return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
 
     def bundle(self, ref: CheckpointRef) -> Bundle | None:
         """Its files; None for a folder whose config says everything."""

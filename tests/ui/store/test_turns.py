@@ -113,3 +113,13 @@ def test_one_user_is_one_thread() -> None:
     torch.set_num_threads(2)
     runpy.run_path(str(turns.__file__))
     assert torch.get_num_threads() == 1
+
+
+def test_a_turn_within_a_turn_takes_no_second_one() -> None:
+    with turns.turn():
+        with turns.turn():
+            assert free() == turns.AT_ONCE - 1
+        assert free() == turns.AT_ONCE - 1
+        turns.give_back()
+        with turns.turn():
+            assert free() == turns.AT_ONCE

@@ -127,7 +127,10 @@ def _needed(fit: Fit) -> dict[str, Shape]:
     """The foreign tensors that our model needs, with the shapes that they must have."""
     model, _ = ARCHITECTURES[fit.architecture]
     ours = meta_shapes(model, fit.config)
-    return {source.name: source.foreign_shape(ours[name]) for name, source in fit.sources.items() if source.name}
+    found: dict[str, Shape] = {}
+    for name, source in fit.sources.items():
+        found |= source.needs(ours[name])
+    return found
 
 
 def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:

@@ -48,8 +48,8 @@ def register(library: Any) -> None:
         by_head = output.transpose(1, 2)  # the library's has heads after queries
         changed = changed_attention(site, kept, value, by_head)
         if is_recording():
-            record_site(site, kept_inputs(site, kept()), changed)
-        return (output if changed is by_head else changed.transpose(1, 2).contiguous()), None
+            record_site(site, kept_inputs(site, kept()), changed, value)
+        return changed.transpose(1, 2).contiguous(), None
 
     library.AttentionInterface.register(NAME, attend)
     library.AttentionMaskInterface.register(NAME, sdpa_mask)

@@ -135,6 +135,11 @@ class HuggingFaceModel(OtherModel):
         """None: its attention is not watched through hooks of ours, and needs no `watch`."""
         return {}
 
+    def attending(self) -> dict[Site, nn.Module]:
+        """The modules inside which attention runs, by site; none where it is recorded eagerly."""
+        named = {getattr(module, "attention_site", ""): module for module in self.net.modules()}
+        return {} if self.eager else {site: named[site] for site in self.sites if site in named}
+
     def run(
         self,
         ids: Int[Tensor, "batch position"],

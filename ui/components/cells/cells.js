@@ -63,6 +63,7 @@ function build(root) {
   const layer = element("canvas", "layer", null, { tabindex: "0", role: "grid" });
   const ring = element("div", "ring", null, { "aria-hidden": "true" });
   const reading = element("div", "reading", "", { "aria-hidden": "true" });
+  ring.style.visibility = "hidden"; // until the keyboard stands on a cell
   root.append(layer, ring, reading);
   return { layer, ring, reading };
 }

@@ -22,6 +22,7 @@ from transformer.checkpoint.foreign.questions import (
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 from transformer.models.kmer import KmerConfig
@@ -134,6 +135,7 @@ def _kmer(shapes: Mapping[str, Shape], answers: Answers) -> KmerConfig:
 def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig:
     hidden, embedding = size(shapes, ("decoder.weight_hh", 1)), size(shapes, ("source_embedding.weight", 1))
     location = "attention.where.weight" in shapes
+    _refuse_other_peoples(shapes, hidden)
     ties = {
         "tie_embeddings": "target_embedding.weight" not in shapes,
         "tie_projection": "projection.weight" not in shapes,
@@ -152,6 +154,24 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
         **{name: tied for name, tied in ties.items() if name in known},
         **special_ids,
     )
+
+
+def _refuse_other_peoples(shapes: Mapping[str, Shape], hidden: int) -> None:
+    """Recurrent models that were read from other people's files have more dialects than their tensors tell.
+
+    Raises:
+        ConfigError: this is one of them, and its config.json is not there.
+    """
+    more = any(name.startswith(("upper.", "encoder.weight_ih_l1")) for name in shapes)
+    features = hidden * (2 if "encoder.weight_ih_l0_reverse" in shapes else 1)
+    deep = size(shapes, ("deepen.0.weight", 1)) == hidden + features
+    wide = size(shapes, ("projection.weight", 1)) > max(hidden, size(shapes, ("target_embedding.weight", 1)))
+    product = not {"attention.where.weight", "attention.query.weight"} & shapes.keys()
+    lstm = size(shapes, ("decoder.weight_hh", 0)) == 4 * hidden
+    copied = "encoder.weight_ih_l0_reverse" in shapes and "bridge.0.weight" not in shapes
+    other_width = size(shapes, ("encoder.weight_hh_l0", 1)) != hidden
+    if more or deep or wide or product or lstm or copied or other_width:
+        raise ConfigError("recurrent_needs_config")
 
 
 def _stack(

@@ -1,0 +1,100 @@
+"""How far methods can be trusted that say which letters a class rests on: one sequence at a time.
+
+Letters are ranked by a method. Comprehensiveness at k %: the log-odds (nats) of the class that the model itself finds,
+lost where the first k % of the letters are unknown; sufficiency: lost where these alone are known. The rank correlation
+is with mutations: what the class loses on average where another letter stands. Source: DeYoung et al. 2020, "ERASER",
+section 4; the unknown letter stands for what is taken away.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of, rank_correlation
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.sequence_attribution import integrated_gradients, log_odds, mutations
+from transformer.runs.sequence_methods import (
+    DELETIONS,
+    RELEVANCE,
+    SHARES,
+    deletions,
+    raw_weights,
+    window_relevance,
+    window_shares,
+)
+
+REFERENCE = "mutations"
+"""What the other methods are compared with."""
+
+Scores = dict[str, Float[np.ndarray, " letter"]]
+"""What each method says of each letter: more of it speaks for the class."""
+
+
+def letter_scores(checkpoint: Checkpoint, run: Classification, target: int) -> Scores:
+    """What every method says of the letters that `run` read, about class `target`; the reference first.
+
+    Raises:
+        InputError: the sequence is too long, or too short to be without a letter.
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    found = {REFERENCE: mutations(checkpoint, run.letters, target).lost}
+    found |= {how: deletions(checkpoint, run.letters, target, how).lost for how in DELETIONS}
+    found["integrated_gradients"] = integrated_gradients(checkpoint, run.letters, target).contribution
+    found[RELEVANCE] = window_relevance(checkpoint, run, target).relative
+    found |= {method: window_shares(checkpoint, run, method).relative for method in SHARES}
+    return found | {"weights": raw_weights(run).relative}
+
+
+def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, target: int) -> dict[str, Trust]:
+    """How each of `scores` fares, by name; beside them `random`, and `reversed`: the reference from its other end.
+
+    A method without a number for some letter is not ranked (`rows` is 0).
+
+    Raises:
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    n = len(run.letters)
+    orders = {name: orders_of(score[None])[0] for name, score in scores.items()}
+    orders["reversed"] = orders[REFERENCE][::-1]
+    dice = np.random.default_rng(run.letters.ids)
+    shuffled = [dice.permutation(n) for _ in range(RANDOM_ORDERS)]
+    counts = [counted(percent, n) for percent in PERCENTS]
+    everything, place = frozenset(range(n)), dict[frozenset[int], int]()
+    for order in (*orders.values(), *shuffled):
+        for first in (frozenset(order[:count].tolist()) for count in counts):
+            place.setdefault(first, len(place))
+            place.setdefault(everything - first, len(place))
+    lost = _lost(checkpoint, run, list(place), target)
+
+    def fares(order: np.ndarray, score: np.ndarray | None) -> Trust:
+        firsts = [frozenset(order[:count].tolist()) for count in counts]
+        both = np.array([[lost[place[first]], lost[place[everything - first]]] for first in firsts]).T
+        if score is None:
+            return Trust(both[0], both[1], 1, 0.0, 0)
+        if np.isnan(score).any():
+            return Trust(np.zeros(len(counts)), np.zeros(len(counts)), 0, 0.0, 0)
+        found = rank_correlation(score, scores[REFERENCE])
+        return Trust(both[0], both[1], 1, 0.0 if np.isnan(found) else found, int(not np.isnan(found)))
+
+    result = {name: fares(order, scores.get(name)) for name, order in orders.items()}
+    result["random"] = mean_of(fares(order, None) for order in shuffled)
+    return result
+
+
+def _lost(
+    checkpoint: Checkpoint, run: Classification, taken: list[frozenset[int]], target: int
+) -> Float[np.ndarray, " set"]:
+    """Log-odds that are lost where each set of letters is unknown."""
+    model, task = classifier(checkpoint)
+    rows = torch.tensor([run.letters.ids]).repeat(1 + len(taken), 1)
+    for i, letters in enumerate(taken):
+        rows[1 + i, list(letters)] = task.alphabet.unknown_id
+    size, found = max(1, LETTERS_AT_ONCE // rows.shape[1]), []
+    for some in rows.split(size):
+        with forward_slot(), torch.no_grad():
+            found.append(log_odds(model(some).double(), task.temperature, target))
+    known = torch.cat(found)
+    lost: np.ndarray = (known[0] - known[1:]).numpy()
+    return lost
