@@ -57,6 +57,7 @@ STYLE = """
 .st-key-chosen, .st-key-look-area { min-height: 4.25rem; }
 @media (min-width: 641px) {
   .st-key-choices { min-height: 6rem; }
+  .st-key-result-area { min-height: 14.6rem; }
   [class*="st-key-upload-"]:not(:has([data-testid="stFileUploaderFile"])) { height: 6rem; }
 }
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {

@@ -107,7 +107,8 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with; and what is known of a folder that had no questions."""
     _assumptions(checkpoint, shown.record.notes)
     if shown.translation is not None:
-        record_views.result(shown.translation, shown.translation, checkpoint.languages)
+        with st.container(key="result-area"):
+            record_views.result(shown.translation, shown.translation, checkpoint.languages)
         return
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
