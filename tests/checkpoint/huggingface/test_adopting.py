@@ -88,3 +88,27 @@ def test_what_is_not_exact_stays_eager(folders: dict[str, Path], monkeypatch: py
     with torch.inference_mode():
         ours = model.run(IDS).logits
         assert torch.equal(ours, original(folders["gptj"])(IDS, use_cache=False).logits)
+
+
+@pytest.mark.parametrize("turns_values", [False, True])
+def test_an_encoder_s_whole_attention_is_replaced(tmp_path: Path, turns_values: bool) -> None:
+    sizes: dict[str, Any] = dict(num_hidden_layers=2, num_attention_heads=3, intermediate_size=11, pad_token_id=0)
+    sizes |= SIZES | dict(hidden_size=24, embedding_size=24, max_position_embeddings=41, rotary_value=turns_values)
+    with quiet():
+        random_model("RoFormerForMaskedLM", sizes).save_pretrained(tmp_path / "roformer")
+        net = transformers.AutoModel.from_pretrained(tmp_path / "roformer", attn_implementation="eager").eval().double()
+    model: Any = load(tmp_path / "roformer").model.double()
+    assert (model.eager, model.config.head) == (False, "words")
+    ids = torch.cat([IDS, IDS.flip(1)])
+    ids[1, 5:] = 0
+    with torch.inference_mode():
+        theirs = net(ids, attention_mask=(ids != 0).long(), output_attentions=True)
+        with recording() as seen:
+            ours = model.run(ids)
+    np.testing.assert_allclose(ours.last_hidden_state[0], theirs.last_hidden_state[0], atol=1e-9)
+    for site, weights in zip(seen.sites, theirs.attentions, strict=True):
+        assert isinstance(seen.source(site), QueriesKeys)
+        for batch, rows in ((0, 8), (1, 5)):
+            kept = torch.from_numpy(seen.map(site, batch=batch).all_weights())
+            assert float((kept[:, :rows] - weights[batch, :, :rows]).abs().max()) < 1e-12
+        assert not seen.map(site, batch=1).mask()[:, 5:].any()

@@ -1,10 +1,11 @@
-"""Families whose attention is one method of their own: it is replaced by the function that may be watched.
+"""Families with attention code of their own: it is replaced by the function that may be watched.
 
 The library's attention interface does not reach them. What they compute is a softmax of scaled scores under a mask, so
 the fused attention computes it too; whether it does is found out by `probing`, as for every family.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -37,19 +38,47 @@ OWN: Final[dict[str, tuple[Callable[[Any], float], Mask]]] = {
 """Attention modules by class: the factor of their scores, and their mask. Each computes in a method `_attn`."""
 
 
+def _roformer(
+    module: Any,
+    attend: Callable[..., tuple[Tensor, None]],
+    hidden_states: Tensor,
+    attention_mask: Tensor | None = None,
+    sinusoidal_pos: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """What RoFormer's attention of an encoder computes: queries and keys are turned, with `rotary_value` values too."""
+    shape = (*hidden_states.shape[:-1], -1, module.attention_head_size)
+    parts = [made(hidden_states).view(shape).transpose(1, 2) for made in (module.query, module.key, module.value)]
+    if sinusoidal_pos is not None:
+        turned = parts if module.rotary_value else parts[:2]
+        parts[: len(turned)] = module.apply_rotary_position_embeddings(sinusoidal_pos, *turned)
+    output, _ = attend(module, *parts, attention_mask, is_causal=False)
+    return output.flatten(2), None
+
+
+WHOLE: Final[dict[str, Callable[..., tuple[Tensor, None]]]] = {"RoFormerSelfAttention": _roformer}
+"""Attention modules of encoders by class, whose whole forward pass is replaced: they have no method for it alone."""
+
+
 def adopt(net: nn.Module) -> bool:
     """Let the attention of a model run through the function that may be watched; whether it has any that is known."""
     attend = library().AttentionInterface()[NAME]
-    known = [module for module in net.modules() if type(module).__name__ in OWN]
-    for module in known:
-        module.__dict__["_attn"] = _watched(module, attend, *OWN[type(module).__name__])
-    return bool(known)
+    found = False
+    for module in net.modules():
+        name = type(module).__name__
+        if name in OWN:
+            module.__dict__["_attn"] = _watched(module, attend, *OWN[name])
+        elif name in WHOLE and not getattr(module, "is_decoder", False):
+            module.__dict__["forward"] = partial(WHOLE[name], module, attend)
+        found |= name in OWN or "forward" in module.__dict__
+    return found
 
 
 def abandon(net: nn.Module) -> None:
     """Let its own attention run again."""
     for module in net.modules():
         module.__dict__.pop("_attn", None)
+        module.__dict__.pop("forward", None)
 
 
 def _watched(
