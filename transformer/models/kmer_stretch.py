@@ -51,6 +51,9 @@ class _Layer:
 class StretchReader:
     """Logits of windows of `width` letters that lie along a stretch; it keeps its own memory, so one thread uses it.
 
+    Another device than the CPU, and half precision, read every window by itself: what is shared here spares a
+    processor's cache.
+
     Raises:
         InputError: the model does not read windows of this width.
     """
@@ -61,7 +64,10 @@ class StretchReader:
         self._lengths = [width - k + 1 for k in config.widths]
         self._n_windows = len(model.windows(width))
         self.together = max(1, min(together, WEIGHTS // self._n_windows**2))
-        if self._n_windows > LONGEST:
+        weight = model.embedding.weight
+        on_cpu = weight.device.type == "cpu" and weight.dtype in {torch.float32, torch.float64}
+        self._is_shared = on_cpu and self._n_windows <= LONGEST
+        if not self._is_shared:
             return
         self._centred = config.norm_first and config.norm_after_stack
         with torch.inference_mode():
@@ -72,7 +78,7 @@ class StretchReader:
     def logits(self, ids: Int[Tensor, " letter"], step: int = 1) -> Float[Tensor, "window classes"]:
         """What the model says of the letters from 0, from `step`, from 2 `step` on, as far as `ids` reaches."""
         count = (len(ids) - self.width) // step + 1
-        if self._n_windows > LONGEST or bool((ids == self.config.pad_id).any()):
+        if not self._is_shared or bool((ids == self.config.pad_id).any()):
             return self.model(ids.unfold(0, self.width, step))
         missing = -count % self.together
         padded = F.pad(ids, (0, missing * step))
