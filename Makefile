@@ -2,6 +2,7 @@
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make docs     what the library offers to a notebook, from its docstrings, in docs/api/
 # make test     lint, types and every test; finds or installs a Chromium
+# make test-gpu what a GPU says against what the CPU says, on a machine with one
 # make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.
 
@@ -10,7 +11,7 @@ VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
 NODE := $(VENV)/bin/node
 
-.PHONY: setup setup-dev run test check check-python check-scripts benchmark docs clean
+.PHONY: setup setup-dev run test test-gpu check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -36,6 +37,10 @@ check-scripts: node_modules/installed
 test: check
 	$(IN_VENV) -m tests.chromium
 	$(IN_VENV) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder  # pytest-xdist: two files at a time
+
+# Not part of `test`: it needs a GPU, and the PyTorch that uses it.
+test-gpu: setup-dev
+	$(IN_VENV) -m pytest -s tests/on_a_gpu.py
 
 docs: setup-dev
 	$(IN_VENV) -m pdoc transformer --output-directory docs/api

@@ -9,25 +9,27 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from ui import serving, shell
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
 from ui.packed import Packed
 from ui.shared import address, menu
 from ui.shared.language import language_choice
-from ui.store import turns
+from ui.store import holdings, stamps, turns
 from ui.texts import KEY, plain, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
+    holdings.mine()  # so that what is left of a session goes when its user does
     with address.run(KEY) as show:
         above = st.sidebar.container()
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        with turns.turn():
+        with turns.turn(), stamps.one_look():
             page.run()
 
 
@@ -57,5 +59,6 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
+    shell.own_navigation()
     around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Frame)]
-    app = st.App(Path(__file__).resolve(), middleware=around)
+    app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -1,7 +1,6 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
 from collections.abc import Callable
-from functools import partial
 
 import streamlit as st
 
@@ -10,6 +9,7 @@ from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
+from ui.shared.part import part
 from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
@@ -42,35 +42,45 @@ except HeedmapError as error:
         controls.explain(error)
     address.stop()
 
-origin = Origin(shown.checkpoint, shown.input)
 with screen:
     drawn = st.container()
     first_screen.result(shown, best, own, checkpoint, familiar)
-with selection:
-    choice = controls.selection(shown.record, first)
-with drawn:
-    first_screen.bitext_panel(shown, checkpoint, choice)
-with selection:
-    first_screen.role_of_head(name, choice)
-    first_screen.habit_of_head(name, choice)
-    what_if_link(model=name)
-    record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
-panels: dict[str, Callable[[], None]] = {
-    "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
-    "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
-    "sources": lambda: sources.sources_panel(checkpoint, request, shown),
-    "steps": lambda: views.steps_panel(shown, choice),
-    "beams": lambda: views.beams_panel(shown, checkpoint),
-    "downloads": lambda: downloads.downloads_panel(shown, choice),
-}
-with detail, st.container(key="panel"):
-    panels[
-        address.choice(
-            t("translate.view"),
-            list(panels),
-            key="view",
-            text=lambda view: plain(f"translate.view_{view}"),
-            bare=True,
-            old={in_language("en", f"translate.view_{view}"): view for view in panels},
-        )
-    ]()
+
+
+def looked_at() -> None:
+    """What depends on the head: the record is looked up anew, since a part keeps nothing."""
+    checkpoint = store.checkpoint(name)
+    translated = runs.translation(name, request.text, request.options, request.forced)
+    shown = runs.hypothesis(name, request.text, request.options, translated, node)
+    origin = Origin(shown.checkpoint, shown.input)
+    with selection:
+        choice = controls.selection(shown.record, first)
+    with drawn:
+        first_screen.bitext_panel(shown, checkpoint, choice)
+    with selection:
+        first_screen.role_of_head(name, choice)
+        first_screen.habit_of_head(name, choice)
+        what_if_link(model=name)
+        record_views.all_heads_panel(shown.record, choice, heads.roles_of(name), origin=origin)
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+        "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+        "sources": lambda: sources.sources_panel(checkpoint, request, shown),
+        "steps": lambda: views.steps_panel(shown, choice),
+        "beams": lambda: views.beams_panel(shown, checkpoint),
+        "downloads": lambda: downloads.downloads_panel(shown, choice),
+    }
+    with detail, st.container(key="panel"):
+        panels[
+            address.choice(
+                t("translate.view"),
+                list(panels),
+                key="view",
+                text=lambda view: plain(f"translate.view_{view}"),
+                bare=True,
+                old={in_language("en", f"translate.view_{view}"): view for view in panels},
+            )
+        ]()
+
+
+part(looked_at)

@@ -31,6 +31,8 @@ from transformer.pictures.picture import Picture
 from transformer.runs.any_model import AnyRun, run_any
 from transformer.runs.check import Check, check, check_file
 from transformer.runs.classify import Classification, classify
+from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
+from transformer.runs.filling import Gap, fill
 from transformer.runs.parity import attention_maps
 from transformer.runs.translate import Translation, follow, translate
 from transformer.sites import Site
@@ -46,9 +48,12 @@ __all__ = [
     "CheckpointError",
     "Classification",
     "ConfigError",
+    "Continuation",
+    "ContinueOptions",
     "DecodingOptions",
     "Diagram",
     "Donor",
+    "Gap",
     "HeedmapError",
     "InputError",
     "Intervention",
@@ -67,6 +72,8 @@ __all__ = [
     "check",
     "check_file",
     "classify",
+    "continue_text",
+    "fill",
     "follow",
     "intervening",
     "lens",

@@ -24,6 +24,7 @@ from transformer.commands import (
     inspect,
     interactions,
     means,
+    motifs,
     scan,
     train,
     translate,
@@ -32,7 +33,7 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, scan, evaluate, train, inspect, convert, check),
+    *(translate, classify, scan, motifs, evaluate, train, inspect, convert, check),
     *(heads, atlas, familiarity, faithfulness, alignment, means, importance, interactions, held_out),
 )
 

@@ -23,11 +23,19 @@ def heading(title: str, line: str) -> None:
     _LANGUAGE(key="language", data=language())
 
 
+def own_navigation() -> None:
+    """Say to a server that starts that app.py calls `st.navigation`, although there is a folder `pages/`.
+
+    Told later (`_around_every_page`), the first visits of links have their first action taken for a change of the page.
+    """
+    PagesManager.uses_pages_directory = False
+
+
 def _around_every_page() -> None:
     """Start again with app.py around the page when Streamlit has run the page alone.
 
-    Until `st.navigation` has been called once, Streamlit takes a folder `pages/` for its older kind of app. So the
-    first visit after a start, when it is a link to a page, would see a page without navigation and language.
+    Until `st.navigation` has been called once, Streamlit takes a folder `pages/` for its older kind of app, and shows a
+    page without navigation and language. The server tells it better (`ui.serving`); a script run alone does not.
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False

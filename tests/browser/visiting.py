@@ -106,19 +106,19 @@ def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.P
     Raises:
         RuntimeError: it stopped, or did not answer in time.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    if "STREAMLIT_SERVER_PORT" not in settings:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            settings["STREAMLIT_SERVER_PORT"] = str(probe.getsockname()[1])
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
-        "STREAMLIT_SERVER_PORT": str(port),
         "STREAMLIT_SERVER_HEADLESS": "true",
         **settings,
     }
     with log.open("wb") as output:
         command = [sys.executable, "-m", "streamlit", "run", str(script)]
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    address = f"http://127.0.0.1:{port}"
+    address = f"http://127.0.0.1:{settings['STREAMLIT_SERVER_PORT']}"
     deadline = time.monotonic() + PATIENCE
     while server.poll() is None and time.monotonic() < deadline:
         try:

@@ -9,11 +9,12 @@ import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plotly.io import to_json
 
 from tests.figures.examples import HOSTILE, picture
 from transformer.errors import RecordError
 from transformer.figures import labels, overlays
-from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap
+from transformer.figures.heatmap import CLICKABLE_CELLS, alt_text, heatmap, heatmap_on_page
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
@@ -172,6 +173,13 @@ def test_hover_gives_the_exact_weight_of_both_tokens() -> None:
             assert texts[query, key] == "masked: this query may not see this key"
 
 
+def test_hover_says_what_every_number_is_once_where_all_cells_are_numbers() -> None:
+    drawn = picture(3, 5)
+    cells = trace(heatmap(drawn), "cells")
+    assert cells.hovertemplate == "query: %{y}<br>key: %{x}<br>weight %{text}<extra></extra>"
+    assert list(cells.text) == [f"{value:.6g}" for value in drawn.values.ravel()]
+
+
 def test_hover_on_a_masked_score_says_both() -> None:
     drawn = picture(3, 3, causal=True, quantity=Quantity.SCORE)
     text = hover_texts(drawn)[0, 2]
@@ -293,6 +301,27 @@ def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> Non
     chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
     assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
     assert max(map(len, chinese.split("<br>"))) <= 8
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        picture(5, 7),
+        picture(11, 11, causal=True, notes=("rows no longer sum to 1", "a <b>")),
+        picture(5, 5, causal=True, quantity=Quantity.SCORE),
+        replace(picture(3, 2), values=np.array([[0.25, np.nan], [np.inf, 0.5], [0.0, 1.0]])),
+        replace(picture(2, 2), values=np.zeros((0, 0)), visible=np.zeros((0, 0), bool)),
+        picture(101, 103, dtype=np.float32),
+    ],
+    ids=["plain", "masked", "scores", "not finite", "empty", "large"],
+)
+def test_what_a_page_draws_is_what_plotly_would_have_written(drawn: Picture, dark: bool) -> None:
+    selected = (2, 1) if min(drawn.values.shape) > 1 else None
+    for relative in (False, True):
+        options = dict(relative=relative, selected=selected, dark=dark)
+        page, checked = heatmap_on_page(drawn, **options), heatmap(drawn, **options)
+        assert json.loads(to_json(page.to_dict(), validate=False)) == json.loads(checked.to_json())
 
 
 def test_titles_of_axes_and_of_the_scale_are_broken_where_a_narrow_screen_ends() -> None:

@@ -146,6 +146,13 @@ def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
     assert {shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1} == {6.5}
 
 
+def test_only_as_many_windows_are_named_as_have_room_on_a_narrow_screen():
+    picture = window_picture(_attention(108), 0)
+    named = np.array(window_heatmap(picture, [3] * 58 + [11] * 50, 108).layout.xaxis2.tickvals)
+    assert (np.diff(named) * 220 / 108 >= 12).all()  # pixels that the map has there, and that a label takes
+    assert len(named) >= 15
+
+
 def test_questions_of_a_pooling_have_no_widths_to_divide():
     keys = Axis.of_tokens("window", [f"w{i}" for i in range(13)])
     source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 13, 4), Mask(), 1.0)

@@ -44,18 +44,32 @@ def test_a_transformers_multiply_adds_are_those_that_pytorch_counts() -> None:
     assert costs.layers == 3
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_recurrent_nets_multiply_adds_are_those_that_pytorch_counts(bidirectional: bool) -> None:
-    model = Recurrent(recurrent_config(bidirectional=bidirectional)).eval()
+LSTM = dict(cell="lstm", n_encoder_layers=2, bidirectional=True, copy_states=True, n_layers=3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"bidirectional": True}, {"bidirectional": True, "n_encoder_layers": 2}])
+def test_a_recurrent_nets_multiply_adds_are_those_that_pytorch_counts(changes: dict[str, object]) -> None:
+    model = Recurrent(recurrent_config(**changes)).eval()
     costs = encoder_costs(model.config)
     found = counted(lambda ids: model.encoder(model.source_embedding(ids)), torch.randint(3, 29, (1, TOKENS)))
     assert found == costs.multiply_adds(TOKENS)
 
 
 def test_the_formula_on_the_page_gives_the_same_number() -> None:
-    for config in (transformer_config(), recurrent_config(), recurrent_config(bidirectional=True)):
+    for config in (
+        transformer_config(),
+        recurrent_config(),
+        recurrent_config(bidirectional=True),
+        recurrent_config(**LSTM),
+    ):
         costs = encoder_costs(config)
-        written = costs.formula.replace("·", "*").replace("²", "**2").replace("3n", "3*n").replace(" n", "*n")
+        written = (
+            costs.formula.replace("·", "*")
+            .replace("²", "**2")
+            .replace("3n", "3*n")
+            .replace("4n", "4*n")
+            .replace(" n", "*n")
+        )
         written = written.replace("+*n", "+ n*").replace("n (", "n*(").replace("n* (", "n*(")
         assert eval(written, {"n": TOKENS}) == costs.multiply_adds(TOKENS), written
 

@@ -161,7 +161,9 @@ def recurrent(attention: Any, is_toy: bool) -> Recurrent:
     return Recurrent(config)
 
 
-@pytest.mark.parametrize(("attention", "is_toy"), list(product(("additive", "location"), (True, False))))
+@pytest.mark.parametrize(
+    ("attention", "is_toy"), [*product(("additive", "location"), (True, False)), ("dot", False), ("general", False)]
+)
 def test_every_formula_of_a_recurrent_decoder_gives_its_numbers(attention: str, is_toy: bool):
     for step in range(3):
         board = recurrent_board(recurrent(attention, is_toy), SOURCE, TARGET, step)

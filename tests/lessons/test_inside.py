@@ -53,7 +53,8 @@ def run(name: str) -> Run:
         encoder = EncoderConfig(
             vocab=11, d_model=6, n_heads=2, d_ff=5, n_layers=2, max_length=13, head=(7, 3) if reads else (),
             head_reads=reads or "each", norm_first=reads == "each", scale_embedding=reads == "mean",
-            position_axis="batch" if reads == "first" else "sequence", activation="gelu",
+            position_axis="batch" if reads == "first" else "sequence",
+            activation={"": "gelu_tanh", "first": "silu"}.get(reads, "gelu"),
         )  # fmt: skip
         return Run(shaken(Encoder(encoder)), SOURCE, None, words)
     dialect, *first = name.split()

@@ -142,7 +142,7 @@ def test_no_target_is_refused():
     ("option", "value", "message"),
     [
         ("hidden", 0, "hidden=0"),
-        ("attention", "dot", "location, additive"),
+        ("attention", "cosine", "location, additive"),
         ("dropout", 1.0, "dropout=1.0"),
         ("d_embedding", -1, "d_embedding=-1"),
         ("tie_embeddings", True, "tie_embeddings needs one vocabulary, but source_vocab=23 and target_vocab=29"),

@@ -239,6 +239,21 @@ def test_each_control_changes_what_it_should(widget: str, control: str, value: A
     assert address_of(at)[control] == str(value)
 
 
+def test_a_toy_reads_the_words_that_are_typed():
+    at = page(stage="input", cell="E.1.2")
+    before = drawn(at)[1]["E"].reshape(4, 4)
+    at.text_input(key="source_words").set_value("buffalo who buffalo fear fear buffalo").run()
+    found, arrays = matrices(fine(at))
+    assert [row.split()[0] for row in found["E"]["rows"]] == ["buffalo", "who", "buffalo", "fear", "fear", "buffalo"]
+    assert "cell" not in address_of(at), "it was picked for other words"
+    np.testing.assert_array_equal(arrays["E"].reshape(6, 4), before[[0, 1, 0, 2, 2, 0]])
+    at.text_input(key="source_words").set_value("a b c d e f g h i").run()
+    assert "has 9 words" in at.warning[0].value
+    assert at.text_input(key="source_words").value == "a b c d e f g h i"
+    at.text_input(key="source_words").set_value("").run()
+    np.testing.assert_array_equal(drawn(fine(at))[1]["E"].reshape(4, 4), before)
+
+
 def test_temperature_is_told_by_the_entropy_of_the_rows():
     at = fine(page(screen="rows", temperature="0.3"))
     curve = figure(at)

@@ -101,8 +101,10 @@ def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
     _, arrays = unpack(sent.proto.bytes)
     run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
     expected = run.record["encoder.1.self"].overview(2, 64)
-    codes = arrays["codes"].reshape(2, 3, 40, 40)[1, 2]
-    np.testing.assert_allclose((codes / 254) ** 2, expected, atol=0.01)
+    codes = arrays["codes"].reshape(3, 3, 40, 40)
+    np.testing.assert_allclose((codes[1, 2] / 254) ** 2, expected, atol=0.01)
+    pooled = np.repeat(run.record["pooling"].overview(2, 64), 40, axis=0)  # the decision, over the whole height
+    np.testing.assert_allclose((codes[2, 2] / 254) ** 2, pooled, atol=0.01)
 
 
 def test_looking_around_never_runs_the_model(passes: list[int]) -> None:

@@ -1,11 +1,14 @@
 """A scan says of each window what the classifier says of its letters alone, on either strand, whatever the step."""
 
+import threading
+
 import numpy as np
 import pytest
 
 from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.models.kmer_stretch import StretchReader
 from transformer.runs import scan as scanning
 from transformer.runs.classify import classify
 from transformer.runs.scan import ScanPlan, Strands, plan_scan
@@ -26,8 +29,8 @@ def letters(count: int, seed: int, alphabet: str = "ACGTN") -> str:
     return "".join(drawn)
 
 
-def all_of(plan: ScanPlan) -> np.ndarray:
-    blocks = list(plan.blocks())
+def all_of(plan: ScanPlan, workers: int = 1) -> np.ndarray:
+    blocks = list(plan.blocks(workers))
     assert [block.first for block in blocks] == list(range(0, plan.n_windows, scanning.BLOCK))
     return np.concatenate([block.probabilities for block in blocks], axis=1)
 
@@ -35,10 +38,10 @@ def all_of(plan: ScanPlan) -> np.ndarray:
 @pytest.mark.parametrize(("step", "strands"), [(1, Strands.BOTH), (7, Strands.BOTH), (3, Strands.OTHER), (5, "given")])
 def test_every_window_is_what_the_classifier_says_of_it_alone(small, monkeypatch, step, strands) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 11)
-    monkeypatch.setattr(scanning, "AT_ONCE", 4)
+    monkeypatch.setattr(scanning, "STRETCH", 4)
     text = letters(61, seed=step)
     plan = plan_scan(small, DNA.read(text), step, Strands(strands))
-    found = all_of(plan)
+    found = all_of(plan, workers=step)
     assert found.shape == (len(plan.strands.signs), (61 - WIDTH) // step + 1, 3)
     for window in range(plan.n_windows):
         part = text[window * step : window * step + WIDTH]
@@ -61,11 +64,14 @@ def test_windows_with_too_many_unknown_letters_are_not_judged(small) -> None:
 def test_a_scan_that_is_not_asked_for_more_has_stopped(small, monkeypatch) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 5)
     seen = []
-    hook = small.model.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-    blocks = plan_scan(small, DNA.read(letters(200, 3, "ACGT")), strands=Strands.GIVEN).blocks()
+    logits = StretchReader.logits
+    monkeypatch.setattr(StretchReader, "logits", lambda *given: seen.append(len(given[1])) or logits(*given))
+    threads = threading.active_count()
+    blocks = plan_scan(small, DNA.read(letters(200, 3, "ACGT")), strands=Strands.GIVEN).blocks(workers=2)
     next(blocks)
-    hook.remove()
-    assert sum(seen) == 5
+    assert seen == [5 - 1 + WIDTH]  # the letters of five windows
+    del blocks
+    assert threading.active_count() == threads
 
 
 def test_refusals_name_what_is_wrong(small) -> None:

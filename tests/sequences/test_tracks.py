@@ -45,3 +45,8 @@ def test_a_track_that_does_not_fit_is_refused():
     with pytest.raises(InputError, match="2 values for 3 letters"):
         tracks.csv("ACG", {"x": np.zeros(2)})
     assert tracks.csv("A", {"x": np.array([np.nan])}) == "place,letter,x\n1,A,\n"
+
+
+def test_no_cell_of_a_table_is_a_formula() -> None:
+    text = tracks.csv("A", {"=1+1": np.array([0.5]), "-1": np.array([-0.5])})
+    assert text == "place,letter,'=1+1,'-1\n1,A,0.5,-0.5\n"

@@ -22,8 +22,10 @@ from transformer.errors import RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
+from transformer.layers import log_sums
 from transformer.layers.attention import DotProductAttention
 from transformer.messages import Message
+from transformer.models.common import in_single
 from transformer.models.protocols import Watchable
 from transformer.pictures.axes import Axis
 from transformer.sites import Site
@@ -157,7 +159,8 @@ def recording(outputs: bool = False, mixing: bool = False) -> Iterator[Recording
     seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
     token = _sink.set(seen)
     try:
-        yield seen
+        with log_sums.noting():
+            yield seen
     finally:
         _sink.reset(token)
 
@@ -187,14 +190,15 @@ class _Hook:
         changed = changed_output(self.site, module, inputs, output)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, v, mask = inputs
-            base = QueriesKeys(q.detach(), k.detach(), mask, module.scale)
+            kept = in_single(q.detach()), in_single(k.detach())
+            base = QueriesKeys(*kept, mask, module.scale, known=log_sums.noted())
             sink.add(self.site, kept_inputs(self.site, base), changed, v)
         elif sink is not None:
             mixed, weights = changed
             by_head = mixed[:, None, None]
             if sink.keeps_mixing:
                 changed = by_head[:, 0, 0], weights  # what goes on has to be made of what is kept
-            sink.add(self.site, Weights(weights.detach()), by_head, inputs[2].states[:, None])
+            sink.add(self.site, Weights(in_single(weights.detach())), by_head, inputs[2].states[:, None])
         return None if changed is output else changed
 
 

@@ -17,6 +17,7 @@ from transformer.attribution.value_zeroing import encoder_value_zeroing, value_z
 from transformer.attribution.weights import CROSS, DECODER, ENCODER, encoder_weights, weights
 from transformer.errors import AttributionError
 from transformer.messages import Message
+from transformer.models.common import refuse_elsewhere
 from transformer.models.protocols import Attending, HasEnds
 
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
@@ -97,6 +98,7 @@ def attribute(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(passage.model)
     _check(method, METHODS, layer, head)
     if method in DELETIONS:
         return deletion(passage, DELETIONS[method], words, progress=progress)
@@ -122,6 +124,7 @@ def attribute_reading(
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
     """
+    refuse_elsewhere(reading.model)
     _check(method, READING_METHODS, layer, head)
     one = _chosen(method, layer, head)
     if method == "weights":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from transformer.errors import CheckpointError
@@ -93,6 +94,26 @@ class Checkpoint:
         return self.folder / name
 
     @property
+    def device(self) -> torch.device:
+        """Where the model computes. What a run returns is on the CPU, wherever that is."""
+        return next(self.model.parameters()).device
+
+    def placed(self, device: str | torch.device = "auto", dtype: torch.dtype | None = None) -> "Checkpoint":
+        """The checkpoint with its model moved to a device, and to another precision where `dtype` is given.
+
+        `auto` is a GPU where PyTorch finds one, else the CPU. Texts are translated, sequences classified and scanned,
+        anything read and recorded there; attributions and the flow of a pass are computed on the CPU alone.
+
+        Raises:
+            CheckpointError: this PyTorch has no such device; or the model is of another library, which stays as it is.
+        """
+        place = device_here(device)
+        if isinstance(self.model, OtherModel) and (place.type != "cpu" or dtype is not None):
+            raise CheckpointError("placed_elsewhere", name=self.name)
+        self.model.to(place, dtype)
+        return self
+
+    @property
     def writer(self) -> Tokenizer | None:
         """What stands for the target's tokens: a tokenizer of its own, or the source's."""
         return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
@@ -138,3 +159,21 @@ class Checkpoint:
     def n_parameters(self) -> int:
         """Trained numbers, shared ones counted once."""
         return sum(p.numel() for p in self.model.parameters())
+
+
+def device_here(asked: str | torch.device) -> torch.device:
+    """The device that is asked for; `auto` is a GPU where PyTorch finds one, else the CPU.
+
+    Raises:
+        CheckpointError: there is none of that name here.
+    """
+    found = ("cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))) if torch.cuda.is_available() else ("cpu",)
+    if asked == "auto":
+        return torch.device(found[min(1, len(found) - 1)])
+    try:
+        device = torch.device(asked)
+    except RuntimeError as error:
+        raise CheckpointError("device_not_here", device=str(asked), found=found) from error
+    if device.type not in {"cpu", "cuda"} or (device.type == "cuda" and f"cuda:{device.index or 0}" not in found):
+        raise CheckpointError("device_not_here", device=str(device), found=found)
+    return device

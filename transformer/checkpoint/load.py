@@ -1,9 +1,15 @@
 """From a path to a model that is ready to run: whoever reads that kind of folder or file is asked."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
 
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -17,6 +23,9 @@ from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.reading import read_file, read_stream
+from transformer.checkpoint.safe.refusal import refused, shown
+from transformer.checkpoint.safe.unpacked import unpacked
+from transformer.checkpoint.safe.zips import ZIP_ENDING
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -85,7 +94,9 @@ class Files:
 
     def contents(self, path: Path, limits: ReadLimits) -> Contents:
         """The weights of one file, or of an encoder and a decoder together."""
-        return _joined({part: read_file(file, limits) for part, file in self.files(path).items()}, path.name)
+        files = self.files(path)
+        check_together({file.name: file.stat().st_size for file in files.values()}, limits)
+        return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
 
     def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
         """The nearest layout, if all of the file is of it."""
@@ -110,7 +121,44 @@ class OwnFolders(Files):
         return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
 
 
-READERS: tuple[Reader, ...] = (HuggingFaceFolders(), OwnFolders(), Files())
+class ZippedFolders:
+    """Folders as a ZIP: unpacked to a place of their own, read there as any folder, and removed."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether the file is called so."""
+        return path.suffix.lower() == ZIP_ENDING and path.is_file()
+
+    def files(self, path: Path) -> dict[str, Path]:
+        """The archive."""
+        return {"": path}
+
+    def contents(self, path: Path, limits: ReadLimits) -> Contents:
+        """The weights of the folder in it."""
+        with _unpacked(path, limits) as folder:
+            return reader_of(folder).contents(folder, limits)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """The model of the folder in it; what lies beside its weights is gone once it is loaded."""
+        with _unpacked(path, limits) as folder:
+            return replace(reader_of(folder).load(folder, limits, answers), folder=None)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """What the folder in it is taken for."""
+        with _unpacked(path, limits) as folder:
+            return reader_of(folder).report(folder, limits, answers)
+
+
+@contextmanager
+def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
+    with path.open("rb") as stream:
+        found = unpacked(stream, path.name, path.stat().st_size, path.stem, limits)
+    try:
+        yield found.path
+    finally:
+        found.remove()
+
+
+READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
 """In the order in which they are asked; the last one reads whatever is left."""
 
 
@@ -119,19 +167,30 @@ def reader_of(path: Path) -> Reader:
     return next(reader for reader in READERS if reader.reads(path))
 
 
-def load(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Checkpoint:
+def load(
+    path: str | Path,
+    *,
+    limits: ReadLimits = DEFAULT_LIMITS,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | None = None,
+    **answers: Any,
+) -> Checkpoint:
     """The checkpoint at `path` (a file, or a folder that holds the files), ready to run and watched.
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
     assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run. Folders of the
-    transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed.
+    transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed. A
+    folder may come as a ZIP. `device` and `dtype` say where and how exactly the model computes: see
+    `Checkpoint.placed`.
 
     Raises:
-        CheckpointError: it is missing, cannot be read, is refused, or fits no layout; the message is the report.
+        CheckpointError: it is missing, cannot be read, is refused, or fits no layout (the message is the report); or
+            the device is not here.
     """
     path = Path(path)
-    return reader_of(path).load(path, limits, answers)
+    found = reader_of(path).load(path, limits, answers)
+    return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:
@@ -163,23 +222,48 @@ def find_files(path: Path) -> dict[str, Path]:
 
 
 def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
-    """The weights of open files by name: one, or the `encoder` and `decoder` of a recurrent pair. Nothing is stored.
+    """The weights of open files by name: one, the encoder and decoder of a pair, or shards. Nothing is stored.
 
     Raises:
         CheckpointError: as `load`; or there are several files that are no pair.
     """
-    parts = {Path(name).stem: read_stream(stream, name, limits) for name, stream in files.items()}
-    if len(files) != 1 and parts.keys() != {"encoder", "decoder"}:
+    parts = weight_files.parts_of(files)
+    if parts is None:
         raise CheckpointError("no_pair", files=", ".join(files) or Message("nothing"))
-    return _joined(parts, " and ".join(files))
+    check_together({name: stream.seek(0, os.SEEK_END) for name, stream in files.items()}, limits)
+    return _joined({part: read_stream(files[name], name, limits) for part, name in parts.items()}, " and ".join(files))
 
 
 def _joined(parts: Mapping[str, Contents], source: str) -> Contents:
-    """One file's contents, or those of several with the file's name before each tensor's."""
+    """One file's contents, those of a pair with the half's name before each tensor's, or those of shards.
+
+    Raises:
+        CheckpointError: two shards hold a tensor of one name.
+    """
     if len(parts) == 1:
         return next(iter(parts.values()))
-    tensors = {f"{part}.{name}": t for part, contents in parts.items() for name, t in contents.tensors.items()}
+    is_pair = set(parts) == set(weight_files.HALVES)
+    tensors: dict[str, Tensor] = {}
+    for part, contents in parts.items():
+        named = {f"{part}.{name}" if is_pair else name: tensor for name, tensor in contents.tensors.items()}
+        twice = next(iter(named.keys() & tensors.keys()), None)
+        if twice is not None:
+            raise CheckpointError("shards_repeat", name=shown(twice), source=source)
+        tensors |= named
     return Contents(source, tensors, format=" and ".join(sorted({contents.format for contents in parts.values()})))
+
+
+def check_together(sizes: Mapping[str, int], limits: ReadLimits) -> None:
+    """Refuse files that together are larger than one may be.
+
+    Raises:
+        CheckpointError: says how large they are, and the limit.
+    """
+    found = sum(sizes.values())
+    if len(sizes) > 1 and found > limits.file_bytes:
+        raise refused(
+            "file_large", " + ".join(sizes), Message("remedy_raise_limit"), found=found, most=limits.file_bytes
+        )
 
 
 def _refuse_answers(path: Path, answers: Answers) -> None:

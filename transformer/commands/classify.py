@@ -11,13 +11,15 @@ from tqdm import tqdm
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
 from transformer.errors import InputError
+from transformer.figures.export import harmless
 from transformer.runs.classify import classifier, verdicts
 from transformer.sequences.fasta import read_fasta
 
 DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.
 
 Writes a table (divided by tabs) to stdout: id, predicted, and the calibrated probability of each class. A sequence that
-cannot be read gets a row without values, a sentence on stderr says why, and the exit status is 1."""
+cannot be read gets a row without values, a sentence on stderr says why, and the exit status is 1. An id that a
+spreadsheet would take for a formula has ' in front."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -57,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                     task.classes[int(verdict.probabilities.argmax())],
                     *(f"{p:.6f}" for p in verdict.probabilities),
                 ]
-            _write([verdict.id, *cells])
+            _write([harmless(verdict.id), *cells])
     sys.stdout.buffer.flush()
     return status
 

@@ -22,14 +22,18 @@ from transformer.runs.scan import ScanPlan, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
-from transformer.sequences.tracks import intervals, track_line
+from transformer.sequences.tracks import column_name, intervals, track_line
 
 DESCRIPTION = """Read every record of a FASTA file in windows of the length that a classifier was trained on.
 
 Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
 the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
 stderr, where that was measured. Tracks are bedGraph, a file for each class and strand: the probability from the
-middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged."""
+middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged.
+
+For bigWig, UCSC's bedGraphToBigWig takes each of these files without its first line, and chrom.sizes beside them:
+  grep -v ^track EI-given-strand.bedgraph | sort -k1,1 -k2,2n > EI.bedgraph
+  bedGraphToBigWig EI.bedgraph chrom.sizes EI.bw"""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -50,23 +54,26 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
     parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
     parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a forward pass (default: 1)")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads that read windows (default: 2)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Scan every record; 1 when one could not be read, else 0."""
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)  # threads share out windows, not the small matrices of a pass
     checkpoint = load(arguments.checkpoint)
     _, task = classifier(checkpoint)
     wanted = tuple(arguments.classes or task.findable)
     if foreign := sorted(set(wanted) - set(task.classes)):
         raise InputError("scan_class", label=foreign[0], classes=task.classes)
+    if arguments.threads < 1:
+        raise InputError("scan_threads", threads=arguments.threads)
     if not 0 < arguments.threshold <= 1:
         raise InputError("scan_threshold", threshold=arguments.threshold)
     _say_errors(checkpoint, wanted, arguments.threshold)
     status = 0
     with ExitStack() as files:
+        sizes = files.enter_context(_sizes(arguments.tracks)) if arguments.tracks else io.StringIO()
         tracks = _opened(files, arguments.tracks, wanted, arguments.strands) if arguments.tracks else {}
         if arguments.format == "gff3":
             sys.stdout.write(GFF3_START)
@@ -78,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
                 status = 1
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
                 continue
-            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks)
+            sizes.write(f"{column_name(record.id)}\t{len(letters)}\n")
+            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks, arguments.threads)
             gff = arguments.format == "gff3"
             sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
             sys.stdout.flush()
@@ -89,8 +97,13 @@ Tracks = Mapping[tuple[str, str], TextIO]
 """The file of each strand and class."""
 
 
-def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
+def _sizes(folder: Path) -> TextIO:
+    """The file of the lengths of all records, by the names that the tracks have."""
     folder.mkdir(parents=True, exist_ok=True)
+    return (folder / "chrom.sizes").open("w", encoding="utf-8")
+
+
+def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
     opened: dict[tuple[str, str], TextIO] = {}
     for sign in strands.signs:
         for name in wanted:
@@ -128,11 +141,13 @@ def _hits(
     wanted: tuple[str, ...],
     threshold: float,
     tracks: Tracks,
+    threads: int,
 ) -> list[Hit]:
     columns = [task.classes.index(name) for name in wanted]
     peaks = {(sign, name): Peaks(threshold, plan.width // 2) for sign in plan.strands.signs for name in wanted}
+    end = len(plan.letters)
     with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
-        for block in plan.blocks():
+        for block in plan.blocks(threads):
             n_windows = block.probabilities.shape[1]
             starts = plan.starts(block.first, block.first + n_windows)
             for row, sign in enumerate(plan.strands.signs):
@@ -140,7 +155,7 @@ def _hits(
                     values = block.probabilities[row, :, column]
                     peaks[sign, name].add(starts, values)
                     if (sign, name) in tracks:
-                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step))
+                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step, end))
             bar.update(block.probabilities[..., 0].size)
     found = [
         Hit(start, start + plan.width, sign, name, probability)

@@ -4,6 +4,7 @@ Any model that offers `Decodable` can be decoded. Sentences go through the model
 leave the batch. `beams` says what is searched; padding and the start token are never written.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from transformer.decoding.beams import BeamTree, DecodingOptions, Search
 from transformer.errors import CheckpointError
 from transformer.layers.rows import rows_from
+from transformer.models.common import in_single
 from transformer.models.protocols import Decodable, Stepwise, written_pad
 
 __all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
@@ -57,13 +59,15 @@ def decode(
     source: Int[Tensor, "batch source"],
     options: DecodingOptions | None = None,
     cached: bool = True,
+    between: Callable[[], None] | None = None,
 ) -> list[Decoded]:
     """The best target of each source row, with the tree of its search.
 
     A target never gets longer than the model has positions for, whatever `options` allow; what is unfinished there is
     cut.
 
-    `cached=False` reads every prefix anew at each step: slow, and the reference for the cached way.
+    `cached=False` reads every prefix anew at each step: slow, and the reference for the cached way. `between` is called
+    between two steps.
 
     Raises:
         CheckpointError: the model's output is not a distribution (NaN, or nothing that could be written).
@@ -81,13 +85,15 @@ def decode(
         cache = stepwise.start(source)
         while unfinished:
             new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
-            log_probs = F.log_softmax(stepwise.step(new, cache), dim=-1)
+            log_probs = F.log_softmax(in_single(stepwise.step(new, cache)), dim=-1)
             log_probs[:, never] = -torch.inf
             values, tokens = likeliest(log_probs, 2 * options.beam)
             if not bool(values[:, 0].isfinite().all()):
                 raise CheckpointError("nothing_to_write")
             rows = _advance(unfinished, values.tolist(), tokens.tolist())
             unfinished = [search for search in unfinished if search.active]
+            if unfinished and between is not None:
+                between()
             if unfinished and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
     return [Decoded(search.tree()) for search in searches]

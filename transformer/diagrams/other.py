@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from transformer.checkpoint.huggingface.attention import SITE
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
+from transformer.checkpoint.huggingface.model import HEADED, HuggingFaceModel
 from transformer.diagrams.diagram import Diagram, NodeKind, Norms, Shape
 from transformer.diagrams.families import NORMS_AFTER, NORMS_BEFORE
 from transformer.diagrams.sketch import Sketch
@@ -263,7 +263,8 @@ class _Ends:
 
         def is_of(name: str) -> bool:
             named = {"encoder", "decoder"} & set(name.split("."))
-            return self.alone or stack in named or (not named and stack == "encoder")
+            below = not name.startswith(f"{HEADED}.")  # what reads the states stands in no stack
+            return below and (self.alone or stack in named or (not named and stack == "encoder"))
 
         found = [(name, module) for name, module in self.outside.items() if is_of(name) and wanted(name, module)]
         for name, _ in found:

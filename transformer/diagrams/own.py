@@ -110,7 +110,7 @@ def recurrent(model: Recurrent) -> Diagram:
     """Two recurrent nets; at each step the decoder's last state says where to look in the source."""
     config, sketch = model.config, Sketch(model)
     features, width = config.source_features, config.embedding_size
-    location = config.attention == "location"
+    combines = bool(len(model.combine))
     source, target = sketch.block("encoder", "encoder"), sketch.block("decoder", "decoder")
     read = sketch.part("source", "input", source, ("source",), ("source",), sizes=[("vocab", config.source_vocab)])
     x = sketch.part("source_embedding", "embedding", source, ("source",), ("source", width), [model.source_embedding],
@@ -119,41 +119,54 @@ def recurrent(model: Recurrent) -> Diagram:
                          form="both ways" if config.bidirectional else "forward")  # fmt: skip
     sketch.join(states, states, "recurrence")
     first = states
-    if config.bidirectional:
-        first = sketch.part("bridge", "linear", source, (features,), (config.hidden,), [model.bridge], states,
-                            form="tanh")  # fmt: skip
+    if config.bridges:
+        first = sketch.part("bridge", "linear", source, (2 * config.read_size,), (config.hidden,), [model.bridge],
+                            states, form="tanh")  # fmt: skip
     read = sketch.part("target", "input", target, ("target",), ("target",), sizes=[("vocab", config.target_vocab)])
     embedded = sketch.part("target_embedding", "embedding", target, ("target",), ("target", width),
                            [model.target_embedding], read)  # fmt: skip
-    context = sketch.part(
-        "attention", "attention", target, ("target", config.hidden), ("target", features), [model.attention],
-        embedded if location else (), site=Site("decoder.cross"), form=config.attention, sizes=[("n_heads", 1)],
-    )  # fmt: skip
-    sketch.join(states, context, "cross")
-    heard: tuple[str, ...] = (embedded, context)
-    if location:
+    looks = "attention"
+    if not config.attend_after:
+        _look(sketch, model, target, embedded, states)
+    heard: tuple[str, ...] = (embedded,) if config.attend_after else (embedded, looks)
+    if combines:
         heard = (
             sketch.part("combine", "linear", target, ("target", width + features), ("target", config.hidden),
                         [model.combine], heard, form="relu"),
         )  # fmt: skip
-    reads: Shape = ("target", config.hidden if location else width + features)
-    state = sketch.part("decoder", "recurrence", target, reads, ("target", config.hidden), [model.decoder], heard,
-                        form="forward")  # fmt: skip
+    reads: Shape = ("target", model.decoder.weight_ih.shape[1])
+    state = sketch.part("decoder", "recurrence", target, reads, ("target", config.hidden),
+                        [model.decoder, model.upper], heard, form="forward")  # fmt: skip
     sketch.join(first, state)
     sketch.join(state, state, "recurrence")
-    sketch.join(state, context, "recurrence")
-    shape: Shape = ("target", config.hidden)
-    if config.deep_output:
-        seen = config.hidden + width + features
-        state = sketch.part("deepen", "linear", target, ("target", seen), ("target", width), [model.deepen],
-                            (state, embedded, context), form="tanh")  # fmt: skip
-        shape = ("target", width)
+    if config.attend_after:
+        _look(sketch, model, target, state, states)
+    else:
+        sketch.join(state, looks, "recurrence")
+    scored: tuple[str, ...] = (state, embedded, looks) if config.wide_output else (state,)
+    if config.attend_after or config.deep_output:
+        seen: Shape = ("target", config.hidden + features + (0 if config.attend_after else width))
+        found = (state, looks) if config.attend_after else (state, embedded, looks)
+        deep: Shape = ("target", config.output_size)
+        scored = (sketch.part("deepen", "linear", target, seen, deep, [model.deepen], found, form="tanh"),)
+    shape: Shape = ("target", config.output_size)
     words: Shape = ("target", config.target_vocab)
-    y = sketch.part("projection", "linear", target, shape, words, [model.projection], state)
+    y = sketch.part("projection", "linear", target, shape, words, [model.projection], scored)
     sketch.part("output", "output", target, words, words, after=y, form="softmax")
     return Diagram(
         model.architecture, "recurrent", "none", True, tuple(sketch.nodes), tuple(sketch.edges), tuple(sketch.blocks)
     )
+
+
+def _look(sketch: Sketch, model: Recurrent, block: str, read: str, states: str) -> None:
+    """The attention of a recurrent decoder: where it looks, its state says, and by location what it reads too."""
+    config = model.config
+    hears = config.attention == "location" or config.attend_after
+    shape: Shape = ("target", config.source_features)
+    sketch.part("attention", "attention", block, ("target", config.hidden), shape, [model.attention],
+                read if hears else (), site=Site("decoder.cross"), form=config.attention,
+                sizes=[("n_heads", 1)])  # fmt: skip
+    sketch.join(states, "attention", "cross")
 
 
 def _diagram(

@@ -97,7 +97,8 @@ def html(figure: go.Figure, about: Sequence[str] = ()) -> str:
 def harmless(label: str) -> str:
     """A text as a cell of a table, in the language of the context: no spreadsheet runs it as a formula (see `csv`)."""
     label = say(label)
-    return f"'{label}" if label.startswith((*_FORMULA, "'")) else label
+    signed = label in {"+", "-"}  # a strand, which no spreadsheet runs
+    return f"'{label}" if label.startswith((*_FORMULA, "'")) and not signed else label
 
 
 def _number(value: object) -> str:

@@ -12,8 +12,20 @@ import numpy as np
 import plotly.graph_objects as go
 
 from transformer.errors import RecordError
-from transformer.figures import labels, overlays
-from transformer.figures.theme import SEQUENTIAL, Theme, diverging, ink, legend, template, theme
+from transformer.figures import labels
+from transformer.figures.overlays import (
+    Trace,
+    any_named,
+    click_targets,
+    hover,
+    is_probability,
+    masked,
+    not_finite,
+    outline,
+    value_text,
+)
+from transformer.figures.theme import Theme, diverging, inked, legend, sequential, theme, written_template
+from transformer.figures.written import Written
 from transformer.messages import say, words
 from transformer.pictures.picture import Picture
 
@@ -58,23 +70,37 @@ def heatmap(
     Raises:
         RecordError: `selected` is not in the picture.
     """
+    return go.Figure(_written(picture, relative, selected, dark))
+
+
+def heatmap_on_page(
+    picture: Picture, *, relative: bool = False, selected: tuple[int, int] | None = None, dark: bool = False
+) -> Written:
+    """`heatmap` for a page, which draws it for every click: the same to the letter, in a tenth of the time.
+
+    Raises:
+        RecordError: `selected` is not in the picture.
+    """
+    return Written(_written(picture, relative, selected, dark))
+
+
+def _written(picture: Picture, relative: bool, selected: tuple[int, int] | None, dark: bool) -> dict[str, Any]:
+    """The figure as Plotly writes it: its validators would change nothing."""
     n_queries, n_keys = picture.values.shape
     if selected is not None and not (0 <= selected[0] < n_queries and 0 <= selected[1] < n_keys):
         raise RecordError("cell_not_in_picture", selected=str(selected), queries=n_queries, keys=n_keys)
     colours, scale = theme(dark), _scale(picture, relative)
-    figure = ink(go.Figure(layout=_layout(picture, scale, selected, dark)), colours)
+    layout = inked(_layout(picture, scale, selected, dark), colours)
     if not picture.values.size:
-        figure.add_annotation(text=words("figure_no_tokens"), showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
-        return figure
-    figure.add_trace(_cells(picture, scale, colours))
-    overlays.add_masked(figure, picture, colours)
-    overlays.add_not_finite(figure, picture, colours)
+        nothing = dict(text=words("figure_no_tokens"), showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+        return dict(data=[], layout={**layout, "annotations": [nothing]})
+    traces = [_cells(picture, scale, colours), *masked(picture, colours), *not_finite(picture, colours)]
     if picture.values.size <= CLICKABLE_CELLS:
-        overlays.add_click_targets(figure, picture)
+        traces.append(click_targets(picture))
     if selected is not None:
-        overlays.outline(figure, picture, selected)
-    figure.add_trace(go.Scatter(x=[None], y=[None], xaxis="x2", yaxis="y2", showlegend=False, hoverinfo="skip"))
-    return figure
+        layout["shapes"] = list(outline(picture, selected))
+    below = dict(type="scatter", x=[None], y=[None], xaxis="x2", yaxis="y2", showlegend=False, hoverinfo="skip")
+    return dict(data=[*traces, below], layout=layout)
 
 
 def alt_text(picture: Picture) -> str:
@@ -108,7 +134,7 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
     shown = picture.values[picture.visible & np.isfinite(picture.values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
     unit = labels.safe(picture.unit)
-    if not overlays.is_probability(picture):
+    if not is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
         return _Scale(-limit, limit, f"{unit}<br>{_line(words('figure_centred', low=low, high=high))}", {})
     quarters = np.linspace(0, 1, 5)
@@ -128,20 +154,25 @@ def _line(text: str) -> str:
     return labels.wrapped(text, 0.7 * NARROW, AXIS_TITLE)
 
 
-def _cells(picture: Picture, scale: _Scale, colours: Theme) -> go.Heatmap:
+def _cells(picture: Picture, scale: _Scale, colours: Theme) -> Trace:
     text = dict(color=colours.ink)
     bar = dict(orientation="h", thickness=12, len=1, x=0, xanchor="left", xpad=0, y=0, yanchor="top", ypad=10)
-    return go.Heatmap(
+    return dict(
+        type="heatmap",
         z=picture.values,
         name=labels.safe(picture.quantity.noun),
         zmin=scale.low,
         zmax=scale.high,
-        colorscale=SEQUENTIAL if overlays.is_probability(picture) else diverging(colours),
+        colorscale=sequential() if is_probability(picture) else diverging(colours),
         colorbar=dict(
-            **bar, outlinewidth=0, tickfont=text, title=dict(text=scale.title, side="top", font=text), **scale.numbers
+            **bar,
+            outlinewidth=0,
+            tickfont=text,
+            title=dict(text=scale.title, side="top", font=text),
+            **scale.numbers,
         ),
         hoverongaps=False,
-        hovertemplate=overlays.hover(overlays.value_text(picture, "%{z:.6~g}")),
+        hovertemplate=hover(value_text(picture, "%{z:.6~g}")),
     )
 
 
@@ -157,7 +188,9 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     query_title = labels.wrapped(query_title, down + 120.0, AXIS_TITLE)
     left = round(labels.width(picture.queries.texts)) + 48 + LINE * query_title.count("<br>")
     wide = left + across + 24
-    room = float(min(wide, NARROW) - left)  # the title stands in the middle of the cells, and may reach over both margins
+    room = float(
+        min(wide, NARROW) - left
+    )  # the title stands in the middle of the cells, and may reach over both margins
     key_title = labels.wrapped(words("figure_key", text=labels.between(picture.keys.name)), room, AXIS_TITLE)
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
     title_lines = [say(picture.title)]
@@ -167,13 +200,13 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     above = below_buttons + 22 * (len(title_lines) - 1)
     top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")
     top += LINE * key_title.count("<br>")
-    foot = 76 + 16 * scale.title.count("<br>") + 32 * overlays.any_named(picture)
+    foot = 76 + 16 * scale.title.count("<br>") + 32 * any_named(picture)
     title = dict(text="<br>".join(map(labels.safe, title_lines)), x=0, y=1, yref="container", yanchor="top")
     title["pad"] = dict(t=12 + below_buttons, l=12)
     if note:
         title["subtitle"] = dict(text=note, font=dict(size=12))
     return dict(
-        template=template(dark),
+        template=written_template(dark),
         title=title,
         width=wide,
         height=top + down + foot,
@@ -214,7 +247,7 @@ def _axes(
             **x,
             **apart,
             **labels.ticks(picture.keys, pixels[0] / max(n_keys, 1), marked[1]),
-            title=titles[0],
+            title=dict(text=titles[0]),
             side="top",
             tickangle=-90 if upright else 0,
             overlaying="x",
@@ -225,7 +258,7 @@ def _axes(
             **y,
             **apart,
             **labels.ticks(picture.queries, pixels[1] / max(n_queries, 1), marked[0]),
-            title=titles[1],
+            title=dict(text=titles[1]),
             overlaying="y",
             matches="y",
             anchor="x2",

@@ -1,10 +1,10 @@
 """What a heatmap draws over its colours: masked cells, cells without a number, the marked pair, targets for clicks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isfinite
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Bool, Int
 
 from transformer.figures.theme import Theme, crossed, hatched
@@ -14,6 +14,9 @@ from transformer.pictures.quantity import Quantity
 
 CELLS = "cells"
 """The name of the trace whose points a click selects; it is never shown."""
+
+Trace = dict[str, Any]
+"""A trace as Plotly writes it."""
 
 _STAYS = dict(marker=dict(opacity=1))
 _INVISIBLE = dict(marker=dict(opacity=0))
@@ -39,95 +42,94 @@ def any_named(picture: Picture) -> bool:
     return not (picture.visible & np.isfinite(picture.values)).all()
 
 
-def add_masked(figure: go.Figure, picture: Picture, colours: Theme) -> None:
+def masked(picture: Picture, colours: Theme) -> Iterator[Trace]:
     """Hatch what is masked: one bar for each run of masked queries in a column; the words for it come on hover."""
     if picture.visible.all():
         return
     keys, first, length = runs(~picture.visible)
-    figure.add_trace(
-        go.Bar(
-            x=keys,
-            base=first - 0.5,
-            y=length,
-            width=1,
-            name=words("figure_masked_cell"),
-            showlegend=True,
-            hoverinfo="skip",
-            selected=_STAYS,
-            unselected=_STAYS,
-            marker=hatched(colours),
-        )
+    yield dict(
+        type="bar",
+        x=keys,
+        base=(first - 0.5).tolist(),
+        y=length,
+        width=1,
+        name=words("figure_masked_cell"),
+        showlegend=True,
+        hoverinfo="skip",
+        selected=_STAYS,
+        unselected=_STAYS,
+        marker=hatched(colours),
     )
-    figure.add_trace(
-        go.Heatmap(
-            z=np.where(picture.visible, np.nan, 0).astype(np.float32),
-            name=words("figure_masked"),
-            showscale=False,
-            opacity=0,
-            hoverongaps=False,
-            hovertemplate=hover(words("figure_masked_cell")),
-        )
+    yield dict(
+        type="heatmap",
+        z=np.where(picture.visible, np.nan, 0).astype(np.float32),
+        name=words("figure_masked"),
+        showscale=False,
+        opacity=0,
+        hoverongaps=False,
+        hovertemplate=hover(words("figure_masked_cell")),
     )
 
 
-def add_not_finite(figure: go.Figure, picture: Picture, colours: Theme) -> None:
+def not_finite(picture: Picture, colours: Theme) -> Iterator[Trace]:
     """Cross cells whose value is NaN or infinite; they have no colour."""
     queries, keys = np.nonzero(picture.visible & ~np.isfinite(picture.values))
     if not len(queries):
         return
-    figure.add_trace(
-        go.Scatter(
-            x=keys,
-            y=queries,
-            mode="markers",
-            name=words("figure_not_finite"),
-            showlegend=True,
-            selected=_STAYS,
-            unselected=_STAYS,
-            marker=crossed(colours),
-            hovertemplate=hover(words("figure_not_finite")),
-        )
+    yield dict(
+        type="scatter",
+        x=keys,
+        y=queries,
+        mode="markers",
+        name=words("figure_not_finite"),
+        showlegend=True,
+        selected=_STAYS,
+        unselected=_STAYS,
+        marker=crossed(colours),
+        hovertemplate=hover(words("figure_not_finite")),
     )
 
 
-def add_click_targets(figure: go.Figure, picture: Picture) -> None:
-    """Put an invisible point on every cell. The nearest to the pointer answers hover and click for its cell.
+def click_targets(picture: Picture) -> Trace:
+    """An invisible point on every cell. The nearest to the pointer answers hover and click for its cell.
 
     Points answer whether they are drawn or not, so one is drawn: thousands would take as long as all the rest. Texts
     and numbers go in as arrays of objects, which Plotly takes as they are instead of looking at each.
     """
     queries, keys = (axis.ravel() for axis in np.indices(picture.values.shape))
-    cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
-    texts = _cell_texts(picture, cells)
-    figure.add_trace(
-        go.Scatter(
-            x=keys,
-            y=queries,
-            customdata=np.stack([queries, keys], axis=1).astype(object),
-            text=np.array(texts, dtype=object),
-            mode="markers",
-            name=CELLS,
-            showlegend=False,
-            marker=dict(symbol="square", size=4, opacity=0, maxdisplayed=1),
-            selected=_INVISIBLE,
-            unselected=_INVISIBLE,
-            hovertemplate=hover("%{text}"),
-        )
+    if any_named(picture):
+        cells = zip(picture.values.ravel().tolist(), picture.visible.ravel().tolist(), strict=True)
+        texts, told = _cell_texts(picture, cells), "%{text}"
+    else:
+        texts, told = [f"{value:.6g}" for value in picture.values.ravel().tolist()], value_text(picture, "%{text}")
+    return dict(
+        type="scatter",
+        x=keys,
+        y=queries,
+        customdata=np.stack([queries, keys], axis=1).astype(object),
+        text=np.array(texts, dtype=object),
+        mode="markers",
+        name=CELLS,
+        showlegend=False,
+        marker=dict(symbol="square", size=4, opacity=0, maxdisplayed=1),
+        selected=_INVISIBLE,
+        unselected=_INVISIBLE,
+        hovertemplate=hover(told),
     )
 
 
-def outline(figure: go.Figure, picture: Picture, selected: tuple[int, int]) -> None:
-    """Mark a cell, its row and its column, in white within black, so that it shows on every colour."""
+def outline(picture: Picture, selected: tuple[int, int]) -> Iterator[dict[str, Any]]:
+    """Shapes that mark a cell, its row and its column, in white within black, so that it shows on every colour."""
     query, key = selected
     n_queries, n_keys = picture.values.shape
     row = dict(x0=-0.5, x1=n_keys - 0.5, y0=query - 0.5, y1=query + 0.5)
     column = dict(x0=key - 0.5, x1=key + 0.5, y0=-0.5, y1=n_queries - 0.5)
     for band in (row, column):
-        figure.add_shape(type="rect", **band, line=dict(color="black", width=2))
-        figure.add_shape(type="rect", **band, line=dict(color="white", width=1, dash="dot"))
+        yield dict(type="rect", **band, line=dict(color="black", width=2))
+        yield dict(type="rect", **band, line=dict(color="white", width=1, dash="dot"))
     cell = dict(x0=key - 0.5, x1=key + 0.5, y0=query - 0.5, y1=query + 0.5)
-    figure.add_shape(type="rect", **cell, line=dict(color="black", width=6))
-    figure.add_shape(type="rect", **cell, line=dict(color="white", width=3))
+    yield dict(type="rect", **cell, line=dict(color="black", width=6))
+    yield dict(type="rect", **cell, line=dict(color="white", width=3))
 
 
 def runs(

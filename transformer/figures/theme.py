@@ -6,9 +6,11 @@ readers: Viridis (Smith and van der Walt 2015) rises in lightness; the diverging
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.colors import get_colorscale
 
 SEQUENTIAL = "Viridis"
 """Probabilities, from 0 (dark) to 1 (bright)."""
@@ -67,6 +69,12 @@ def theme(dark: bool) -> Theme:
     return DARK if dark else LIGHT
 
 
+@cache
+def sequential() -> list[list[float | str]]:
+    """The scale of probabilities, as Plotly writes it; not to be changed."""
+    return [list(stop) for stop in get_colorscale(SEQUENTIAL)]
+
+
 def diverging(colours: Theme) -> list[list[float | str]]:
     """The scale of numbers on both sides of 0, as Plotly takes it."""
     return [list(stop) for stop in colours.diverging]
@@ -99,6 +107,24 @@ def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     for font in (*(text.font for text in texts), *(axis.tickfont for axis in axes)):
         font.color = colours.ink  # one by one takes half the time of Plotly's update_layout and update_xaxes
     return figure
+
+
+def inked(layout: dict[str, Any], colours: Theme) -> dict[str, Any]:
+    """What `ink` does, to a layout that is written as Plotly writes it."""
+    axes = [layout[name] for name in layout if name.startswith(("xaxis", "yaxis"))]
+    titled = [layout, *(layout.setdefault(name, {}) for name in ("legend", "hoverlabel", "title"))]
+    for holder in (*titled, *(axis.setdefault("title", {}) for axis in axes)):
+        holder.setdefault("font", {})["color"] = colours.ink
+    for axis in axes:
+        axis.setdefault("tickfont", {})["color"] = colours.ink
+    return layout
+
+
+@cache
+def written_template(dark: bool) -> dict[str, Any]:
+    """`template` as Plotly writes it; not to be changed."""
+    written: dict[str, Any] = template(dark).to_plotly_json()
+    return written
 
 
 def template(dark: bool) -> go.layout.Template:

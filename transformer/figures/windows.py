@@ -5,8 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from transformer.figures import labels
 from transformer.figures.heatmap import heatmap
 from transformer.pictures.picture import Picture, block_length
+
+NARROWEST = 220.0
+"""Pixels that all keys have on a narrow screen. The map shrinks there but its labels do not, so that only as many
+windows are named as have room even then; pointing at a cell names any."""
+
+CAPITALS = 28
+"""Pixels more that a label of letters takes: they are capitals, which are wider than other letters."""
 
 
 def window_heatmap(
@@ -14,6 +22,11 @@ def window_heatmap(
 ) -> go.Figure:
     """The heatmap with a line where one width ends and the next begins; `widths[i]` is the width of window i."""
     figure = heatmap(picture, relative=relative, dark=dark)
+    figure.update_layout(
+        xaxis2=labels.ticks(picture.keys, min(1.0 * labels.DISTANCE, NARROWEST / max(1, len(picture.keys)))),
+        margin_t=figure.layout.margin.t + CAPITALS,
+        height=figure.layout.height + CAPITALS,
+    )
     pools = picture.queries.texts != picture.keys.texts  # then a query is no window, but one of a decision
     for side, axis in (("x", picture.keys), ("y", picture.queries)):
         if pools and side == "y":

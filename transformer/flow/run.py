@@ -15,6 +15,7 @@ from transformer.errors import CheckpointError
 from transformer.flow.capture import BEFORE, Added, Normed, Trace, Units, tracing, watch_flow
 from transformer.flow.lens import Lens, lens
 from transformer.flow.quantities import Activity, Share, activity, between, scale, share, strengths
+from transformer.models.common import refuse_elsewhere
 from transformer.runs.concurrency import forward_slot
 
 
@@ -51,8 +52,9 @@ def flow(
     units of a feed-forward net are summed up in.
 
     Raises:
-        CheckpointError: the model has no diagram.
+        CheckpointError: the model has no diagram, or is not on the CPU.
     """
+    refuse_elsewhere(checkpoint.model)
     diagram = architecture(checkpoint.model)
     layers = [block.name for block in diagram.blocks if block.kind == "layer"]
     twin = watch_flow(checkpoint.model, layers)

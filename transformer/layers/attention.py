@@ -10,15 +10,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer.layers import log_sums
 from transformer.layers.masks import Mask
 
 
 class DotProductAttention(nn.Module):
     """Mix values by how well their keys match a query. Capture hooks this module: its inputs define the weights."""
 
-    def __init__(self, d_k: int, dropout: float = 0.0) -> None:
+    def __init__(self, d_k: int, dropout: float = 0.0, scale: float = 0.0) -> None:
         super().__init__()
-        self.scale = d_k**-0.5
+        self.scale = scale or d_k**-0.5
         self.dropout = dropout
 
     def forward(
@@ -30,13 +31,19 @@ class DotProductAttention(nn.Module):
     ) -> Float[Tensor, "batch head query d_v"]:
         """A query sees only the keys that `mask` leaves visible; a query that sees none returns zeros."""
         fused_causal = mask.causal and mask.keys is None and q.shape[2] == k.shape[2]
+        dropout = self.dropout if self.training else 0.0
+        visible = None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device)
+        if visible is None and not dropout:
+            noted = log_sums.attention(q, k, v, fused_causal, self.scale)
+            if noted is not None:
+                return noted
         return F.scaled_dot_product_attention(
             q,
             k,
             v,
-            attn_mask=None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device),
+            attn_mask=visible,
             is_causal=fused_causal,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=dropout,
             scale=self.scale,
         )
 
@@ -58,15 +65,27 @@ class KeysValues:
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side, each over its own projection of queries, keys and values."""
+    """Several attentions side by side, each over its own projection of queries, keys and values.
 
-    def __init__(self, d_model: int, n_heads: int, d_k: int, d_v: int, bias: bool = True, dropout: float = 0.0) -> None:
+    Scores are multiplied by `scale`; 0 stands for the paper's d_k^-0.5.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        scale: float = 0.0,
+    ) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
         self.key = nn.Linear(d_model, n_heads * d_k, bias=bias)
         self.value = nn.Linear(d_model, n_heads * d_v, bias=bias)
-        self.core = DotProductAttention(d_k, dropout)
+        self.core = DotProductAttention(d_k, dropout, scale)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
 
     def forward(

@@ -22,6 +22,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 """What stands between the two maps of a feed-forward net; `gelu_tanh` is the approximation that GPT-2 computes."""
 
@@ -42,6 +43,7 @@ class BlockConfig:
     norm_eps: float
     attention_bias: bool
     activation: str
+    attention_scale: float = 0.0
 
 
 class FeedForward(nn.Module):
@@ -86,7 +88,13 @@ class Residual(nn.Module):
 
 def _attention(config: BlockConfig) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.d_model, config.n_heads, config.d_k, config.d_v, config.attention_bias, config.attention_dropout
+        config.d_model,
+        config.n_heads,
+        config.d_k,
+        config.d_v,
+        config.attention_bias,
+        config.attention_dropout,
+        config.attention_scale,
     )
 
 

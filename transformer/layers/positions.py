@@ -35,17 +35,48 @@ def doubled_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Te
     return torch.where(dimension % 2 == 0, angle.sin(), angle.cos())
 
 
+def halved_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
+    """The paper's numbers in another order: all sines, then all cosines, as Marian and Pegasus have them."""
+    table = sinusoidal_table(length, d_model, base)
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+def tensor2tensor_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
+    """As the paper's authors programmed it (Tensor2Tensor): all sines, then all cosines.
+
+    Dimension j of half = d/2 turns with p / base^(j / (half - 1)).
+    """
+    half = d_model // 2
+    slowing = torch.arange(half, dtype=torch.float64) / max(1, half - 1)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] / base**slowing
+    table = torch.zeros(length, d_model, dtype=torch.float64)
+    table[:, :half], table[:, half : 2 * half] = angle.sin(), angle.cos()
+    return table
+
+
+def fairseq_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
+    """Tensor2Tensor's table from its row 2 on: fairseq counts positions from the id after padding, which is 1."""
+    return tensor2tensor_table(length + 2, d_model, base)[2:]
+
+
 def no_table(length: int, d_model: int) -> Float[Tensor, "position d_model"]:
     """No positions at all: the model sees a set."""
     return torch.zeros(length, d_model, dtype=torch.float64)
 
 
 Formula = Callable[[int, int], Tensor]
-POSITION_KINDS = ("sinusoidal", "doubled", "none", "learned", "stored")
-"""Every way to give positions; the first three are formulas, the others tables of numbers."""
-
-FORMULAS: dict[str, Formula] = {"sinusoidal": sinusoidal_table, "doubled": doubled_table, "none": no_table}
+FORMULAS: dict[str, Formula] = {
+    "sinusoidal": sinusoidal_table,
+    "doubled": doubled_table,
+    "halved": halved_table,
+    "tensor2tensor": tensor2tensor_table,
+    "fairseq": fairseq_table,
+    "none": no_table,
+}
 """Fixed tables by name: each is computed from a length and a width."""
+
+POSITION_KINDS = (*FORMULAS, "learned", "stored")
+"""Every way to give positions: formulas, and tables of numbers."""
 
 
 class SinusoidalPositions(nn.Module):

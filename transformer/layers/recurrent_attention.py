@@ -1,8 +1,9 @@
 """Attention of a recurrent decoder: at each step, how much of every source position to read.
 
-Two generations: by location (the decoder alone decides where to look; the first PyTorch seq2seq tutorial, after
-Luong et al. 2015, section 3.1) and additive (the decoder's state is compared with every source state; Bahdanau et
-al. 2015, section 3.1). Both return the weights beside what they mixed, so that a hook can keep them.
+By location (the decoder alone decides where to look; the first PyTorch seq2seq tutorial, after Luong et al. 2015,
+section 3.1), additive (the decoder's state is compared with every source state; Bahdanau et al. 2015, section 3.1), or
+by a product with every source state (Luong et al. 2015, equation 8: `dot` and `general`). All return the weights beside
+what they mixed, so that a hook can keep them.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from transformer.errors import InputError
 class SourceStates:
     """What a recurrent decoder reads: the encoder's states, zero at padding; and the keys that stand for them.
 
-    `keys` are the states as the attention compares them, computed once a sentence. `real` marks positions that
-    hold a token; None when all do.
+    `keys` are the states as the attention compares them, computed once a sentence; None where these are the
+    states themselves. `real` marks positions that hold a token; None when all do.
     """
 
     states: Float[Tensor, "batch source features"]
@@ -95,6 +96,33 @@ class AdditiveAttention(nn.Module):
     ) -> Mixed:
         """Look at source positions whose keys match the decoder's state; padding gets no weight."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + source.keys)).squeeze(-1)  # (batch, source)
+        if source.real is not None:
+            scores = scores.masked_fill(~source.real, -torch.inf)
+        return _mix(scores.softmax(-1), source)
+
+
+class ProductAttention(nn.Module):
+    """Multiply the decoder's state with every source state: softmax(state . source), or softmax(state . W source)."""
+
+    def __init__(self, hidden: int, features: int, learned: bool) -> None:
+        super().__init__()
+        self.key = nn.Linear(features, hidden) if learned else None
+
+    def prepare(
+        self, states: Float[Tensor, "batch source features"], real: Bool[Tensor, "batch source"] | None
+    ) -> SourceStates:
+        """Project the source states once, where a matrix is learned; every step multiplies itself with them."""
+        return SourceStates(states, keys=None if self.key is None else self.key(states), real=real)
+
+    def forward(
+        self,
+        embedded: Float[Tensor, "batch d_embedding"],
+        state: Float[Tensor, "batch hidden"],
+        source: SourceStates,
+    ) -> Mixed:
+        """Look at source positions whose keys point where the decoder's state does; padding gets no weight."""
+        keys = source.states if source.keys is None else source.keys
+        scores = (keys * state[:, None]).sum(-1)  # (batch, source)
         if source.real is not None:
             scores = scores.masked_fill(~source.real, -torch.inf)
         return _mix(scores.softmax(-1), source)

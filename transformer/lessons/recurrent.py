@@ -1,6 +1,7 @@
-"""The attention of a recurrent decoder as a board: one step of additive or location attention.
+"""The attention of a recurrent decoder as a board: one step of additive or location attention, or of one by a product.
 
-Sources: Bahdanau et al. 2015, section 3.1 (additive); the PyTorch seq2seq tutorial's first generation (location).
+Sources: Bahdanau et al. 2015, section 3.1 (additive); the PyTorch seq2seq tutorial's first generation (location); Luong
+et al. 2015, section 3.1 (by a product).
 The same stages as in the Transformer, with one query: the decoder's state.
 """
 
@@ -12,7 +13,12 @@ import torch
 from torch import Tensor
 
 from transformer.errors import InputError
-from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
+from transformer.layers.recurrent_attention import (
+    AdditiveAttention,
+    LocationAttention,
+    ProductAttention,
+    SourceStates,
+)
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate
 from transformer.lessons.expressions.operations import Given
@@ -42,6 +48,8 @@ def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: 
         query = (target.labels[step],)
         if isinstance(model.attention, AdditiveAttention):
             made = [*_additive(model.attention, state, states, query, source.labels)]
+        elif isinstance(model.attention, ProductAttention):
+            made = [*_product(model.attention, state, states, query, source.labels)]
         else:
             made = [*_location(model.attention, embedded, state, states, query, source.labels)]
         scores = made[-1]
@@ -75,6 +83,26 @@ def _additive(
     scores = attention.score(met).T
     product = Product("v", "T", transposed=True, bias="b_v")
     yield Matrix("S", "S", "scores", plain(scores), query, keys, product, axes=("query", "key"))
+
+
+def _product(
+    attention: ProductAttention, state: Tensor, states: SourceStates, query: tuple[str, ...], keys: tuple[str, ...]
+) -> Iterator[Matrix]:
+    hidden, wide = dimensions(state.shape[1]), dimensions(states.states.shape[2])
+    yield Matrix("s", "s", "input", plain(state), query, hidden, Given(), axes=QUERIES)
+    yield Matrix("V", "H", "input", plain(states.states), keys, wide, Given(), axes=KEYS)
+    compared, compare = "V", states.states
+    if attention.key is not None and states.keys is not None:
+        compare = states.keys
+        weight, bias = attention.key.weight.T, attention.key.bias[None]
+        yield Matrix("W_K", "W^K", "project", plain(weight), wide, hidden, Given(), axes=SQUARE)
+        yield Matrix("b_K", "b^K", "project", plain(bias), ("",), hidden, Given(), axes=SQUARE)
+        product = Product("V", "W_K", bias="b_K")
+        yield Matrix("K", "K", "project", plain(compare), keys, hidden, product, axes=KEYS)
+        compared = "K"
+    scores = plain((compare * state[:, None]).sum(-1))
+    product = Product("s", compared, transposed=True)
+    yield Matrix("S", "S", "scores", scores, query, keys, product, axes=("query", "key"))
 
 
 def _location(

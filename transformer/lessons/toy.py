@@ -25,15 +25,25 @@ MAX_SIZE = 16
 """Widest toy: beyond, nobody writes the numbers down."""
 
 
-def toy_sentences(n_tokens: int) -> tuple[Sentence, Sentence]:
-    """Source and target of `n_tokens` words.
+def toy_sentences(n_tokens: int, source: str = "", target: str = "") -> tuple[Sentence, Sentence]:
+    """Source and target: the words that are typed, apart by spaces, or the first `n_tokens` of the toy's own.
+
+    A word that stands twice is one token that stands twice, with one vector.
 
     Raises:
-        ConfigError: fewer than 1 or more than 8 words.
+        ConfigError: fewer than 1 or more than 8 words of the toy's own.
+        InputError: more than 8 typed words.
     """
     _between("n_tokens", n_tokens, 1, MAX_TOKENS)
-    ids = tuple(range(N_SPECIAL, N_SPECIAL + n_tokens))
-    return Sentence.of(ids, SOURCE_WORDS[:n_tokens]), Sentence.of(ids, TARGET_WORDS[:n_tokens])
+    return _typed(source, SOURCE_WORDS[:n_tokens]), _typed(target, TARGET_WORDS[:n_tokens])
+
+
+def _typed(line: str, otherwise: Sequence[str]) -> Sentence:
+    words = line.split() or otherwise
+    if len(words) > MAX_TOKENS:
+        raise InputError("lesson_words_in_a_line", line=line[:30], found=len(words), most=MAX_TOKENS)
+    ids = {word: N_SPECIAL + i for i, word in enumerate(dict.fromkeys(words))}
+    return Sentence.of([ids[word] for word in words], words)
 
 
 def toy_batch(sources: Sequence[str], targets: Sequence[str]) -> tuple[Batch, int]:
@@ -118,9 +128,14 @@ def toy_layers(d_model: int, seed: int, norm_first: bool = False, gelu: bool = F
     return model
 
 
-def toy_words() -> tuple[str, ...]:
-    """The words that a toy writes, by id: padding, start and end, then those of its target sentence."""
-    return ("<pad>", "<s>", "</s>", *TARGET_WORDS)
+def toy_words(target: str = "") -> tuple[str, ...]:
+    """The words that a toy writes, by id: padding, start and end, then those of its target sentence, then its own.
+
+    Typed words come first, as many as they are.
+    """
+    typed = tuple(dict.fromkeys(target.split()))
+    own = [word for word in TARGET_WORDS if word not in typed]
+    return ("<pad>", "<s>", "</s>", *typed, *own[: MAX_TOKENS - len(typed)])
 
 
 def toy_recurrent(hidden: int, attention: Literal["location", "additive"], seed: int) -> Recurrent:

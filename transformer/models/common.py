@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import ConfigError, InputError
+from transformer.errors import CheckpointError, ConfigError, InputError
 
 
 def at_least(config: Any, least: int, *names: str) -> None:
@@ -67,3 +68,24 @@ def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> Non
 def log_probs(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
     """Natural logarithms of the next token's probabilities."""
     return F.log_softmax(logits, dim=-1)
+
+
+def in_single(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The same numbers in single precision at least, so that what is made of them loses no more; `x` itself if so."""
+    return x.float() if x.dtype in {torch.float16, torch.bfloat16} else x
+
+
+def readable(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The same numbers on the CPU, in single precision at least: what arrays can be made of."""
+    return in_single(x).cpu()
+
+
+def refuse_elsewhere(model: nn.Module) -> None:
+    """For what is computed on the CPU alone.
+
+    Raises:
+        CheckpointError: the model is on another device.
+    """
+    first = next(model.parameters(), None)
+    if first is not None and first.device.type != "cpu":
+        raise CheckpointError("computed_on_the_cpu", device=str(first.device))

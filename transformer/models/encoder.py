@@ -20,6 +20,7 @@ from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
+from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
 from transformer.models.stacks import StackConfig
@@ -58,6 +59,7 @@ class EncoderConfig(StackConfig):
     norm_after_embedding: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
+    attention_scale: float = 0.0
     activation: str = "relu"
     positions: str = "sinusoidal"
     position_axis: str = "sequence"
@@ -82,6 +84,17 @@ class EncoderConfig(StackConfig):
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
         heads_fit(self.d_model, self.n_heads)
+
+
+@dataclass
+class EncoderText:
+    """What has been read of a text that goes on: its ids, once there are any."""
+
+    ids: Int[Tensor, "batch position"] | None = None
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order."""
+        self.ids = None if self.ids is None else self.ids[rows]
 
 
 class Encoder(nn.Module):
@@ -140,6 +153,26 @@ class Encoder(nn.Module):
         check_ids("inputs", ids, self.config.vocab)
         hidden = self(ids)
         return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
+
+    @property
+    def continues(self) -> bool:
+        """Whether it scores the token after each position, having seen nothing ahead: a decoder alone."""
+        config = self.config
+        return config.causal and config.head_reads == "each" and config.head[-1:] == (config.vocab,)
+
+    def begin(self) -> "EncoderText":
+        """Stand before the first token of a text."""
+        return EncoderText()
+
+    def read_on(self, new: Int[Tensor, "batch new"], cache: "EncoderText") -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`; the whole text is read anew.
+
+        Raises:
+            InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
+        """
+        cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
+        with rows_from(0):  # all rows that there are so far
+            return self.outputs(cache.ids)["logits"][:, -1]
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""

@@ -110,6 +110,24 @@ class HasEnds(Protocol):
 
 
 @runtime_checkable
+class Continuing(Protocol[C]):
+    """A model that may score what comes next in the text that it reads, token by token."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether it does: it sees nothing ahead, and scores its whole vocabulary after each token."""
+        ...
+
+    def begin(self) -> C:
+        """Stand before the first token of a text."""
+        ...
+
+    def read_on(self, new: Int[Tensor, "batch new"], cache: C) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
+        ...
+
+
+@runtime_checkable
 class Watchable(Protocol):
     """A model that names its attention."""
 

@@ -1,9 +1,10 @@
 """The encoder-decoder before the Transformer: two recurrent nets, and attention between them.
 
-Source: Bahdanau et al. 2015 (`additive`); the PyTorch seq2seq tutorial in its first generation (`location`) and its
-second (`additive`). One model; `RecurrentConfig.attention` chooses.
+Source: Bahdanau et al. 2015 (`additive`); Luong et al. 2015 (`dot`, `general`); the PyTorch seq2seq tutorial in its
+first generation (`location`) and its second (`additive`). One model; `RecurrentConfig.attention` chooses.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
-from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, SourceStates
+from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, ProductAttention, SourceStates
 from transformer.layers.rows import rows_from
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
 from transformer.models.protocols import Abilities, Ends
@@ -30,6 +31,14 @@ class RecurrentConfig:
     `deep_output` lets the output see the last token and the context beside the state (Bahdanau et al. 2015, A.2.2).
     `tie_embeddings` and `tie_projection` let source embedding and output projection share the target embedding.
 
+    Other people's models differ further. `cell` is `gru` or `lstm`; `n_encoder_layers` and `encoder_hidden` of 0 stand
+    for `n_layers` and `hidden`. `sum_directions` adds what both ways of reading found instead of joining it. A decoder
+    begins with a learned map of the last states of both directions, or, where there is one direction or
+    `copy_states`, with as many of the encoder's last states as it has layers. It looks before it moves on, with the
+    state of its `query_layer` (`first` or `last`); with `attend_after` it moves on by the token alone, looks with its
+    new state, and scores tanh(W [state ; context]) (Luong et al. 2015, equation 5). With `wide_output` the projection
+    itself reads state, token and context.
+
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
     """
@@ -41,6 +50,15 @@ class RecurrentConfig:
     attention: str = "additive"
     bidirectional: bool = False
     deep_output: bool = False
+    cell: str = "gru"
+    n_layers: int = 1
+    n_encoder_layers: int = 0
+    encoder_hidden: int = 0
+    sum_directions: bool = False
+    copy_states: bool = False
+    query_layer: str = "last"
+    attend_after: bool = False
+    wide_output: bool = False
     tie_embeddings: bool = False
     tie_projection: bool = False
     dropout: float = 0.1
@@ -50,14 +68,29 @@ class RecurrentConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "source_vocab", "target_vocab", "hidden", "max_length")
-        at_least(self, 0, "d_embedding")
-        one_of(self, "attention", ("location", "additive"))
+        at_least(self, 1, "source_vocab", "target_vocab", "hidden", "max_length", "n_layers")
+        at_least(self, 0, "d_embedding", "n_encoder_layers", "encoder_hidden")
+        one_of(self, "attention", ("location", "additive", "dot", "general"))
+        one_of(self, "cell", ("gru", "lstm"))
+        one_of(self, "query_layer", ("first", "last"))
         probability(self, "dropout")
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
-        if self.tie_projection and not self.deep_output and self.hidden != self.embedding_size:
+        if self.tie_projection and self.output_size != self.embedding_size:
             raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
+        if self.bridges and (self.cell, self.n_layers) != ("gru", 1):
+            raise ConfigError("bridge_to_one_layer", cell=self.cell, n_layers=self.n_layers)
+        states = self.encoder_layers * (2 if self.bidirectional else 1)
+        if not self.bridges and (states < self.n_layers or self.read_size != self.hidden):
+            raise ConfigError(
+                "states_do_not_fit",
+                states=states,
+                n_layers=self.n_layers,
+                encoder_hidden=self.read_size,
+                hidden=self.hidden,
+            )
+        if self.attention == "dot" and self.source_features != self.hidden:
+            raise ConfigError("product_needs_equal_sizes", features=self.source_features, hidden=self.hidden)
 
     @property
     def embedding_size(self) -> int:
@@ -67,14 +100,39 @@ class RecurrentConfig:
     @property
     def source_features(self) -> int:
         """Numbers that stand for one source position."""
-        return 2 * self.hidden if self.bidirectional else self.hidden
+        return 2 * self.read_size if self.bidirectional and not self.sum_directions else self.read_size
+
+    @property
+    def read_size(self) -> int:
+        """Numbers of the encoder's state in one direction."""
+        return self.encoder_hidden or self.hidden
+
+    @property
+    def encoder_layers(self) -> int:
+        """Layers of the encoder."""
+        return self.n_encoder_layers or self.n_layers
+
+    @property
+    def bridges(self) -> bool:
+        """Whether a learned map makes the decoder's first state."""
+        return self.bidirectional and not self.copy_states
+
+    @property
+    def output_size(self) -> int:
+        """Numbers that the projection to the vocabulary reads."""
+        if self.wide_output:
+            return self.hidden + self.embedding_size + self.source_features
+        return self.embedding_size if self.deep_output else self.hidden
 
 
 @dataclass
 class RecurrentCache:
-    """What decoding keeps between steps: the decoder's state, the source that it reads, and how many tokens it read."""
+    """What decoding keeps between steps: the decoder's state, the source that it reads, and how many tokens it read.
 
-    state: Float[Tensor, "batch hidden"]
+    `state` holds those of all layers, from the first to the last, then the cells of an LSTM's in the same order.
+    """
+
+    state: Float[Tensor, "batch states"]
     source: SourceStates
     length: int = 0
 
@@ -99,20 +157,25 @@ class Recurrent(nn.Module):
             self.source_embedding if config.tie_embeddings else nn.Embedding(config.target_vocab, embedding)
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = nn.GRU(embedding, hidden, batch_first=True, bidirectional=config.bidirectional)
-        self.bridge = nn.Sequential(nn.Linear(features, hidden), nn.Tanh()) if config.bidirectional else nn.Identity()
-        self.attention: LocationAttention | AdditiveAttention
-        if config.attention == "location":
-            self.attention = LocationAttention(embedding, hidden, config.max_length)
-            self.combine = nn.Sequential(nn.Linear(embedding + features, hidden), nn.ReLU())
-            self.decoder = nn.GRUCell(hidden, hidden)
-        else:
-            self.attention = AdditiveAttention(hidden, features)
-            self.combine = nn.Sequential()
-            self.decoder = nn.GRUCell(embedding + features, hidden)
-        seen = hidden + embedding + features if config.deep_output else hidden
-        self.deepen = nn.Sequential(nn.Linear(seen, embedding), nn.Tanh()) if config.deep_output else nn.Identity()
-        self.projection = nn.Linear(embedding if config.deep_output else hidden, config.target_vocab)
+        net, cell = (nn.GRU, nn.GRUCell) if config.cell == "gru" else (nn.LSTM, nn.LSTMCell)
+        layers, both = config.encoder_layers, config.bidirectional
+        self.encoder = net(embedding, config.read_size, layers, batch_first=True, bidirectional=both)
+        last = 2 * config.read_size
+        self.bridge = nn.Sequential(nn.Linear(last, hidden), nn.Tanh()) if config.bridges else nn.Identity()
+        self.attention = _attention(config)
+        self.combine = nn.Sequential()
+        reads = embedding if config.attend_after else embedding + features
+        if config.attention == "location" and not config.attend_after:
+            self.combine = nn.Sequential(nn.Linear(reads, hidden), nn.ReLU())
+            reads = hidden
+        self.decoder = cell(reads, hidden)
+        self.upper = nn.ModuleList(cell(hidden, hidden) for _ in range(config.n_layers - 1))
+        self.deepen: nn.Module = nn.Identity()
+        if config.attend_after:
+            self.deepen = nn.Sequential(nn.Linear(hidden + features, hidden), nn.Tanh())
+        elif config.deep_output:
+            self.deepen = nn.Sequential(nn.Linear(hidden + embedding + features, embedding), nn.Tanh())
+        self.projection = nn.Linear(config.output_size, config.target_vocab)
         if config.tie_projection:
             self.projection.weight = self.target_embedding.weight
             nn.init.normal_(self.projection.weight, std=embedding**-0.5)  # logits of about 1, as a projection has
@@ -143,7 +206,10 @@ class Recurrent(nn.Module):
         padding = None if bool(real.all()) else real
         embedded = self.dropout(self.source_embedding(source))
         states, last = self._encode(embedded, padding)
-        state = self.bridge(last.transpose(0, 1).flatten(1))  # (batch, directions x hidden)
+        if self.config.sum_directions:
+            states = states.unflatten(-1, (2, -1)).sum(-2)
+        first = [self._first(one) for one in last]
+        state = torch.cat(first, dim=1)
         return RecurrentCache(state, self.attention.prepare(self.dropout(states), padding))
 
     def step(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
@@ -174,43 +240,96 @@ class Recurrent(nn.Module):
 
     def _encode(
         self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None
-    ) -> tuple[Float[Tensor, "batch source features"], Float[Tensor, "directions batch hidden"]]:
-        """States at every position (zero at padding) and after the last token of each row."""
+    ) -> tuple[Float[Tensor, "batch source features"], Sequence[Float[Tensor, "states batch hidden"]]]:
+        """States at every position (zero at padding); and after the last token of each row, with an LSTM's cells."""
         if real is None:
             states, last = self.encoder(embedded)
-            return states, last
+            return states, last if isinstance(last, tuple) else (last,)
         lengths = real.sum(1).clamp(min=1).cpu()
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         states, last = self.encoder(packed)
         padded, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
-        return padded, last
+        return padded, last if isinstance(last, tuple) else (last,)
+
+    def _first(self, last: Float[Tensor, "states batch hidden"]) -> Float[Tensor, "batch first"]:
+        """The states with which the decoder begins, out of the encoder's last ones (by layer, each direction)."""
+        if self.config.bridges:
+            return self.bridge(last[-2:].transpose(0, 1).flatten(1))  # both directions of the last layer
+        return last[: self.config.n_layers].transpose(0, 1).flatten(1)
 
     def _read(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch new width"]:
         """Read `new` tokens: at each look, then move the state on. The cache moves on by them.
 
         Only what depends on the state before is computed token by token; the rest, for all tokens at once.
         """
+        config = self.config
         embedded = self.dropout(self.target_embedding(new))
         unit, combine = self.decoder, self.combine
         first = cast(nn.Linear, combine[0]) if len(combine) else None  # what reads [embedding ; context]
         weight, bias = (unit.weight_ih, unit.bias_ih) if first is None else (first.weight, first.bias)
-        of_token, of_context = weight.split([self.config.embedding_size, self.config.source_features], dim=1)
+        of_token, of_context = weight[:, : config.embedding_size], weight[:, config.embedding_size :]
         heard = F.linear(embedded, of_token, bias)
+        queries = 0 if config.query_layer == "first" else config.n_layers - 1
         states, contexts = [], []
         for token, said in zip(embedded.unbind(1), heard.unbind(1), strict=True):
-            with rows_from(cache.length):
-                context, _ = self.attention(token, cache.state, cache.source)
-            cache.length += 1
-            read = said + F.linear(context, of_context)
+            taken = said
+            if not config.attend_after:
+                contexts.append(self._look(token, self._layer(cache.state, queries), cache))
+                taken = said + F.linear(contexts[-1], of_context)
             if first is not None:
-                read = F.linear(combine[1](read), unit.weight_ih, unit.bias_ih)
-            cache.state = gated(read, F.linear(cache.state, unit.weight_hh, unit.bias_hh), cache.state)
-            states.append(cache.state)
-            contexts.append(context)
+                taken = F.linear(combine[1](taken), unit.weight_ih, unit.bias_ih)
+            cache.state = self._moved(taken, cache.state)
+            states.append(self._layer(cache.state, config.n_layers - 1))
+            if config.attend_after:
+                contexts.append(self._look(token, states[-1], cache))
+            cache.length += 1
         seen = torch.stack(states, dim=1)
-        if self.config.deep_output:
+        if config.attend_after:
+            seen = self.deepen(torch.cat([seen, torch.stack(contexts, dim=1)], dim=-1))
+        elif config.deep_output or config.wide_output:
             seen = self.deepen(torch.cat([seen, embedded, torch.stack(contexts, dim=1)], dim=-1))
         return self.dropout(seen)
+
+    def _look(
+        self, token: Float[Tensor, "batch d_embedding"], state: Float[Tensor, "batch hidden"], cache: RecurrentCache
+    ) -> Float[Tensor, "batch features"]:
+        """What one step of attention finds in the source."""
+        with rows_from(cache.length):
+            context, _ = self.attention(token, state, cache.source)
+        return context
+
+    def _layer(self, state: Float[Tensor, "batch states"], layer: int) -> Float[Tensor, "batch hidden"]:
+        """The state of one layer of the decoder."""
+        return state[:, layer * self.config.hidden : (layer + 1) * self.config.hidden]
+
+    def _moved(
+        self, read: Float[Tensor, "batch gates"], state: Float[Tensor, "batch states"]
+    ) -> Float[Tensor, "batch states"]:
+        """The next state of every layer, given what the first layer's gates take in of what it reads."""
+        count = self.config.n_layers
+        states: list[Tensor] = []
+        cells: list[Tensor] = []
+        for i, unit in enumerate((self.decoder, *self.upper)):
+            before = self._layer(state, i)
+            if i:
+                read = F.linear(states[-1], unit.weight_ih, unit.bias_ih)
+            kept = F.linear(before, unit.weight_hh, unit.bias_hh)
+            if self.config.cell == "gru":
+                states.append(gated(read, kept, before))
+                continue
+            held, cell = remembered(read + kept, self._layer(state, count + i))
+            states.append(held)
+            cells.append(cell)
+        return torch.cat([*states, *cells], dim=1)
+
+
+def _attention(config: RecurrentConfig) -> LocationAttention | AdditiveAttention | ProductAttention:
+    """The attention that the config names."""
+    if config.attention == "location":
+        return LocationAttention(config.embedding_size, config.hidden, config.max_length)
+    if config.attention == "additive":
+        return AdditiveAttention(config.hidden, config.source_features)
+    return ProductAttention(config.hidden, config.source_features, config.attention == "general")
 
 
 def gated(
@@ -225,3 +344,15 @@ def gated(
     reset, update = (read[:, :gates] + kept[:, :gates]).sigmoid().chunk(2, dim=1)
     proposed = torch.tanh(read[:, gates:] + reset * kept[:, gates:])
     return torch.lerp(proposed, state, update)
+
+
+def remembered(
+    gates: Float[Tensor, "batch gates"], cell: Float[Tensor, "batch hidden"]
+) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]:
+    """The next state and cell of a long short-term memory, given what its four gates take in.
+
+    Source: Hochreiter and Schmidhuber 1997, with forget gates, in the order of torch.nn.LSTM.
+    """
+    taken, kept, proposed, shown = gates.chunk(4, dim=1)
+    cell = kept.sigmoid() * cell + taken.sigmoid() * proposed.tanh()
+    return shown.sigmoid() * cell.tanh(), cell

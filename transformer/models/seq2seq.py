@@ -32,8 +32,8 @@ class Seq2SeqConfig(StackConfig):
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` one of
     `blocks.ACTIVATIONS`. `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by
     sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and
-    not trained. `target_pad_id` pads
-    targets where `pad_id`, which pads sources, does not.
+    not trained. `target_pad_id` pads targets where `pad_id`, which pads sources, does not. Of the norms after the
+    stacks, `without_norm` names the stack (`encoder` or `decoder`) that has none.
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -55,6 +55,7 @@ class Seq2SeqConfig(StackConfig):
     norm_first: bool = False
     norm_after_embedding: bool = False
     norm_after_stack: bool = False
+    without_norm: str = ""
     attention_bias: bool = True
     activation: str = "relu"
     positions: str = "sinusoidal"
@@ -75,6 +76,7 @@ class Seq2SeqConfig(StackConfig):
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", POSITION_KINDS)
+        one_of(self, "without_norm", ("", "encoder", "decoder"))
         probability(self, "dropout", "attention_dropout")
         if self.d_k < 0 or self.d_v < 0:
             raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
@@ -82,6 +84,10 @@ class Seq2SeqConfig(StackConfig):
             raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=self.n_heads)
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
+
+    def norms_after(self, stack: str) -> bool:
+        """Whether a norm stands after the last layer of `encoder` or `decoder`."""
+        return self.norm_after_stack and self.without_norm != stack
 
     @property
     def written_pad_id(self) -> int:
@@ -128,10 +134,10 @@ class Seq2Seq(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
         self.encoder = cast(Sequence[EncoderBlock], encoder)
-        self.encoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
+        self.encoder_norm = self._norm() if config.norms_after("encoder") else nn.Identity()
         decoder = nn.ModuleList(DecoderBlock(config.block) for _ in range(config.n_decoder_layers))
         self.decoder = cast(Sequence[DecoderBlock], decoder)
-        self.decoder_norm = self._norm() if config.norm_after_stack else nn.Identity()
+        self.decoder_norm = self._norm() if config.norms_after("decoder") else nn.Identity()
         self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)
         if config.tie_projection:
             self.projection.weight = self.target_embedding.weight

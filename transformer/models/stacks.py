@@ -7,7 +7,7 @@ class StackConfig:
     """Base of such configs, which are dataclasses and declare these options themselves, with defaults of their own.
 
     So each config.json keeps its own options in its own order. An option that a config does not declare has the value
-    that stands here: `d_k` and `d_v` of 0 stand for d_model / n_heads.
+    that stands here: `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5.
     """
 
     d_model: int
@@ -21,6 +21,7 @@ class StackConfig:
     norm: str = "torch"
     norm_eps: float
     attention_bias: bool = True
+    attention_scale: float = 0.0
     activation: str
 
     @property
@@ -39,4 +40,5 @@ class StackConfig:
             norm_eps=self.norm_eps,
             attention_bias=self.attention_bias,
             activation=self.activation,
+            attention_scale=self.attention_scale,
         )

@@ -16,6 +16,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
@@ -103,8 +104,17 @@ def run_any(
     if checkpoint.translates:
         translation = translate(checkpoint, text, options, forced)
         return AnyRun(checkpoint.name, text, translation.record, translation)
+    return run_ids(checkpoint, text, *read(checkpoint, text))
+
+
+def run_ids(checkpoint: Checkpoint, text: str, ids: list[int], pieces: list[str]) -> AnyRun:
+    """Run a checkpoint that reads one text on ids, which are shown as `pieces`; `text` is what the run is called.
+
+    Raises:
+        InputError: an id that the vocabulary lacks, or too many of them.
+        CheckpointError: the checkpoint's attention cannot be changed as the caller asks.
+    """
     model: Any = checkpoint.model
-    ids, pieces = _read(checkpoint, text)
     with run_of(checkpoint), recording() as seen:
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
@@ -116,13 +126,18 @@ def run_any(
         checkpoint.name,
         text,
         Record(maps),
-        outputs={name: value[0].numpy() for name, value in outputs.items()},
+        outputs={name: readable(value[0]).numpy() for name, value in outputs.items()},
         ids=tuple(ids),
     )
 
 
-def _read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
-    """Ids and what a person reads for each; with the special tokens that a family puts around a text, where known."""
+def read(checkpoint: Checkpoint, text: str) -> tuple[list[int], list[str]]:
+    """Ids and what a person reads for each; with the special tokens that a family puts around a text, where known.
+
+    Raises:
+        InputError: nothing to read, too much, or what has no id.
+        CheckpointError: the checkpoint has no tokenizer.
+    """
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         raise CheckpointError("no_tokenizer", name=checkpoint.name)

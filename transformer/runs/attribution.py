@@ -12,7 +12,7 @@ from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution
 from transformer.attribution.trust import Trust, trust
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.runs.translate import Translation
 
 
@@ -31,7 +31,7 @@ def deletion(
         CheckpointError: the checkpoint does not translate text.
     """
     with forward_slot():
-        return deleted(translation.passage(checkpoint), how, words, prefix, progress)
+        return deleted(translation.passage(checkpoint), how, words, prefix, letting_others(progress))
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,12 @@ def trusted(
     """
     passage = translation.passage(checkpoint)
     with forward_slot():
-        answers = {
-            name: attribute(passage, translation.record, method, layer, words=True)
-            for name, (method, layer) in asked.items()
-        }
+        answers = {}
+        for name, (method, layer) in asked.items():
+            answers[name] = attribute(
+                passage, translation.record, method, layer, words=True, progress=letting_others(None)
+            )
+            let_others()
         return trust(passage, answers, usual_deletion(passage))
 
 

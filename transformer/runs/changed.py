@@ -1,7 +1,7 @@
 """A run under the caller's interventions: they are checked against the checkpoint, which lends its mean outputs."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
@@ -13,6 +13,8 @@ from transformer.runs.concurrency import forward_slot
 def run_of(checkpoint: Checkpoint) -> Iterator[None]:
     """One of the forward slots, for a run of this checkpoint that the caller's interventions may change.
 
+    What is made inside without a device of its own is made where the model is.
+
     Raises:
         InputError: the checkpoint has no attention that one of them names.
         CheckpointError: its attention cannot be changed.
@@ -22,5 +24,6 @@ def run_of(checkpoint: Checkpoint) -> Iterator[None]:
         if not checkpoint.sites:
             raise CheckpointError("nothing_to_change", name=checkpoint.name)
         refuse_unknown_sites(asked.sites, checkpoint.sites)
-    with with_means(None if checkpoint.means is None else checkpoint.means.vectors), forward_slot():
+    means = None if checkpoint.means is None else checkpoint.means.vectors
+    with with_means(means), forward_slot(), nullcontext() if checkpoint.device.type == "cpu" else checkpoint.device:
         yield

@@ -26,13 +26,14 @@ from transformer.sequences.task import SequenceTask
 MAX_LETTERS = 4_096
 """Longest sequence that is run; attention over its windows is the square of that."""
 
-LETTERS_AT_ONCE = 16_384
-"""Letters that share one forward pass when many sequences are classified."""
+LETTERS_AT_ONCE = 4_096
+"""Letters that share one forward pass when many sequences are classified: with that, it takes well under half a second,
+which is how soon a stop is heard."""
 
 LETTERS_AHEAD = 4_096
 """Letters of a file that are read before anything is said of them: equal lengths among them share a pass.
 
-With 64 sequences of 64 letters, as with one of 4,096, that is well under a second.
+With 64 sequences of 64 letters, as with one of 4,096, there is a sign of life well within a second.
 """
 
 
@@ -149,8 +150,8 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
 
 
 def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Float[Tensor, "batch classes"]:
-    """Probabilities that mean what they say: the softmax of logits divided by the task's temperature."""
-    return (logits.double() / task.temperature).softmax(-1)
+    """Probabilities that mean what they say: the softmax of logits divided by the task's temperature, on the CPU."""
+    return (logits.cpu().double() / task.temperature).softmax(-1)
 
 
 def window_name(text: str, span: Window) -> str:
@@ -174,9 +175,9 @@ def _ahead(records: Iterable[FastaRecord]) -> Iterator[list[FastaRecord]]:
 def _in_batches(
     model: KmerClassifier, task: SequenceTask, rows: Sequence[list[int]]
 ) -> Float[np.ndarray, "row classes"]:
-    size = max(1, LETTERS_AT_ONCE // len(rows[0]))
+    size, device = max(1, LETTERS_AT_ONCE // len(rows[0])), next(model.parameters()).device
     parts = []
     for start in range(0, len(rows), size):
         with forward_slot():
-            parts.append(calibrated(model(torch.tensor(rows[start : start + size])), task).numpy())
+            parts.append(calibrated(model(torch.tensor(rows[start : start + size], device=device)), task).numpy())
     return np.concatenate(parts)

@@ -21,7 +21,7 @@ from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import LANGUAGES, Message
 from transformer.models.common import log_probs
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.concurrency import forward_slot, let_others
 from transformer.runs.translate import Translation
 from transformer.tokens.base import Tokenizer
 
@@ -160,7 +160,7 @@ def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -
     model, reader, _ = checkpoint.translator()
     source = torch.tensor([reader.source_ids(text)])
     with forward_slot():
-        written = list(decode(model, source, options)[0].ids)
+        written = list(decode(model, source, options, between=let_others)[0].ids)
         logits = model(source, torch.tensor([[model.config.bos_id, *written[:-1]]]))
         total = float(log_probs(logits).gather(2, torch.tensor(written)[None, :, None]).double().sum())
     return counts(reader, text, total, len(written))

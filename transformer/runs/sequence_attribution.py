@@ -16,6 +16,7 @@ from torch import Tensor
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
+from transformer.models.common import refuse_elsewhere
 from transformer.runs.classify import LETTERS_AT_ONCE, classifier
 from transformer.runs.concurrency import forward_slot
 from transformer.sequences.alphabet import Letters
@@ -87,6 +88,7 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     original = torch.tensor(letters.ids)
     n_letters, length = len(task.alphabet.letters), len(letters)
@@ -120,6 +122,7 @@ def integrated_gradients(
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     table = model.embedding.weight.detach()
     end = table[torch.tensor(letters.ids)]

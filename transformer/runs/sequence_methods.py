@@ -22,6 +22,7 @@ from transformer.attribution.passage import Reading
 from transformer.attribution.slopes import slopes_of_weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.layers.masks import Mask
+from transformer.models.common import refuse_elsewhere
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.runs.concurrency import forward_slot
@@ -65,6 +66,7 @@ def deletions(
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, task = classifier(checkpoint)
+    refuse_elsewhere(model)
     refuse_long(letters)
     length, spans = len(letters), model.windows(len(letters))
     if how == "removed":
@@ -107,6 +109,7 @@ def window_shares(checkpoint: Checkpoint, run: Classification, method: str) -> L
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, _ = classifier(checkpoint)
+    refuse_elsewhere(model)
     axis = run.record["encoder.0.self"].keys
     with forward_slot():
         answer = attribute_reading(Reading(checkpoint.name, model, tuple(run.letters.ids), axis), run.record, method)

@@ -23,11 +23,11 @@ from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
 from transformer.errors import AttributionError, InputError
 from transformer.messages import Message
-from transformer.models.common import log_probs
+from transformer.models.common import log_probs, readable
 from transformer.models.protocols import Decodable
 from transformer.pictures.axes import Axis
 from transformer.runs.changed import run_of
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer, labels_as_typed
 
@@ -112,7 +112,9 @@ class Translation:
         if self.record.interventions:
             raise AttributionError("attribution_of_a_changed_run")
         with forward_slot():
-            return attribute(self.passage(checkpoint), self.record, method, layer, head, words, progress)
+            return attribute(
+                self.passage(checkpoint), self.record, method, layer, head, words, letting_others(progress)
+            )
 
     @property
     def log_prob(self) -> float:
@@ -131,12 +133,11 @@ def translate(
     """
     model, reader, writer = checkpoint.translator()
     source_ids = checked_ids(text, Message("noun_text"), model, reader)
-    source = torch.tensor([source_ids])
     if forced is not None:
         target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
     with run_of(checkpoint):
-        decoded = decode(model, source, options or DecodingOptions())[0]
+        decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions(), between=let_others)[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
     return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
 
@@ -187,7 +188,7 @@ def _watched(
     read_ids = [model.config.bos_id, *target_ids[:-1]]
     with run_of(checkpoint), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
-        distribution = log_probs(logits).exp()
+        distribution = log_probs(readable(logits)).exp()
     source_name, target_name = checkpoint.languages
     written_pieces = pieces or writer.labels(target_ids)
     read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]

@@ -89,14 +89,18 @@ def step_at(row: Float[Tensor, " width"], token: int, names: Sequence[str], like
 
 
 def logit_effects(
-    names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
+    names: Sequence[str],
+    before: Float[np.ndarray, " classes"],
+    after: Float[np.ndarray, " classes"],
+    each: bool = False,
 ) -> tuple[ClassEffect, ...]:
     """Each class of a head over the whole text, from its logits: log-odds are exact however sure the model is.
 
-    A single logit is the log-odds of a yes; of several, those of one class are its logit minus ln sum exp of the
-    others.
+    A single logit is the log-odds of a yes, and so is every one where `each` class is a yes or no of its own;
+    otherwise those of one class are its logit minus ln sum exp of the others.
     """
-    odds = [_log_odds(torch.from_numpy(np.asarray(logits)).double()) for logits in (before, after)]
+    logits = [torch.from_numpy(np.asarray(one)).double() for one in (before, after)]
+    odds = logits if each else [_log_odds(one) for one in logits]
     chances = [one.sigmoid().tolist() for one in odds]
     rows = zip(names, *chances, (odds[1] - odds[0]).tolist(), strict=True)
     return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)

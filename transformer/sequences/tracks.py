@@ -15,14 +15,19 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 
 
 def csv(text: str, columns: Columns) -> str:
-    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
+    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty.
+
+    No spreadsheet takes a text in it for a formula.
+    """
+    from transformer.figures.export import harmless  # not at the top, where a command would wait for Plotly
+
     _refuse_misfits(text, columns)
     target = io.StringIO()
     rows = csv_format.writer(target, lineterminator="\n")
-    rows.writerow(["place", "letter", *columns])
+    rows.writerow(["place", "letter", *map(harmless, columns)])
     for i, letter in enumerate(text):
         values = (float(values[i]) for values in columns.values())
-        rows.writerow([i + 1, letter, *("" if np.isnan(value) else repr(value) for value in values)])
+        rows.writerow([i + 1, harmless(letter), *("" if np.isnan(value) else repr(value) for value in values)])
     return target.getvalue()
 
 
@@ -37,18 +42,27 @@ def track_line(title: str) -> str:
     return f'track type=bedGraph name="{quoted}"\n'
 
 
-def intervals(sequence: str, values: Float[np.ndarray, " letter"], start: int = 0, step: int = 1) -> str:
+def intervals(
+    sequence: str, values: Float[np.ndarray, " letter"], start: int = 0, step: int = 1, end: int | None = None
+) -> str:
     """The lines of bedGraph for values that lie `step` letters apart, the first at letter `start` (from 0).
 
-    Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks.
+    Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks, and none
+    goes past `end`, the length of the sequence: UCSC's bedGraphToBigWig refuses a file of which one does.
     """
-    name = "_".join(sequence.split()) or "sequence"
+    name = column_name(sequence)
+    last = start + step * len(values) if end is None else end
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return "".join(
-        f"{name}\t{start + step * first}\t{start + step * after}\t{values[first]:.6g}\n"
+        f"{name}\t{start + step * first}\t{min(last, start + step * after)}\t{values[first]:.6g}\n"
         for first, after in pairwise(edges)
         if after > first and not np.isnan(values[first])
     )
+
+
+def column_name(text: str) -> str:
+    """A name without the white space that divides columns."""
+    return "_".join(text.split()) or "sequence"
 
 
 def _refuse_misfits(text: str, columns: Columns) -> None:

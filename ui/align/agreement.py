@@ -5,7 +5,7 @@ import streamlit as st
 from transformer.attention.alignment import AlignmentComparison, further_apart
 from transformer.figures.agreement import agreement_bars
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from ui.align.choices import Aligned, Pair
 from ui.align.files import stem
 from ui.components.cells.component import cells
@@ -39,7 +39,7 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
         )
     st.markdown(f"**{t('align.difference', first=shown.first.label, second=shown.second.label)}**")
     st.plotly_chart(
-        heatmap(comparison.difference, dark=dark),
+        heatmap_on_page(comparison.difference, dark=dark),
         key="difference",
         width="content",
         alt=alt_text(comparison.difference),

@@ -101,7 +101,7 @@ def vocabulary(name: str) -> int | None:
     return _vocabulary(name, store.revision(name))
 
 
-@cached(max_entries=64)
+@cached()
 def _vocabulary(name: str, revision: Revision) -> int | None:  # noqa: ARG001  (part of the cache key)
     try:
         checkpoint = store.checkpoint(name)

@@ -52,7 +52,7 @@ def _companion(checkpoint: Checkpoint, text: str) -> tuple[str, str]:
     return max(known, key=lambda pair: abs(len(tokenizer.encode(pair[0])) - length))
 
 
-@cached(max_entries=64)
+@cached()
 def _batch(name: str, revision: Revision, pairs: tuple[tuple[str, str], ...]) -> TrainingBatch:  # noqa: ARG001  (cache key)
     return training_batch(store.checkpoint(name), pairs)
 

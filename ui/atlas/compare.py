@@ -8,7 +8,7 @@ from transformer.atlas.matching import Distances, Head, distances
 from transformer.atlas.roles import line_of
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import distance_map
-from transformer.figures.heatmap import heatmap
+from transformer.figures.heatmap import heatmap_on_page
 from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices
 from ui.shared.address import belong_to, choice, switch
@@ -154,10 +154,10 @@ def _maps(name: str, other: str, table: Distances, pairs: list[tuple[int, int]],
             st.markdown(f"**{t('atlas.compare_map', model=_label(model), site=site, head=head)}**")
             translation = runs.translation(model, text, DecodingOptions(beam=1), target)
             picture = translation.record[site].picture(head)
-            st.plotly_chart(heatmap(picture, dark=is_dark()), key=f"atlas-pair-{model}", config=PLOT_CONFIG)
+            st.plotly_chart(heatmap_on_page(picture, dark=is_dark()), key=f"atlas-pair-{model}", config=PLOT_CONFIG)
 
 
-@cached(max_entries=16, spinner="atlas.comparing")
+@cached(spinner="atlas.comparing")
 def _distances(first: Revision, second: Revision, texts: Pairs) -> dict[str, Distances]:
     with forward_slot():
         return distances(store.load(first), store.load(second), texts)

@@ -11,7 +11,7 @@ from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
-from transformer.figures.heatmap import heatmap
+from transformer.figures.heatmap import heatmap_on_page
 from transformer.pictures.picture import Picture
 from transformer.runs.classify import Classification, classify
 from transformer.runs.concurrency import forward_slot
@@ -129,7 +129,9 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
     measure = plain(f"atlas.shown_{row['shown_by']}")
     st.caption(t(f"atlas.examples_note{of}", measure=measure, text=_examples_of(atlas)))
     picture = _map(name, row, one)
-    figure = heatmap(picture, relative=row["letters"] is not None, dark=is_dark())  # windows share a row among many
+    figure = heatmap_on_page(
+        picture, relative=row["letters"] is not None, dark=is_dark()
+    )  # windows share a row among many
     st.plotly_chart(figure, key="atlas-example", width="content", config=PLOT_CONFIG)
     cells(picture, "atlas-example", key="atlas-example-cells")
     if row["letters"] is not None:
@@ -154,7 +156,7 @@ def _map(name: str, row: Row, example: Row) -> Picture:
     return record[row["site"]].picture(row["head"])
 
 
-@cached(max_entries=32, spinner="atlas.reading")
+@cached(spinner="atlas.reading")
 def _classification(revision: Revision, text: str) -> Classification:
     with forward_slot():
         return classify(store.load(revision), text)

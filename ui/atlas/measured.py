@@ -96,7 +96,7 @@ def short_line(found: Measured, row: Row) -> str:
     return " · ".join(parts)
 
 
-@cached(max_entries=16)
+@cached()
 def _measured(folder: str, stamps: tuple[int, ...], heads: tuple[tuple[str, int], ...]) -> Measured:
     """Read once; `stamps` change with the files."""
     place, about = Path(folder), None

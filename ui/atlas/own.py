@@ -8,7 +8,7 @@ from transformer.tokens.lines import split_lines
 from ui.atlas import choices
 from ui.shared import address, controls
 from ui.shared.address import choice, lines
-from ui.store import arrivals, own_atlases, store
+from ui.store import arrivals, own_atlases, store, turns
 from ui.store.own_atlases import Job
 from ui.texts import t
 
@@ -87,7 +87,8 @@ def _run(job: Job) -> None:
         st.button(t("atlas.own_run"), on_click=job.start, type="primary", icon=":material/play_arrow:")
         return
     if not job.done:
-        job.advance()
+        with turns.aside():
+            job.advance()
     if not job.done:
         st.button(t("atlas.own_cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         st.progress(

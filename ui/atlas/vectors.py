@@ -8,7 +8,7 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.vectors import CLASSES, Plane, Vectors, plane, vectors
 from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.heatmap import heatmap
+from transformer.figures.heatmap import heatmap_on_page
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from ui.atlas import choices
@@ -95,12 +95,15 @@ def _sentence(name: str, row: Row, texts: Pairs, kept: Point) -> None:
     picture = translation.record[row["site"]].picture(row["head"])
     cell = (kept.place, int(np.argmax(picture.values[kept.place]))) if kept.side == "query" else None
     st.plotly_chart(
-        heatmap(picture, selected=cell, dark=is_dark()), key="atlas-vectors-map", width="content", config=PLOT_CONFIG
-    )
+        heatmap_on_page(picture, selected=cell, dark=is_dark()),
+        key="atlas-vectors-map",
+        width="content",
+        config=PLOT_CONFIG,
+    )  # fmt: skip
     choices.open_in_translate(name, row, text, target)
 
 
-@cached(max_entries=16, spinner="atlas.vectors_reading")
+@cached(spinner="atlas.vectors_reading")
 def _vectors(revision: Revision, site: str, head: int, texts: Pairs) -> tuple[Vectors, Plane]:
     with forward_slot():
         found = vectors(store.load(revision), Site(site), head, texts)

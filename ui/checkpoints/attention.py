@@ -1,11 +1,10 @@
 """What a checkpoint attends to: tokens or ids in, the same views as everywhere out. For any architecture."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 import streamlit as st
-import torch
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
@@ -14,9 +13,12 @@ from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classify import calibrated
+from transformer.runs.classes import classes_of
+from transformer.runs.continuing import continues
+from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
+from ui.checkpoints import writing
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
 from ui.store import runs
@@ -37,11 +39,19 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _sequence_classifier(checkpoint.task)
         return
     text, forced = _asked(name, checkpoint)
-    shown = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
-    _result(shown, checkpoint)
+    if continues(checkpoint):
+        _assumptions(checkpoint, ())
+        shown, whole = writing.continue_panel(name, text)
+        record_views.record_notes(shown.record)
+    else:
+        shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
+        _result(shown, checkpoint)
+        if mask_of(checkpoint):
+            writing.gaps_panel(name, checkpoint, text)
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
-    first = strongest_head(shown.record, kind)
-    choice = controls.selection(shown.record, (first.layer, first.head))
+    first = strongest_head(whole.record, kind)  # whichever step is looked at
+    with st.container(key="choices"):
+        choice = controls.selection(shown.record, (first.layer, first.head))
     origin = Origin(shown.checkpoint, shown.input)
     overview, detail = st.columns([1, 2], gap="medium")
     with overview:
@@ -76,39 +86,53 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     address.belong_to((name, by_id), "input", "forced")
-    with st.form("look", border=False):
+    with st.container(key="look-area"), st.form("look", border=False):
+        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
+        first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
+        with first:
+            text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
-        if checkpoint.translates:
-            forced = address.line(t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint"))
-        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+        for place in others:
+            with place:
+                forced = address.line(
+                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
+                )
+        with last:
+            st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     return text or "", forced if forced and forced.strip() else None
 
 
 def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with; and what is known of a folder that had no questions."""
-    for assumption in checkpoint.assumptions:
-        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in shown.record.notes:
-            st.caption(controls.sentence(assumption))
+    _assumptions(checkpoint, shown.record.notes)
     if shown.translation is not None:
-        record_views.result(shown.translation, shown.translation, checkpoint.languages)
+        with st.container(key="result-area"):
+            record_views.result(shown.translation, shown.translation, checkpoint.languages)
         return
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
-            _class_probabilities(values, checkpoint.task)
+            _class_probabilities(values, checkpoint)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
 
 
-def _class_probabilities(logits: np.ndarray, task: SequenceTask | None) -> None:
-    """Calibrated, under the classes' names, where the checkpoint says what it decides: as everywhere else."""
-    if task is None or len(task.classes) != len(logits):
-        label, columns = t("checkpoints.classes"), [str(i) for i in range(len(logits))]
-        odds = torch.from_numpy(logits).double().softmax(-1)
+def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
+    """What is known of a folder that had no questions, but for what the record's own notes say."""
+    for assumption in checkpoint.assumptions:
+        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in noted:
+            st.caption(controls.sentence(assumption))
+
+
+def _class_probabilities(logits: np.ndarray, checkpoint: Checkpoint) -> None:
+    """Under the classes' names, and calibrated, where the checkpoint says them: as everywhere else."""
+    found = classes_of(checkpoint, logits)
+    if found.each:
+        label = t("checkpoints.classes_each")
+    elif checkpoint.task is not None and found.names == checkpoint.task.classes:
+        label = t("checkpoints.classes_calibrated", temperature=found.temperature)
     else:
-        label, columns = t("checkpoints.classes_calibrated", temperature=task.temperature), list(task.classes)
-        odds = calibrated(torch.from_numpy(logits)[None], task)[0]
+        label = t("checkpoints.classes")
     st.markdown(f"**{label}**")
-    st.dataframe(pd.DataFrame([odds.numpy()], columns=columns), hide_index=True, key="classes")
+    st.dataframe(pd.DataFrame([found.probabilities], columns=list(found.names)), hide_index=True, key="classes")

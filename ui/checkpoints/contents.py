@@ -54,12 +54,12 @@ def circuits(name: str, compute: Callable[[], tuple[HeadCircuits, ...]]) -> tupl
     return in_session("circuits", store.revision(name), compute)
 
 
-@cached(max_entries=32, spinner="store.looking_through_tensors")
+@cached(spinner="store.looking_through_tensors")
 def _inspection(revision: Revision) -> Inspection:
     name = str(revision.ref)
     return inspect_contents(store.contents(name), store.n_bytes(name))
 
 
-@cached(max_entries=32, spinner="store.comparing")
+@cached(spinner="store.comparing")
 def _comparison(first: Revision, second: Revision) -> TensorComparison:
     return compare_contents(store.contents(str(first.ref)), store.contents(str(second.ref)))

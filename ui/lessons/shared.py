@@ -15,40 +15,61 @@ from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import source_sentence, target_sentence
-from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
+from transformer.lessons.toy import MAX_TOKENS, toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
 from ui.components.matrices.readable import readable
-from ui.shared.address import choice, parameter, put
+from ui.shared.address import belong_to, choice, line, parameter, put, whole
 from ui.shared.files import frame_csv
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.texts import in_this_language, plain, t
 
+ToyWords = tuple[int, str, str]
+"""What a toy reads: how many of its own words, and the source and target that were typed instead."""
+
 CELL = "cell"
 """The query parameter of the picked cell: matrix, row and column, from 0."""
 
 
+def toy_words(*sides: Literal["source", "target"]) -> ToyWords:
+    """Ask what a toy reads: how many of its own words, or the reader's; about other words no cell is picked.
+
+    Raises:
+        InputError: too many words were typed.
+    """
+    n_tokens = whole(t("lessons.toy_tokens"), 1, MAX_TOKENS, 4, key="n_tokens")
+    own = toy_sentences(n_tokens)
+    typed = {"source": "", "target": ""}
+    for side, sentence in zip(("source", "target"), own, strict=True):
+        if side in sides:
+            shown = " ".join(sentence.labels)
+            typed[side] = line(t(f"lessons.toy_{side}"), "", key=f"{side}_words", placeholder=shown)
+    belong_to(tuple(typed.values()), CELL)
+    toy_sentences(n_tokens, **typed)
+    return n_tokens, typed["source"], typed["target"]
+
+
 def toy_board(
-    d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str, recipe: Recipe
+    d_model: int, n_heads: int, words: ToyWords, seed: int, norm_first: bool, site: str, recipe: Recipe
 ) -> Board:
     """One attention layer of a toy."""
-    return _toy_layer(d_model, n_heads, n_tokens, seed, norm_first, site).board(recipe)
+    return _toy_layer(d_model, n_heads, words, seed, norm_first, site).board(recipe)
 
 
-@cached(max_entries=32)
-def _toy_layer(d_model: int, n_heads: int, n_tokens: int, seed: int, norm_first: bool, site: str) -> AttentionLayer:
+@cached()
+def _toy_layer(d_model: int, n_heads: int, words: ToyWords, seed: int, norm_first: bool, site: str) -> AttentionLayer:
     model = toy_transformer(d_model, n_heads, seed, norm_first)
-    return AttentionLayer(model, *toy_sentences(n_tokens), site)
+    return AttentionLayer(model, *toy_sentences(*words), site)
 
 
-@cached(max_entries=64)
+@cached()
 def toy_recurrent_board(
-    hidden: int, n_tokens: int, seed: int, attention: Literal["additive", "location"], step: int
+    hidden: int, words: ToyWords, seed: int, attention: Literal["additive", "location"], step: int
 ) -> Board:
     """One step of a toy recurrent decoder's attention."""
-    return recurrent_board(toy_recurrent(hidden, attention, seed), *toy_sentences(n_tokens), step)
+    return recurrent_board(toy_recurrent(hidden, attention, seed), *toy_sentences(*words), step)
 
 
 def shipped_board(name: str, text: str, target: str | None, site: str, recipe: Recipe) -> Board:
@@ -61,7 +82,7 @@ def shipped_recurrent_board(name: str, text: str, target: str, step: int) -> Boa
     return _shipped_recurrent_board(name, store.revision(name), text, target, step)
 
 
-@cached(max_entries=16)
+@cached()
 def _shipped_layer(
     name: str,
     revision: Revision,  # noqa: ARG001  (part of the cache key)
@@ -75,7 +96,7 @@ def _shipped_layer(
     return AttentionLayer(checkpoint.model_as(Seq2Seq), source, read, site)
 
 
-@cached(max_entries=32)
+@cached()
 def _shipped_recurrent_board(
     name: str,
     revision: Revision,  # noqa: ARG001  (part of the cache key)

@@ -9,7 +9,7 @@ import streamlit as st
 from transformer import Checkpoint
 from transformer.diagrams.diagram import Node
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from ui.components.map.component import Part
 from ui.map import choices, ways
 from ui.map.drawing import Drawing, readable
@@ -85,7 +85,7 @@ def _attention(shown: Shown, node: Node, head: int, name: str, text: str) -> Non
         return
     picture = attention.picture(head)
     st.plotly_chart(
-        heatmap(picture, dark=is_dark()), key="part-heatmap", width="content", alt=alt_text(picture),
+        heatmap_on_page(picture, dark=is_dark()), key="part-heatmap", width="content", alt=alt_text(picture),
         config=plot_config(Origin(name, text).stem(*head_stem(picture)), "png"),
     )  # fmt: skip
     st.caption(t("translate.axes", queries=picture.queries.name, keys=picture.keys.name))

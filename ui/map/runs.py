@@ -83,7 +83,7 @@ def shown(name: str, text: str) -> Shown:
     return _shown(store.revision(name), text)
 
 
-@cached(max_entries=12, spinner="store.running")
+@cached(spinner="store.running")
 def _shown(revision: Revision, text: str) -> Shown:
     checkpoint = store.load(revision)
     if checkpoint.translates:

@@ -85,7 +85,7 @@ def layers_table(checkpoint: Checkpoint, found: list[Moment], row: int) -> pd.Da
     return pd.DataFrame(columns)[::-1]
 
 
-@cached(max_entries=12, spinner="store.running")
+@cached(spinner="store.running")
 def _lenses(
     revisions: tuple[Revision, ...], source: tuple[int, ...], read: tuple[int, ...], written: tuple[int, ...]
 ) -> tuple[Lens, ...]:

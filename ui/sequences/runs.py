@@ -19,12 +19,12 @@ from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.store import store
-from ui.store.cache import SESSION_ENTRIES, cached
+from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.store.slow import with_progress
 from ui.texts import plain, said, t
 
-FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt"]
+FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt", "tsv", "csv"]
 """What files of sequences are called."""
 
 EXAMPLE_SET = "examples.fa"
@@ -39,17 +39,20 @@ def classification(name: str, text: str) -> Classification:
         return _classification(store.revision(name), text)
 
 
-@cached(max_entries=64)
+@cached()
 def _classification(revision: Revision, text: str) -> Classification:
     return classify(store.load(revision), text)
 
 
 def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
-    """Block maxima of every head of some sites, at most `size` to a side; computed once a run."""
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run.
+
+    A site of fewer queries than windows, which is the pooling, has each of them over several rows.
+    """
     return _thumbnails(*_of(run), sites, size, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _thumbnails(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -58,7 +61,9 @@ def _thumbnails(
     _run: Classification,
 ) -> Float[np.ndarray, "layer head row column"]:
     maps = [_run.record[site] for site in sites]
-    return np.array([[one.overview(head, size) for head in range(one.n_heads)] for one in maps])
+    small = [np.array([one.overview(head, size) for head in range(one.n_heads)]) for one in maps]
+    rows = max(one.shape[1] for one in small)
+    return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
 
 
 def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
@@ -66,7 +71,7 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     return _received(*_of(run), site, run)
 
 
-@cached(max_entries=64)
+@cached()
 def _received(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -82,7 +87,7 @@ def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> P
     return _windows(*_of(run), site, head, run)
 
 
-@cached(max_entries=32)
+@cached()
 def _windows(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
     text: str,  # noqa: ARG001
@@ -159,4 +164,4 @@ def _with_progress(
     kind: str, key: tuple[Any, ...], what: str, label: str, compute: Callable[[Callable[[float], None]], Value]
 ) -> Value | None:
     """Work that says the same from its start to its end."""
-    return with_progress(kind, key, what, label, lambda: lambda _: label, compute, SESSION_ENTRIES)
+    return with_progress(kind, key, what, label, lambda: lambda _: label, compute)

@@ -27,7 +27,7 @@ from ui.sequences import runs
 from ui.shared.address import belong_to, choice, put, whole
 from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
-from ui.store import arrivals, store
+from ui.store import arrivals, store, turns
 from ui.store.cache import in_session
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
@@ -41,6 +41,9 @@ MAX_LETTERS = 10_000_000
 
 SLICE_SECONDS = 0.4
 """How long one rerun scans before it shows how far it is, and listens."""
+
+WORKERS = 2
+"""Threads that share the windows of a block."""
 
 AT_ONCE = 6_000
 """A scan of more windows waits for its button."""
@@ -104,6 +107,7 @@ class Job:
     def cancel(self) -> None:
         """Leave the rest unread."""
         self.cancelled = True
+        self.blocks = iter(())  # its threads end with it
 
 
 def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
@@ -126,7 +130,7 @@ def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
     if len(record.sequence) > MAX_LETTERS:
         raise InputError("scan_long", found=len(record.sequence), most=MAX_LETTERS)
     key = (name, store.revision(name), hashlib.sha256(data).hexdigest(), record.id, step, strands.value)
-    job = in_session(JOB, key, lambda: _job(checkpoint, task, record, step, strands), entries=1)
+    job = in_session(JOB, key, lambda: _job(checkpoint, task, record, step, strands), 1, pinned=True)
     if _waits(job):
         return
     if not job.done:
@@ -175,13 +179,14 @@ def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
 def _job(checkpoint: Checkpoint, task: SequenceTask, record: FastaRecord, step: int, strands: Strands) -> Job:
     plan = plan_scan(checkpoint, task.alphabet.read(record.sequence), step, strands)
     columns = tuple(task.classes.index(name) for name in task.findable)
-    return Job(plan, ScanTrack(plan, columns), task.findable, blocks=plan.blocks())
+    return Job(plan, ScanTrack(plan, columns), task.findable, blocks=plan.blocks(WORKERS))
 
 
 def _waits(job: Job) -> bool:
     """Measure the first block of a new scan; True when the rest will take long, and the reader has not asked for it."""
     if not job.track.read:
-        job.advance(0)
+        with turns.aside():
+            job.advance(0)
     if job.done or job.started or job.plan.passes <= AT_ONCE:
         return False
     st.info(t("sequences.scan_cost", count=job.plan.passes, rate=job.rate, seconds=job.seconds_left))
@@ -192,7 +197,8 @@ def _waits(job: Job) -> bool:
 def _go_on(job: Job) -> None:
     """Scan for a while, say how far it is, and run the page again."""
     job.started = True
-    job.advance(SLICE_SECONDS)
+    with turns.aside():
+        job.advance(SLICE_SECONDS)
     if not job.done:
         st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         share = job.track.read / job.plan.n_windows
@@ -321,6 +327,7 @@ def _downloads(record: FastaRecord, job: Job, hits: Sequence[Hit], task: Sequenc
         for text, (data, file, kind) in files.items():
             label = t(text) if "." in text else as_text(text)
             st.download_button(label, data, file, kind, on_click="ignore", key=f"scan-{file}")
+    st.caption(t("sequences.scan_bigwig"))
 
 
 def _bedgraph(record: FastaRecord, job: Job) -> str:
@@ -330,7 +337,7 @@ def _bedgraph(record: FastaRecord, job: Job) -> str:
             parts.append(track_line(f"{name} {sign}"))
             for first, after in _chunks(job.track.read):
                 values = job.track.probabilities(first, after)[row, column]
-                parts.append(intervals(record.id, values, plan.centre(first), plan.step))
+                parts.append(intervals(record.id, values, plan.centre(first), plan.step, len(plan.letters)))
     return "".join(parts)
 
 

@@ -62,7 +62,13 @@ def verdict(
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
     other_length = len(run.letters) != task.length
     facts += [plain("sequences.facts_length", length=task.length)] * (other_length and not reasons)
-    st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
+    is_calibrated = task.temperature != 1 and not reasons and not other_length
+    st.caption(
+        t(
+            "sequences.facts" if is_calibrated else "sequences.facts_uncalibrated",
+            facts=plain("sequences.facts_between").join(facts),
+        )
+    )
     for note in run.letters.notes:
         st.caption(as_text(said(note)))
 
@@ -76,25 +82,27 @@ def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -
 
 
 def all_heads_panel(run: Classification, place: Place) -> None:
-    """Every layer and head over the windows, small; a click opens one."""
-    sites = tuple(site for site in run.record.sites if site != POOLING)
+    """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
+    sites = tuple(run.record.sites)
     thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
     st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
     selected = None
-    if place.site != POOLING and place.head != MEAN:
+    if place.head != MEAN:
         selected = (run.record.sites.index(place.site), int(place.head))
     all_heads(
         thumbnails,
         None,
-        row_names=[f"L{i}" for i in range(len(sites))],
+        row_names=[plain("sequences.pooling") if site == POOLING else f"L{i}" for i, site in enumerate(sites)],
         column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
         selected=selected,
-        on_pick=_open_head,
+        on_pick=lambda picked: _open_head(sites, picked),
         key="sequence-heads",
         query_axis=plain("sequences.windows_axis"),
         key_axis=plain("sequences.windows_axis"),
     )
     st.caption(_groups(run))
+    if POOLING in run.record:
+        st.caption(t("sequences.pooling_row"))
 
 
 def letters_panel(
@@ -174,7 +182,7 @@ def head_view_panel(run: Classification, place: Place) -> None:
             weights,
             None,
             heads=names,
-            query_labels=attention.queries.texts[queries],
+            query_labels=[said(label) for label in attention.queries.texts[queries]],
             key_labels=attention.keys.texts[keys],
             query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
             key_title=plain("sequences.key_window"),
@@ -292,5 +300,5 @@ def _groups(run: Classification) -> str:
     return t("sequences.groups", parts=", ".join(parts))
 
 
-def _open_head(picked: Picked) -> None:
-    put(layer=picked.layer, head=picked.head)
+def _open_head(sites: Sequence[str], picked: Picked) -> None:
+    put(layer=POOLING if sites[picked.layer] == POOLING else picked.layer, head=picked.head)

@@ -59,6 +59,26 @@ def run(*keep: str) -> Iterator[Callable[[str], None]]:
         here.end()
 
 
+@contextmanager
+def run_of_part() -> Iterator[None]:
+    """The frame of a part of the open page (`ui.shared.part`), within the page's run or in a run of its own.
+
+    What concerns the rest of the page too makes all of it be drawn instead.
+    """
+    here = visit()
+    alone = not here.is_under_way
+    if alone and not here.go_on():
+        st.rerun()
+    here.is_in_part = True
+    try:
+        with suppress(_PageEndError):
+            yield
+    finally:
+        here.is_in_part = False
+        if alone:
+            here.end()
+
+
 def stop() -> NoReturn:
     """Show nothing below. Unlike `st.stop`, after which nothing reaches the browser, it lets the address be written."""
     raise _PageEndError

@@ -15,7 +15,7 @@ from ui.shared import last_checkpoint
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
 from ui.shared.last_checkpoint import MODEL
-from ui.store import runs, shipped, store
+from ui.store import holdings, log, runs, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 from ui.texts.markdown import as_text
 
@@ -184,6 +184,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
     every = [*complete, *dropped, *beginnings]
+    is_old = not (parameter(NODE) or "0").isdecimal()  # only then are all names said in English too
     chosen = choice(
         _counted(tree, options),
         [str(node) for node in every],
@@ -191,7 +192,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         form="list",
         width="stretch",
         text=lambda node: name(int(node), language()),
-        old={name(node, "en"): str(node) for node in every},
+        old={name(node, "en"): str(node) for node in every} if is_old else None,
         help=t("translate.hypothesis_help"),
     )
     return int(chosen)
@@ -213,7 +214,11 @@ def _counted(tree: BeamTree, options: DecodingOptions) -> str:
 
 
 def explain(error: HeedmapError) -> None:
-    """Say what went wrong and what to change; nothing that was typed is lost."""
+    """Say what went wrong and what to change; nothing that was typed is lost. The log hears of it once a session."""
+    told = holdings.mine().refused
+    if error.message not in told:
+        told.add(error.message)
+        log.refused(error)
     st.warning(sentence(error.message), icon=":material/info:")
 
 

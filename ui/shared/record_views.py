@@ -1,17 +1,19 @@
 """Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 import streamlit as st
+from jaxtyping import Bool, Float
 
-from transformer import Record, Translation
+from transformer import AttentionMap, Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
@@ -56,18 +58,12 @@ def all_heads_panel(
 ) -> None:
     """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
     layers = [record[site] for site in sites_of(record, choice.kind)]
-    pictures = [
-        [
-            attention.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE)
-            for head in range(attention.n_heads)
-        ]
-        for attention in layers
-    ]
+    grid = _grid(layers, choice.words, choice.special)
     kind = t("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
     st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
     all_heads(
-        np.array([[picture.values for picture in row] for row in pictures]),
-        np.logical_or.reduce([row[0].visible for row in pictures]),  # a window may hide more in some layers
+        grid.values,
+        grid.visible,
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
@@ -77,8 +73,34 @@ def all_heads_panel(
         on_pick=_open_head,
         key="all-heads",
         file_name=origin.stem("all-heads", choice.kind),
-        about=origin.about(plain("files.all_heads", kind=_kind(choice)), pictures[0][0]),
+        about=origin.about(plain("files.all_heads", kind=_kind(choice)), grid.first),
     )
+
+
+class _Grid(NamedTuple):
+    """Every head of a kind, small; what any layer shows is visible, since a window may hide more in some."""
+
+    values: Float[np.ndarray, "layer head query key"]
+    visible: Bool[np.ndarray, "query key"]
+    first: Picture
+
+
+_GRIDS: WeakKeyDictionary[AttentionMap, dict[tuple[bool, bool], _Grid]] = WeakKeyDictionary()
+"""Grids of the records that are remembered, by their first layer: at most 64 x 64 numbers a head, for as long."""
+
+
+def _grid(layers: Sequence[AttentionMap], words: bool, special: bool) -> _Grid:
+    """A pick draws the grid again, whose numbers stay: the pictures of all heads were a sixth of its time."""
+    known = _GRIDS.setdefault(layers[0], {})
+    if (words, special) not in known:
+        pictures = [
+            [layer.picture(head, words, special).reduced(LARGEST_SIDE) for head in range(layer.n_heads)]
+            for layer in layers
+        ]
+        values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
+        visible = np.logical_or.reduce([row[0].visible for row in pictures])
+        known[words, special] = _Grid(values, visible, pictures[0][0])
+    return known[words, special]
 
 
 def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
@@ -99,7 +121,7 @@ def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE
     picture = _picture(record, choice, scores=show_scores)
     pair = selected_pair.kept_pair(choice.kind, picture)
     st.plotly_chart(
-        heatmap(picture, relative=is_relative, selected=pair, dark=is_dark()),
+        heatmap_on_page(picture, relative=is_relative, selected=pair, dark=is_dark()),
         key="heatmap",
         width="content",
         alt=alt_text(picture),

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state import get_session_state
+from streamlit.runtime.state.common import user_key_from_element_id
 
 VISIT = "address.visit"
 """Where a session keeps its visit."""
@@ -46,15 +48,34 @@ class Visit:
         self._ours: deque[dict[str, str]] = deque(maxlen=REMEMBERED)
         self._owners: dict[tuple[str, ...], object] = {}
         self._decided: set[tuple[str | None, str]] = set()
+        self._brought: frozenset[str] = frozenset()
+        self._put: set[str] = set()
+        self._of_part: set[str] = set()
+        self.is_under_way = self.is_in_part = False
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
+        self.is_under_way = True
         first, self._back = self._arrived is None, came_by_history()
+        self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
         self._fresh = self._linked = False
         if first or self._back or self._arrived not in self._ours:
             self._linked = not first and not self._back
             self._arrive(keep)
+
+    def go_on(self) -> bool:
+        """Begin a run of a part of the open page; False where it concerns the rest of the page too.
+
+        So it does where the browser's address is none that this page wrote, or a click in the part has put the value of
+        a control outside.
+        """
+        arrived = dict(st.query_params.to_dict())
+        if arrived not in self._ours or any(key in self._shown and key not in self._of_part for key in self._put):
+            return False
+        self.is_under_way, self._arrived = True, arrived
+        self._fresh = self._linked = self._back = False
+        return True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
         """Show a page: coming from another one, by its address alone."""
@@ -69,6 +90,8 @@ class Visit:
 
         A run that was under way when Back or a link asked for this one may have written its own address since.
         """
+        self.is_under_way = False
+        self._put.clear()
         address = {key: value for key, value in self.values.items() if key not in self._kept_out}
         if self.page is not None:
             self.left[self.page] = address
@@ -98,6 +121,7 @@ class Visit:
 
     def put(self, key: str, value: str | None) -> None:
         """A value under a key, or none; whatever its control holds in this run is out of date."""
+        self._put.add(key)
         if value is None:
             self.values.pop(key, None)
         else:
@@ -123,7 +147,11 @@ class Visit:
         `valid` gives None for a value that the control cannot have. The state says only what is news to the browser
         (unless `always`): told in every run, a control would undo what its user does meanwhile. Where it does not, the
         value has to be the control's own initial value, since Streamlit may take it for a new control.
+
+        The first run of a session may be a later one of its browser, whose server was replaced: what its controls hold
+        is what the address says, or was moved since, and it is left to them.
         """
+        (self._of_part.add if self.is_in_part else self._of_part.discard)(key)
         said = self.values.get(key)
         value = None if said is None else valid(said)
         last = self._shown.get(key)
@@ -132,7 +160,10 @@ class Visit:
             moved = valid(held)
             value = value if moved is None else moved
         value = default if value is None else value
-        told = always or self._fresh or held is None or held != value or last is None or last.among != among
+        news = held is None or held != value or last is None or last.among != among
+        # A run that a script asked for itself begins before the browser has answered: what was told is news still.
+        told = always or self._fresh or news or get_session_state().is_new_state_value(key)
+        told = told and (always or key not in self._brought)
         if told:
             st.session_state[key] = value
         self._seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
@@ -168,6 +199,12 @@ def visit() -> Visit:
         st.session_state[VISIT] = Visit()
     found: Visit = st.session_state[VISIT]
     return found
+
+
+def brought() -> frozenset[str]:
+    """Keys of the controls whose values the browser sent with this run."""
+    keys = (user_key_from_element_id(state.id) for state in get_session_state().get_widget_states())
+    return frozenset(key for key in keys if key is not None)
 
 
 def came_by_history() -> bool:

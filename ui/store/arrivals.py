@@ -7,13 +7,11 @@ bounded by `server.maxUploadSize` and by whatever stands in front of the server.
 """
 
 import os
-from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Iterable
-from threading import Event, RLock
+from threading import RLock
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
@@ -26,8 +24,6 @@ MAX_FILES = 64
 """Files that may wait in one session; each takes some memory, however small it is."""
 
 TOO_LARGE, NO_ROOM = 413, 507
-PATIENCE = 10.0
-"""Seconds that closing a session may take before garbage is collected without it."""
 
 
 class Arrivals:
@@ -37,7 +33,7 @@ class Arrivals:
         self._lock = RLock()
         self._expected: dict[str, tuple[str, int]] = {}
         self._held: dict[str, dict[str, Counted]] = {}
-        self._came: dict[str, AbstractEventLoop | None] = {}
+        self._came = set[str]()
         self._add, self._remove, self._remove_all = (
             manager.add_file, manager.remove_file, manager.remove_session_files,
         )  # fmt: skip
@@ -46,7 +42,7 @@ class Arrivals:
         """A run of a page begins; what another page expected is expected no more, and what it had is let go."""
         with self._lock:
             if self._expected.get(session_id, (page, 0))[0] != page:
-                came = {one: loop for one, loop in self._came.items() if one == session_id}
+                came = self._came & {session_id}
                 self.remove_session_files(session_id)
                 self._came |= came
 
@@ -73,7 +69,7 @@ class Arrivals:
             except CheckpointError as error:
                 raise HTTPException(NO_ROOM, str(error)) from error
             self._held.setdefault(session_id, {})[file.file_id] = counted
-            self._came[session_id] = _running_loop()
+            self._came.add(session_id)
             self._add(session_id, file)
 
     def remove_file(self, session_id: str, file_id: str) -> None:
@@ -91,27 +87,15 @@ class Arrivals:
         with self._lock:
             self._remove_all(session_id)
             self._expected.pop(session_id, None)
-            self._came.pop(session_id, None)
+            self._came.discard(session_id)
             for counted in self._held.pop(session_id, {}).values():
                 counted.strike()
 
     def leave(self, session_id: str) -> bool:
-        """Close a session whose user has left, if a file ever came from it; whether one did.
-
-        Its files go by themselves; pages leave buttons and downloads in its state, which hold what they are about.
-        """
+        """Let go of the files of a user who has left; whether one ever came."""
         with self._lock:
-            came, loop = session_id in self._came, self._came.get(session_id)
-        if loop is not None and not loop.is_closed():
-            closed = Event()
-
-            def close() -> None:
-                runtime.get_instance().close_session(session_id)
-                closed.set()
-
-            loop.call_soon_threadsafe(close)
-            closed.wait(PATIENCE)
-        self.remove_session_files(session_id)
+            came = session_id in self._came
+            self.remove_session_files(session_id)
         return came
 
 
@@ -150,11 +134,3 @@ def let_go(files: Iterable[Any]) -> None:
     if context is not None and (arrivals := before(context.uploaded_file_mgr)) is not None:
         for file in files:
             arrivals.remove_file(context.session_id, file.file_id)
-
-
-def _running_loop() -> AbstractEventLoop | None:
-    """The server's loop, in which files arrive; None outside of one."""
-    try:
-        return get_running_loop()
-    except RuntimeError:
-        return None

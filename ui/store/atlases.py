@@ -107,7 +107,7 @@ def _folder(name: str) -> Path:
     return shipped.CHECKPOINTS / name / FOLDER
 
 
-@cached(max_entries=32)
+@cached()
 def _read(folder: str, written: int) -> Atlas:
     """The tables in a folder; `written` changes with them."""
     from transformer.atlas.tables import read_rows  # Parquet waits until an atlas is looked at

@@ -4,6 +4,8 @@ Who owns a result is decided here, by its key, and nowhere else: a key that hold
 `Revision`, as every key of a checkpoint's results does) belongs to the session, every other key to all. Arguments must
 be plain values; results are shared, so they are read-only.
 
+All of them share a budget of bytes (`ui.store.budget`), so one long text pushes out as much as many short ones.
+
 These caches are not Streamlit's: any client may tell Streamlit to empty its caches, which are those of all users.
 """
 
@@ -18,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 import streamlit as st
 
 from ui.store import holdings, turns
+from ui.store.budget import RESULTS, Budget
 from ui.store.refs import CheckpointRef, Revision
 from ui.texts import t
 
@@ -32,10 +35,15 @@ _COMPUTING: ContextVar[bool] = ContextVar("computing", default=False)
 
 
 class Store:
-    """The results of the last few keys; each is computed once, however many threads ask for it at the same time."""
+    """Results by key; each is computed once, however many threads ask for it at the same time.
 
-    def __init__(self, entries: int) -> None:
-        self.entries = entries
+    What they take together with those of other stores is bounded by a budget; `entries` bounds their number besides.
+    Those of a `pinned` store stay until their number or their session says otherwise.
+    """
+
+    def __init__(self, entries: int | None = None, budget: Budget = RESULTS, pinned: bool = False) -> None:
+        self.entries, self.pinned = entries, pinned
+        self._budget, self._number = budget, budget.join(self)
         self._values = OrderedDict[Hashable, Any]()
         self._working: dict[Hashable, tuple[Lock, int]] = {}
         self._lock = Lock()
@@ -70,20 +78,37 @@ class Store:
     def clear(self) -> None:
         """Forget every result."""
         with self._lock:
-            self._values.clear()
+            keys = list(self._values)
+        for key in keys:
+            self.drop(key)
+
+    def peek(self, key: Hashable) -> Any | None:
+        """The result of a key, which is not thereby used; None where there is none."""
+        return self._values.get(key)
+
+    def drop(self, key: Hashable) -> None:
+        """Forget the result of a key."""
+        with self._lock:
+            self._values.pop(key, None)
+        self._budget.strike(self._number, key)
 
     def _find(self, key: Hashable) -> Any:
         with self._lock:
             if key not in self._values:
                 return _MISSING
             self._values.move_to_end(key)
-            return self._values[key]
+            found = self._values[key]
+        self._budget.use(self._number, key)
+        return found
 
     def _keep(self, key: Hashable, value: Any) -> None:
         with self._lock:
             self._values[key] = value
-            while len(self._values) > self.entries:
-                self._values.popitem(last=False)
+            self._values.move_to_end(key)
+            extra = list(self._values)[: -self.entries] if self.entries else []
+        for one in extra:
+            self.drop(one)
+        self._budget.count(self._number, self, key, value)
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
@@ -129,6 +154,8 @@ class SharedStore(Store):
 _SHARED: dict[str, SharedStore] = {}
 """What all sessions share, by kind."""
 
+_MAKING = Lock()
+
 
 def is_private(key: Hashable) -> bool:
     """Whether a key holds, however deep, a checkpoint that belongs to one session."""
@@ -139,38 +166,48 @@ def is_private(key: Hashable) -> bool:
     return isinstance(key, tuple | frozenset) and any(map(is_private, key))
 
 
-def cached_result(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
-    """A result of some kind: the session's where the key holds an upload, else that of all sessions.
-
-    `entries` is how many of its kind all sessions keep together; the first to ask decides.
-    """
+def cached_result(kind: str, key: Hashable, compute: Callable[[], T], budget: Budget = RESULTS) -> T:
+    """A result of some kind: the session's where the key holds an upload, else that of all sessions."""
     if is_private(key):
-        return in_session(kind, key, compute)
-    found: T = _SHARED.setdefault(kind, SharedStore(entries)).get(key, compute)
+        return in_session(kind, key, compute, budget=budget)
+    with _MAKING:
+        store = _SHARED.get(kind) or _SHARED.setdefault(kind, SharedStore(budget=budget))
+    found: T = store.get(key, compute)
     return found
 
 
-def in_session(kind: str, key: Hashable, compute: Callable[[], T], entries: int = SESSION_ENTRIES) -> T:
+def in_session(
+    kind: str,
+    key: Hashable,
+    compute: Callable[[], T],
+    entries: int = SESSION_ENTRIES,
+    budget: Budget = RESULTS,
+    pinned: bool = False,
+) -> T:
     """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept.
 
-    What is computed for one session may take long, as the reading of an upload does.
+    What is computed for one session may take long, as the reading of an upload does. A `pinned` one is work on its way:
+    it counts, and no other result pushes it out.
     """
 
     def without_turn() -> T:
         turns.give_back()
         return compute()
 
-    found: T = session_store(kind, entries).get(key, without_turn)
+    found: T = session_store(kind, entries, budget, pinned).get(key, without_turn)
     return found
 
 
-def session_store(kind: str, entries: int = SESSION_ENTRIES) -> Store:
+def session_store(kind: str, entries: int = SESSION_ENTRIES, budget: Budget = RESULTS, pinned: bool = False) -> Store:
     """The session's own results of a kind: to look whether there is one, or to put a newer one."""
-    found: Store = holdings.mine().results.setdefault(kind, Store(entries))
+    results = holdings.mine().results
+    if kind not in results:
+        results[kind] = Store(entries, budget, pinned)
+    found: Store = results[kind]
     return found
 
 
-def cached(*, max_entries: int, spinner: str = "") -> Callable[[Callable[P, T]], Callable[P, T]]:
+def cached(*, spinner: str = "", budget: Budget = RESULTS) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Remember results of a function by its arguments, of which names that start with `_` are no part of the key.
 
     `spinner` is the key of the text that is shown while it computes, unless the work is part of another that shows one.
@@ -186,7 +223,7 @@ def cached(*, max_entries: int, spinner: str = "") -> Callable[[Callable[P, T]],
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             named = tuple(sorted((name, value) for name, value in kwargs.items() if not name.startswith("_")))
             key = (*(value for position, value in enumerate(args) if position not in left_out), *named)
-            return cached_result(kind, key, lambda: _spinning(spinner, lambda: function(*args, **kwargs)), max_entries)
+            return cached_result(kind, key, lambda: _spinning(spinner, lambda: function(*args, **kwargs)), budget)
 
         return call
 

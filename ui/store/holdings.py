@@ -5,29 +5,38 @@ may be never on a quiet server. So what is large lies here, and a session that b
 has been away for about as long as they may come back.
 """
 
+import math
 import time
 import weakref
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import streamlit as st
 from streamlit import config, runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from ui.store import log
 from ui.store.memory import give_back
 
 STATE = "holdings"
 INTERVAL = 5.0
 """Seconds between two looks at who has left."""
 
+BETWEEN = 60.0
+"""Seconds between two collections of what sessions leave that held nothing large: everybody waits for one."""
+
+PATIENCE = 10.0
+"""Seconds that closing sessions may take before garbage is collected without it."""
+
 _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
 class Holdings:
-    """One session's uploads by reference, and its results by kind.
+    """One session's uploads by reference, its results by kind, and the refusals that it was told.
 
     `on_leaving` frees what the session has elsewhere, and says whether there was anything.
     """
@@ -36,6 +45,7 @@ class Holdings:
         self.session_id = session_id
         self.uploads: dict[Any, Any] = {}
         self.results: dict[str, Any] = {}
+        self.refused: set[str] = set()
         self.on_leaving: Callable[[], bool] | None = None
         self.seen = time.monotonic()
 
@@ -77,12 +87,21 @@ def out_of_reach() -> Iterator[None]:
 
 
 class Housekeeper:
-    """Lets go of what users held who have left for good; sleeps while nobody holds anything."""
+    """Closes the sessions of users who have left for good and lets go of what they held; sleeps while there are none.
+
+    Streamlit closes them too, but only when somebody else comes, and their memory stays until garbage is collected.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._held = weakref.WeakSet[Holdings]()
         self._thread: Thread | None = None
+        self._loop: AbstractEventLoop | None = None
+        self._collected, self._left = -math.inf, 0
+
+    def serve(self, loop: AbstractEventLoop) -> None:
+        """Sessions live in this loop from now on."""
+        self._loop = loop
 
     def look_after(self, held: Holdings) -> None:
         """Look at a session from now on."""
@@ -94,17 +113,36 @@ class Housekeeper:
 
     def look(self, here: Callable[[str], bool], patience: float, now: float) -> int:
         """Free what was held by those who have not been `here` for `patience` seconds; returns how many they were."""
-        gone = 0
+        gone = list[Holdings]()
         for held in list(self._held):
             if here(held.session_id):
                 held.seen = now
             elif now - held.seen > patience:
                 with self._lock:
                     self._held.discard(held)
-                gone += held.let_go()
-        if gone:
+                gone.append(held)
+        large = [held.let_go() for held in gone]
+        self._close([held.session_id for held in gone])
+        self._left += len(gone)
+        if any(large) or (self._left and now - self._collected > BETWEEN):
+            log.event("left", "debug", sessions=self._left)
+            self._collected, self._left = now, 0
             give_back()
-        return gone
+        return len(gone)
+
+    def _close(self, sessions: list[str]) -> None:
+        """Close sessions where they live, and wait until it is done."""
+        if self._loop is None or self._loop.is_closed() or not sessions:
+            return
+        closed = Event()
+
+        def close() -> None:
+            for session_id in sessions:
+                runtime.get_instance().close_session(session_id)
+            closed.set()
+
+        self._loop.call_soon_threadsafe(close)
+        closed.wait(PATIENCE)
 
     def _work(self) -> None:
         while True:
@@ -118,7 +156,7 @@ class Housekeeper:
                 # Streamlit still knows a session until then; later it can no more be closed.
                 self.look(here, max(kept / 2, kept - 2 * INTERVAL), time.monotonic())
             with self._lock:
-                if not self._held:
+                if not self._held and not self._left:
                     self._thread = None
                     return
 

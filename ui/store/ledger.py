@@ -7,6 +7,7 @@ from threading import RLock
 
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from ui.store.settings import n_bytes
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,8 @@ class UploadLimits:
         Raises:
             CheckpointError: one of them is no number of megabytes.
         """
-        found = {}
         names = {"UPLOAD": "file_bytes", "SESSION": "session_bytes", "SERVER": "server_bytes"}
-        for name, field_name in names.items():
-            value = environment.get(f"HEEDMAP_{name}_MB")
-            if value is not None:
-                if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
-                    raise CheckpointError("no_megabytes", name=f"HEEDMAP_{name}_MB", value=value)
-                found[field_name] = int(value) * MEGABYTE
+        found = {field: n_bytes(environment, f"HEEDMAP_{name}_MB") for name, field in names.items()}
         return cls(**found)
 
 

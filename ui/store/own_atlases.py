@@ -75,7 +75,7 @@ def job(checkpoint: str, text: Held) -> Job:
         found.making.step()  # tells how long the rest takes
         return found
 
-    return in_session(MAKING, (revision, digest), begin, entries=1)
+    return in_session(MAKING, (revision, digest), begin, 1, pinned=True)
 
 
 def keep(made: Job) -> str:
@@ -88,7 +88,7 @@ def keep(made: Job) -> str:
     heads, pairs, examples = (tuple(tables[name].to_pylist()) for name in ("heads", "pairs", "examples"))
     others = {name: one for name, one in _kept().items() if name != made.name}
     own = Own(made.checkpoint, Atlas(heads, pairs, examples, about, 0))
-    session_store(KIND, 1).put(KIND, dict([*others.items(), (made.name, own)][-KEPT:]))
+    session_store(KIND, 1, pinned=True).put(KIND, dict([*others.items(), (made.name, own)][-KEPT:]))
     return made.name
 
 
@@ -103,5 +103,5 @@ def own(name: str) -> Own | None:
 
 
 def _kept() -> dict[str, Own]:
-    found: dict[str, Own] = session_store(KIND, 1).find(KIND) or {}
+    found: dict[str, Own] = session_store(KIND, 1, pinned=True).find(KIND) or {}
     return found

@@ -4,6 +4,7 @@ Keys are plain values (the checkpoint's revision, text, options); values are sha
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
@@ -12,6 +13,8 @@ from transformer.attribution.trust import Trust
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, run_any
 from transformer.runs.attribution import cost, trusted
+from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
+from transformer.runs.filling import Gap, fill
 from ui.store import store
 from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
@@ -21,6 +24,9 @@ from ui.texts import plain, said, t
 ATTRIBUTION = "attribution"
 SLOW = 2.0
 """Seconds from which on a method tells beforehand what it costs."""
+
+QUICK = 10**8
+"""Tokens times parameters up to which writing on is not worth a bar: well under a second."""
 
 
 def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
@@ -86,17 +92,51 @@ def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) 
     return _any_run(store.revision(name), text, options, forced)
 
 
-@cached(max_entries=128, spinner="store.translating")
+def continuation(name: str, text: str, options: ContinueOptions) -> Continuation:
+    """What a decoder alone writes after a text; a bar tells how far it is, and a button stops it.
+
+    Stopped, it is the text alone with what could come next.
+
+    Raises:
+        InputError: the text cannot be read, or leaves no room.
+        CheckpointError: the checkpoint does not score what comes next.
+    """
+    revision = store.revision(name)
+    what = plain("store.continuing")
+
+    def begin() -> Told | None:
+        if options.n_tokens * store.load(revision).n_parameters < QUICK:
+            return None
+        return lambda done: plain("store.continuing_done", count=round(done * options.n_tokens), most=options.n_tokens)
+
+    def compute(progress: Callable[[float], None]) -> Continuation:
+        return continue_text(store.load(revision), text, options, progress)
+
+    found = with_progress("continuation", (revision, text, options), what, what, begin, compute)
+    return continuation(name, text, replace(options, n_tokens=0)) if found is None else found
+
+
+def gaps(name: str, text: str) -> tuple[Gap, ...]:
+    """What an encoder that fills words in would put where a text hides them."""
+    return _gaps(store.revision(name), text)
+
+
+@cached(spinner="store.running")
+def _gaps(revision: Revision, text: str) -> tuple[Gap, ...]:
+    return fill(store.load(revision), text)
+
+
+@cached(spinner="store.translating")
 def _translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
     return translate(store.load(revision), text, options, forced)
 
 
-@cached(max_entries=128, spinner="store.following")
+@cached(spinner="store.following")
 def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
     return follow(store.load(revision), _translation(revision, text, options, None), node)
 
 
-@cached(max_entries=64)
+@cached()
 def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
     tokenizer, tree = store.load(revision).writer, _translation(revision, text, options, None).tree
     if tokenizer is None or tree is None:
@@ -118,10 +158,10 @@ def _attribution(
         with st.spinner(t("store.attributing")):
             return _shown(revision, text, options, forced, node).attribution(store.load(revision), method, words=True)
 
-    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute, 128)
+    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute)
 
 
-@cached(max_entries=64, spinner="store.trusting")
+@cached(spinner="store.trusting")
 def _trust(
     revision: Revision,
     text: str,
@@ -134,6 +174,6 @@ def _trust(
     return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
 
 
-@cached(max_entries=64, spinner="store.running")
+@cached(spinner="store.running")
 def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     return run_any(store.load(revision), text, options, forced)

@@ -10,9 +10,12 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import CheckpointError
+from ui.store import log
+from ui.store.budget import MODELS
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
+from ui.store.stamps import stamp_of, stamp_of_folder
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 """Where the shipped checkpoints lie."""
@@ -36,13 +39,13 @@ class Shipped:
         return [found for ref in self.refs() if isinstance(found := _described(ref), CheckpointError)]
 
     def stamp(self, ref: CheckpointRef) -> int:
-        """When the weights were written.
+        """Changes when a file of its folder does, or the snapshot that is meant.
 
         Raises:
             CheckpointError: there is no such checkpoint.
         """
         try:
-            return _weights(ref).stat().st_mtime_ns
+            return hash((stamp_of([_weights(ref)]), stamp_of_folder(CHECKPOINTS / ref.name)))
         except OSError as error:
             raise CheckpointError("checkpoint_not_here", name=str(ref)) from error
 
@@ -108,16 +111,19 @@ def _described(ref: CheckpointRef) -> str | CheckpointError:
         return error
 
 
-@cached(max_entries=8, spinner="store.loading")
+@cached(spinner="store.loading", budget=MODELS)
 def _folder(revision: Revision) -> Checkpoint:
-    return load(CHECKPOINTS / revision.ref.name)
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return load(CHECKPOINTS / revision.ref.name)
 
 
-@cached(max_entries=12, spinner="store.loading_snapshot")
+@cached(spinner="store.loading_snapshot", budget=MODELS)
 def _snapshot(revision: Revision, base: Revision) -> Checkpoint:
-    return load_snapshot(_folder(base), _weights(revision.ref))
+    whole = _folder(base)
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return load_snapshot(whole, _weights(revision.ref))
 
 
-@cached(max_entries=2, spinner="store.reading_weights")
+@cached(spinner="store.reading_weights")
 def _contents(revision: Revision) -> Contents:
     return read(_path(revision.ref), DEFAULT_LIMITS)

@@ -30,7 +30,6 @@ def with_progress(
     label: str,
     begin: Callable[[], Told | None],
     compute: Callable[[Callable[[float], None]], Value],
-    entries: int = 128,
 ) -> Value | None:
     """A value that is kept; the first time it is computed while the user looks on.
 
@@ -62,7 +61,7 @@ def with_progress(
         finally:
             place.empty()
 
-    return cached_result(kind, key, drawn, entries)
+    return cached_result(kind, key, drawn)
 
 
 def name_of(kind: str, key: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +19,12 @@ from transformer import Checkpoint
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
 from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.weight_files import find_files
+from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
-from ui.store import arrivals, holdings, ledger
+from ui.store import arrivals, folders, holdings, ledger, log
+from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
@@ -30,12 +34,12 @@ from ui.store.user_folder import architecture_of
 
 ENDINGS = (
     *(ending.removeprefix(".") for ending in (*weight_files.ENDINGS, *weight_files.LIKE_WEIGHTS)),
-    *("json", "model", "txt", "vocab", "pkl", "pickle"),
+    *("json", "model", "txt", "vocab", "pkl", "pickle", "zip"),
 )
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
 
-MODELS = 3
+N_MODELS = 3
 """Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
 
 
@@ -56,12 +60,13 @@ class Upload:
     """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
 
     `weights` and `words` count in the ledger what the files that were brought first and the vocabularies that came
-    later take.
+    later take. A model's folder that says all of itself lies in `folder`, and has no bundle.
     """
 
-    bundle: Bundle
+    bundle: Bundle | None
     weights: Counted
     words: Counted | None = None
+    folder: PrivateFolder | None = None
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
     @property
@@ -71,8 +76,49 @@ class Upload:
 
     def bring(self, vocabularies: Mapping[str, bytes], words: Counted) -> None:
         """Read with other vocabularies from now on, instead of those that came later than the weights."""
-        self.bundle, self.token = self.bundle.with_vocabularies(vocabularies), secrets.randbits(62)
-        self.words = words
+        if self.bundle is not None:
+            self.bundle, self.token = self.bundle.with_vocabularies(vocabularies), secrets.randbits(62)
+            self.words = words
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether vocabularies may be brought to it later: a folder has its own."""
+        return self.bundle is not None
+
+    def load(self, answers: Answers, name: str) -> Checkpoint:
+        """It, ready to run.
+
+        Raises:
+            CheckpointError: it cannot be loaded.
+        """
+        if self.folder is not None:
+            return replace(apart.load_folder(self.folder.path), name=name, folder=None)
+        return self._files.checkpoint(dict(answers), name)
+
+    def contents(self) -> Contents:
+        """Its tensors.
+
+        Raises:
+            CheckpointError: they cannot be read.
+        """
+        return self._files.contents if self.folder is None else apart.read_path(self.folder.path)
+
+    @property
+    def _files(self) -> Bundle:
+        if self.bundle is None:
+            raise TypeError("an upload is a bundle of files, or a folder")
+        return self.bundle
+
+    def weight_bytes(self) -> int:
+        """Bytes of its weights."""
+        if self.folder is not None:
+            return sum(file.stat().st_size for file in find_files(self.folder.path).values())
+        return self._files.n_bytes
+
+    def let_go(self) -> None:
+        """Remove its folder, if it has one."""
+        if self.folder is not None:
+            self.folder.remove()
 
 
 class Uploads:
@@ -89,8 +135,9 @@ class Uploads:
         return upload(ref).token
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:
-        """That of its weights."""
-        return upload(ref).bundle.fingerprint
+        """That of its weights; None for a folder, about which there is nothing to answer."""
+        found = upload(ref).bundle
+        return None if found is None else found.fingerprint
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
         """Its architecture; None where it cannot be loaded."""
@@ -108,21 +155,24 @@ class Uploads:
             CheckpointError: it cannot be loaded.
         """
         ref = revision.ref
-        return in_session(
-            "checkpoint", (revision, answers), lambda: upload(ref).bundle.checkpoint(dict(answers), str(ref)), MODELS
-        )
 
-    def bundle(self, ref: CheckpointRef) -> Bundle:
-        """Its files."""
+        def loaded() -> Checkpoint:
+            with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
+                return upload(ref).load(answers, str(ref))
+
+        return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
+
+    def bundle(self, ref: CheckpointRef) -> Bundle | None:
+        """Its files; None for a folder whose config says everything."""
         return upload(ref).bundle
 
     def contents(self, revision: Revision) -> Contents:
         """Its tensors."""
-        return upload(revision.ref).bundle.contents
+        return upload(revision.ref).contents()
 
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of its weights."""
-        return upload(ref).bundle.n_bytes
+        return upload(ref).weight_bytes()
 
 
 def uploads() -> dict[CheckpointRef, Upload]:
@@ -182,7 +232,8 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
     held = uploads()
-    ref = chosen if chosen in held and all(map(is_vocabulary, streams)) else None
+    extends = chosen in held and held[chosen].takes_words and all(map(is_vocabulary, streams))
+    ref = chosen if extends else None
     extended = None if ref is None else held[ref]
     n_bytes = sum(file.size for file in files)
     _check_room(n_bytes, limits, extended)
@@ -191,10 +242,16 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     try:
         if ref is not None and extended is not None:
             extended.bring({name: read_vocabulary(stream, name) for name, stream in streams.items()}, counted)
+        elif (name := folders.folder_name(streams)) is not None:
+            folder, own = folders.brought(streams, name, counted, limits, room(limits))
+            ref = _free_ref(name)
+            held[ref] = Upload(None, own, folder=folder)
+            if own is not counted:
+                counted.strike()  # the archive is let go, what was in it is kept
         else:
-            made = Upload(bundle(streams), counted)
-            ref = _free_ref(made.bundle.name)
-            held[ref] = made
+            files_together = bundle(streams)
+            ref = _free_ref(files_together.name)
+            held[ref] = Upload(files_together, counted)
         kept = True
     finally:
         if not kept:  # at once: the error's traceback may live on
@@ -205,7 +262,9 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
 def forget(ref: CheckpointRef) -> None:
     """Let go of an upload, and of all that was computed from the session's uploads."""
     held = holdings.mine()
-    held.uploads.pop(ref, None)
+    found = held.uploads.pop(ref, None)
+    if found is not None:
+        found.let_go()
     held.results.clear()
     give_back()
 

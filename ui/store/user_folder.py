@@ -21,9 +21,12 @@ from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from ui.store import log
+from ui.store.budget import MODELS
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
+from ui.store.stamps import stamp_of, stamp_of_folder
 
 VARIABLE = "HEEDMAP_CHECKPOINTS"
 
@@ -43,8 +46,7 @@ class UserFolder:
     def stamp(self, ref: CheckpointRef) -> int:
         """Changes when a file of the checkpoint does."""
         path = _path(ref)
-        files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
-        return hash(tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+        return stamp_of([path]) if path.is_file() else stamp_of_folder(path)
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:
         """That of the weights; None where there is nothing to answer, or to read."""
@@ -125,17 +127,20 @@ def _says_all(path: Path) -> bool:
     return (path / CONFIG).is_file()
 
 
-@cached(max_entries=8, spinner="store.loading")
+@cached(spinner="store.loading", budget=MODELS)
 def _loaded(revision: Revision) -> Checkpoint:
-    return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
 
 
-@cached(max_entries=8, spinner="store.loading")
+@cached(spinner="store.loading", budget=MODELS)
 def _answered(revision: Revision, answers: Answers) -> Checkpoint:
-    return _bundle(_of_files(revision.ref)).checkpoint(dict(answers), str(revision.ref))
+    found = _bundle(_of_files(revision.ref))
+    with log.timed("checkpoint_loaded", name=revision.ref):
+        return found.checkpoint(dict(answers), str(revision.ref))
 
 
-@cached(max_entries=256, spinner="store.looking_through")
+@cached(spinner="store.looking_through")
 def _architecture(revision: Revision, answers: Answers) -> str | None:
     path = _path(revision.ref)
     if _says_all(path):
@@ -151,7 +156,7 @@ def architecture_of(found: Callable[[], str]) -> str | None:
         return None
 
 
-@cached(max_entries=256)
+@cached()
 def _fingerprint(revision: Revision) -> str | None:
     try:
         files = find_files(_path(revision.ref))
@@ -160,7 +165,7 @@ def _fingerprint(revision: Revision) -> str | None:
     return fingerprint_of(files[part] for part in sorted(files))
 
 
-@cached(max_entries=2, spinner="store.reading_weights")
+@cached(spinner="store.reading_weights")
 def _contents(revision: Revision) -> Contents:
     return apart.read_path(_path(revision.ref))
 
@@ -170,7 +175,7 @@ def _of_files(ref: CheckpointRef) -> Revision:
     return Revision(ref, UserFolder().stamp(ref))
 
 
-@cached(max_entries=2, spinner="store.reading_file")
+@cached(spinner="store.reading_file")
 def _bundle(revision: Revision) -> Bundle:
     """The weights, and the vocabularies that lie beside them in their folder."""
     path = _path(revision.ref)

@@ -12,7 +12,7 @@ from transformer.attribution.trust import PERCENTS, Trust, rank_correlation
 from transformer.errors import HeedmapError
 from transformer.figures.export import csv, plot_config
 from transformer.figures.file_names import file_name
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -205,7 +205,7 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
     values = np.where(picture.visible[row], picture.values[row], -np.inf)
     best = int(np.nanargmax(values)) if np.isfinite(values).any() else 0
     st.plotly_chart(
-        heatmap(
+        heatmap_on_page(
             replace(picture, notes=()),  # said below, where a narrow screen does not cut them
             relative=True,
             selected=(row, best),

@@ -100,6 +100,6 @@ def _is_touched(head: HeadImportance, changes: Changes) -> bool:
     return any(one.site == head.site and one.touches_head(head.head) for one in changes)
 
 
-@cached(max_entries=8)
+@cached()
 def _importance(folder: str) -> Importance:
     return Importance.of_folder(Path(folder))

@@ -11,7 +11,7 @@ import streamlit as st
 from transformer import Intervention, Record, Translation
 from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
@@ -70,7 +70,7 @@ def _side_by_side(base: Translation, other: Translation, selected: Selection) ->
         with place:
             st.markdown(f"**{t(f'what_if.donor_{name}')}**")
             st.plotly_chart(
-                heatmap(picture, dark=is_dark()),
+                heatmap_on_page(picture, dark=is_dark()),
                 key=f"donor-map-{name}",
                 width="content",
                 alt=f"{plain(f'what_if.donor_{name}')}: {alt_text(picture)}",

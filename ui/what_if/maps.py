@@ -8,7 +8,7 @@ import streamlit as st
 
 from transformer import Intervention, Record
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.pictures.picture import Picture
 from transformer.runs.what_if import map_difference
 from ui.components.cells.component import cells
@@ -60,7 +60,7 @@ def map_panel(
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.plotly_chart(
-            heatmap(picture, selected=cell, dark=is_dark()),
+            heatmap_on_page(picture, selected=cell, dark=is_dark()),
             key="map-of-head",
             width="content",
             alt=alt_text(picture),

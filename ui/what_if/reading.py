@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.interventions.text import to_text
 from transformer.runs.any_model import AnyRun
+from transformer.runs.classes import classes_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
@@ -110,7 +111,8 @@ def _classes(shown: Shown) -> None:
     """Each class of a head over the whole text: its probability before and after, and the change of its log-odds."""
     was, now = (run.outputs["logits"] for run in (shown.before, shown.after))
     st.markdown(f"**{t('what_if.read_classes')}**", help=t("what_if.read_classes_help"))
-    views.class_table(logit_effects([str(i) for i in range(len(was))], was, now), shown.origin)
+    classes = classes_of(shown.checkpoint, was)
+    views.class_table(logit_effects(classes.names, was, now, classes.each), shown.origin)
 
 
 def _next(shown: Shown) -> None:

@@ -91,30 +91,30 @@ def read(name: str, text: str, changes: str) -> AnyRun:
     return _read(store.revision(name), text, changes)
 
 
-@cached(max_entries=64)
+@cached()
 def _read(revision: Revision, text: str, changes: str) -> AnyRun:
     return read_under(store.load(revision), text, from_text(changes))
 
 
-@cached(max_entries=64)
+@cached()
 def _classified(revision: Revision, text: str, changes: str) -> Classification:
     checkpoint = store.load(revision)
     with intervening(from_text(changes)):
         return classify(checkpoint, text)
 
 
-@cached(max_entries=128)
+@cached()
 def _same_target(revision: Revision, asked: Asked, done: Done) -> SameTarget:
     return same_target(store.load(revision), _before(revision, asked), _interventions(revision, asked, done))
 
 
-@cached(max_entries=128)
+@cached()
 def _again(revision: Revision, asked: Asked, done: Done) -> Translation:
     text, options, _ = asked
     return decoded_again(store.load(revision), text, options, _interventions(revision, asked, done))
 
 
-@cached(max_entries=64)
+@cached()
 def _odds(revision: Revision, asked: Asked, done: Done, donor: str) -> LogOdds | None:
     other = _before(revision, (donor, asked[1], None))
     found = _interventions(revision, asked, done)
@@ -126,7 +126,7 @@ def _interventions(revision: Revision, asked: Asked, done: Done) -> Changes:
     return from_text(text, {DONOR: _donor(revision, (donor, asked[1], None))} if donor else {})
 
 
-@cached(max_entries=8)
+@cached()
 def _donor(revision: Revision, asked: Asked) -> Donor:
     return donor_of(store.load(revision), _before(revision, asked), DONOR)
 
@@ -142,7 +142,7 @@ def sweep(name: str, asked: Asked, what: str) -> Sweep:
         heads = head_sweep(checkpoint, before, what)
         return Sweep((change for _, _, change in heads), sum(one.n_heads for one in before.record.values()))
 
-    return in_session("what-if-sweep", (revision, asked, what), begun, entries=8)
+    return in_session("what-if-sweep", (revision, asked, what), begun, entries=8, pinned=True)
 
 
 def _before(revision: Revision, asked: Asked) -> Translation:

@@ -17,6 +17,7 @@ from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.files import Origin, frame_csv
 from ui.shared.theme import is_dark
+from ui.store import turns
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes, runs
 from ui.what_if.runs import Asked, Sweep
@@ -35,7 +36,8 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
     sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:
-            sweep.advance()
+            with turns.aside():
+                sweep.advance()
     except HeedmapError as error:
         sweep.cancel()
         controls.explain(error)

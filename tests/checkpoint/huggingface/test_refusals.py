@@ -235,7 +235,12 @@ def test_answers_and_reports(folder: Path) -> None:
 
 
 def test_a_report_counts_what_matches(tmp_path: Path) -> None:
-    found = report(write_folder(tmp_path / "bert", "bert"))
+    folder = write_folder(tmp_path / "bert", "bert")
+    whole = report(folder)
+    assert (whole.fits, whole.confidence, whole.ignored) == (True, 1.0, {}), "its head is read too"
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForNothingKnown"]}))
+    found = report(folder)
     heads = {name for name in found.ignored if name.startswith("cls.")}
     assert found.fits
     assert heads == set(found.ignored) != set()

@@ -15,10 +15,21 @@ from transformer.runs.classify import classify
 from transformer.sequences.fasta import read_fasta
 from transformer.training.classification import presets, run
 from transformer.training.classification.baselines import PositionLogistic, SmallCnn
-from transformer.training.classification.data import Substitution
+from transformer.training.classification.data import Labelled, Substitution
 from transformer.training.classification.export import export, made_up
+from transformer.training.classification.outcome import Outcome
+from transformer.training.classification.own import read_tables
+from transformer.training.classification.plan import (
+    CNN,
+    KMER,
+    LOGISTIC,
+    Aim,
+    Distillation,
+    Hyperparameters,
+    Plan,
+)
 from transformer.training.classification.presets import CORE_PROMOTERS, SPLICE_JUNCTIONS
-from transformer.training.classification.run import CNN, KMER, LOGISTIC, Aim, Hyperparameters, Outcome, Plan, train_all
+from transformer.training.classification.run import Seeds, train_all
 
 LENGTH = 20
 SMALL = replace(
@@ -28,12 +39,19 @@ SMALL = replace(
     config=replace(SPLICE_JUNCTIONS.config, d_model=8, n_heads=2, d_ff=8, n_layers=1, widths=(2, 3)),
     hyperparameters=Hyperparameters(epochs=3, batch=16, rate=2e-2, warmup=5, average=0.9),
     hold_out=0.2,
+    distillation=Distillation(epochs=2, crossed=0.5),
 )
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two tables whose classes are told apart by two letters in the middle."""
+    write_tables(tmp_path)
+    return tmp_path
+
+
+def write_tables(folder: Path) -> None:
+    """`train.tsv` and `valid.tsv`, the same each time."""
     generator = np.random.default_rng(3)
     for part, count in (("train", 90), ("valid", 45)):
         rows = ["id\tsequence\tlabel"]
@@ -42,12 +60,14 @@ def data(tmp_path: Path) -> Path:
             letters = generator.choice(list("ACGT"), LENGTH)
             letters[9:11] = list({"EI": "GT", "IE": "AG", "N": "CC"}[label])
             rows.append(f"{part}-{i}\t{''.join(letters)}\t{label}")
-        (tmp_path / f"{part}.tsv").write_text("\n".join(rows) + "\n")
-    return tmp_path
+        (folder / f"{part}.tsv").write_text("\n".join(rows) + "\n")
 
 
-def outcome_of(data: Path, plan: Plan = SMALL) -> Outcome:
-    return train_all(plan, data, data / "work", (1, 2))
+TWO = Seeds((1, 2))
+
+
+def outcome_of(data: Path, plan: Plan = SMALL, seeds: Seeds = TWO) -> Outcome:
+    return train_all(plan, read_tables(plan, data / "train.tsv", data / "valid.tsv"), data / "work", seeds)
 
 
 def test_every_kind_and_seed_is_trained_and_kept(data: Path) -> None:
@@ -151,7 +171,7 @@ def test_hidden_letters_and_fresh_negatives_are_as_many_as_the_plan_says() -> No
     chosen = replace(SMALL.hyperparameters, unknown=0.25, fresh=0.5, positive=1, substitution=scheme)
     plan = replace(SMALL, hyperparameters=chosen)
     letters, labels = torch.full((4_000, LENGTH), 2), torch.arange(4_000) % 2
-    varied = run._varied(letters, labels, letters[:1], plan)
+    varied = run._varied(letters, labels, Labelled((), letters, labels), letters[:1], plan)
     assert (varied == 4).float().mean().item() == pytest.approx(0.25, abs=0.02)
     known = varied != 4
     changed = ((varied != 2) & known).any(1)

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../ui/components/head_view/choices.js";
-import { bars, layout, mean, nearest, strongest } from "../../../ui/components/head_view/lines.js";
+import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../ui/components/head_view/lines.js";
 import { printable } from "../../../ui/components/head_view/scene.js";
 import { footer, numberText, readout } from "../../../ui/components/head_view/sentences.js";
 import { weightsOf } from "../../../ui/components/head_view/weights.js";
@@ -68,7 +68,7 @@ test("the mean is that of the heads shown, and of a masked pair there is none", 
 });
 
 test("the nearest line is found within reach and between the columns, the stronger of two that cross", () => {
-  const measures = { left: 100, right: 300, lanes: new Map([[0, 0]]) };
+  const measures = { left: 100, right: 300, lanes: new Map([[0, 0]]), beside: 0 };
   const weak = { head: 0, query: 0, key: 1, weight: 0.1 };
   const strong = { head: 0, query: 1, key: 0, weight: 0.9 };
   const near = (x, y) => nearest([weak, strong], x, y, measures);
@@ -87,6 +87,14 @@ test("heads have lanes of their own, bars only where there is room", () => {
   assert.equal(room, 18);
   assert.equal(layout(500, 3, [0], 50).bars, 0);
   assert.equal(layout(800, 25, [0], 50).bars, 0);
+});
+
+test("a single query stands beside the key that it looks at most, several begin at the top", () => {
+  const decision = new Float32Array([0.1, 0.2, 0.3, 0.4, 0.1, 0.6, 0.2, 0.1]); // two heads, four keys
+  assert.equal(besideWhich(decision, [2, 1, 4]), 1);
+  assert.equal(besideWhich(WEIGHTS, SHAPE), 0);
+  const { lanes, beside } = layout(800, 1, [0], 50, 2);
+  assert.deepEqual(ends({ head: 0, query: 0, key: 3, weight: 1 }, { lanes, beside }), [60, 84]);
 });
 
 test("a bar a head stands beside each token across from the one in focus", () => {

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ui.components.shared.bundle import HERE, LinkError, script, stylesheet
+from ui.components.shared.bundle import HERE, LinkError, library, script, stylesheet
 
 SCRIPTS = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.js"))
 ENTRIES = [name for name in SCRIPTS if "export default" in (HERE / name).read_text(encoding="utf-8")]
@@ -17,7 +17,7 @@ def modules(text):
 
 def test_every_component_has_a_script_of_its_name():
     folders = [path.parent.name for path in HERE.glob("*/component.py")]
-    assert sorted([*(f"{name}/{name}.js" for name in folders), "shared/options.js"]) == ENTRIES
+    assert sorted([*(f"{name}/{name}.js" for name in folders), "shared/mount.js", "shared/options.js"]) == ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -37,8 +37,21 @@ def test_a_module_that_two_others_import_is_there_once():
     assert found.index("page") < found.index("tokens")
 
 
+def test_a_library_brings_script_and_styles_and_draws_nothing():
+    text = library("cells")
+    assert re.findall(r"^export .*", text, re.MULTILINE) == [text.splitlines()[-1]]
+    assert text.splitlines()[-1].startswith("export default () => { module")
+    assert '.arrived("heedmap.cells", drawn, "' in text.splitlines()[-1]
+    assert "const drawn = component(" in text
+
+
+def test_what_travels_with_numbers_is_short():
+    assert max(len(script("shared/mount.js")), len(script("shared/options.js"))) < 800
+    assert "//" not in script("shared/mount.js"), "comments are for readers of the file"
+
+
 def test_every_module_is_used():
-    used = {name for entry in ENTRIES for name in modules(script(entry))}
+    used = {name for entry in ENTRIES for name in modules(script(entry))} | set(modules(library("cells")))
     others = [name for name in SCRIPTS if name not in ENTRIES]
     assert used == {name.rpartition("/")[2].removesuffix(".js") for name in others}
 

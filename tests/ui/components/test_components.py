@@ -31,9 +31,14 @@ def page():
     return app
 
 
+def elements(page):
+    """The elements that carry numbers and options; scripts have their own."""
+    return [element for element in page.get("bidi_component") if not element.key.endswith(".script")]
+
+
 def sent(page):
     """What each element was sent: the grid's blob and options, then the lines' blob and options."""
-    grid, grid_options, lines, lines_options = (element.proto for element in page.get("bidi_component"))
+    grid, grid_options, lines, lines_options = (element.proto for element in elements(page))
     return grid.bytes, json.loads(grid_options.json), lines.bytes, json.loads(lines_options.json)
 
 
@@ -66,6 +71,15 @@ def test_a_choice_sends_options_and_no_weights_again(page):
     assert (same_grid, same_lines) == (grid, lines)
     assert options["threshold"] == 0.25
     assert options["selected_pair"] == [1, 2]
+
+
+def test_scripts_and_styles_travel_apart_from_what_changes(page):
+    scripts = [element.proto for element in page.get("bidi_component") if element.key.endswith(".script")]
+    assert [len(script.js_content) > 20_000 for script in scripts] == [True, True]
+    assert all(len(element.proto.js_content) < 2_000 for element in elements(page))
+    page.slider[0].set_value(0.25).run()
+    again = [element.proto for element in page.get("bidi_component") if element.key.endswith(".script")]
+    assert again == scripts
 
 
 def test_the_identity_of_an_element_does_not_depend_on_its_data(page):
@@ -141,7 +155,7 @@ def test_a_bitext_is_sent_one_heads_numbers_and_both_sentences():
     app = AppTest.from_file(str(PAGE), default_timeout=30)
     app.query_params["show"] = "bitext"
     app.query_params["causal"] = "1"
-    blob, options = (element.proto for element in app.run().get("bidi_component"))
+    blob, options = (element.proto for element in elements(app.run()))
     weights, visible = attention(3, 5, 11, 7, causal=True)
     header, arrays = unpack(blob.bytes)
     np.testing.assert_array_equal(arrays["weights"], np.where(visible, weights[1, 2], -1).astype(np.float32).ravel())
@@ -177,14 +191,16 @@ def test_a_heatmap_s_cells_are_sent_with_their_words_and_a_large_one_s_are_not()
         picture = Picture("encoder.0.self", "0", values, np.tri(3, side, dtype=bool), axis("q", 3), axis("k", side))
         cells(picture, "map", key="cells", selected=(1, 0))
 
-    blob, options = (element.proto for element in AppTest.from_function(page, args=(5,)).run().get("bidi_component"))
+    blob, options = (
+        element.proto for element in elements(AppTest.from_function(page, default_timeout=30, args=(5,)).run())
+    )
     header, arrays = unpack(blob.bytes)
     np.testing.assert_allclose(arrays["values"], np.linspace(0, 1, 15), rtol=1e-6)
     np.testing.assert_array_equal(arrays["visible"], np.tri(3, 5).ravel())
     assert (header["plot"], header["queries"][2], header["keys"][4]) == ("map", "q2", "k4")
     assert json.loads(options.json) == {"instance": "cells", "events": [], "selected": [1, 0]}
     for side in (0, CLICKABLE_CELLS // 3 + 1):
-        assert not AppTest.from_function(page, args=(side,)).run().get("bidi_component")
+        assert not AppTest.from_function(page, default_timeout=30, args=(side,)).run().get("bidi_component")
 
 
 @pytest.mark.parametrize(
@@ -198,19 +214,19 @@ def test_nobody_is_told_what_nobody_listens_for():
     app = AppTest.from_file(str(PAGE), default_timeout=30)
     app.query_params["deaf"] = "1"
     app.query_params["show"] = "grid,lines,board"
-    told = [json.loads(element.proto.json)["events"] for element in app.run().get("bidi_component")[1::2]]
+    told = [json.loads(element.proto.json)["events"] for element in elements(app.run())[1::2]]
     assert told == [[], [], []]
     del app.query_params["deaf"]
-    told = [json.loads(element.proto.json)["events"] for element in app.run().get("bidi_component")[1::2]]
+    told = [json.loads(element.proto.json)["events"] for element in elements(app.run())[1::2]]
     assert told == [["picked"], ["pair"], ["picked"]]
 
 
 def test_matrices_hint_at_a_click_only_where_one_is_heard():
     app = AppTest.from_file(str(PAGE), default_timeout=30)
     app.query_params["show"] = "board"
-    assert unpack(app.run().get("bidi_component")[0].proto.bytes)[0]["hint"].startswith("Click a cell")
+    assert unpack(elements(app.run())[0].proto.bytes)[0]["hint"].startswith("Click a cell")
     app.query_params["deaf"] = "1"
-    assert unpack(app.run().get("bidi_component")[0].proto.bytes)[0]["hint"] == ""
+    assert unpack(elements(app.run())[0].proto.bytes)[0]["hint"] == ""
 
 
 def test_empty_and_single_inputs_have_a_picture():

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
+
+from ui.shared.visit import Visit
 
 ROOT = Path(__file__).parents[3]
 
@@ -51,6 +55,13 @@ def opened(**address: str) -> AppTest:
     page = AppTest.from_function(script, default_timeout=60)
     page.query_params.update(address)
     return fine(page.run())
+
+
+def opened_again(before: AppTest) -> AppTest:
+    """What the browser of this page sees of a server that knows nothing of it."""
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params.update(address(before))
+    return fine(page._run(before._tree.get_widget_states()))
 
 
 def fine(page: AppTest) -> AppTest:
@@ -218,6 +229,49 @@ def test_from_page_to_page_the_language_goes_along_and_nothing_else() -> None:
     assert (shown(page)["lang"], shown(page)["head"]) == ("zh", 2)
 
 
+def test_what_is_done_on_a_page_whose_server_was_replaced_is_done() -> None:
+    """The first run of the new session comes with the address of before, and with what the controls hold by now."""
+    before = opened(sentence="a red dog", head="6")
+    before.slider(key="head").set_value(8)
+    page = opened_again(before)
+    assert (shown(page)["sentence"], shown(page)["head"]) == ("a red dog", 8)
+    assert address(page) == {"sentence": "a red dog", "head": "8"}
+    page.slider(key="head").set_value(7)
+    assert address(fine(page.run())) == {"sentence": "a red dog", "head": "7"}
+    before = opened(sentence="a red dog", head="6")
+    before.text_area(key="note").set_value("abc")
+    page = opened_again(before)
+    assert address(page) == {"sentence": "a red dog", "head": "6", "note": "abc"}
+
+
+def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streamlit warns of a control that has an initial value and one from the session's state."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from ui.shared import address
+        from ui.shared.language import language_choice
+
+        with address.run("lang") as show:
+            language_choice()
+            show("page")
+            st.session_state.runs = st.session_state.get("runs", 0) + 1
+            if st.session_state.runs < 3:
+                st.rerun()
+
+    warned = list[str]()
+    monkeypatch.setattr(policies, "runtime", SimpleNamespace(exists=lambda: True))
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    monkeypatch.setattr(policies, "_LOGGER", SimpleNamespace(warning=lambda text, key, **_: warned.append(key)))
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params["lang"] = "zh"
+    page = fine(page.run())
+    assert (page.session_state.runs, page.button_group(key="lang").value, warned) == (3, "zh", [])
+
+
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
 def test_nothing_goes_around_the_address(word: str) -> None:
     own = {"address.py", "visit.py"} | ({"__init__.py"} if word == "query_params" else set())
@@ -230,3 +284,56 @@ def test_nothing_goes_around_the_address(word: str) -> None:
         if word in line.replace("query_params=", "")
     ]
     assert found == []
+
+
+class Address:
+    """What the browser's address bar holds."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+
+    def to_dict(self) -> dict[str, str]:
+        return dict(self.held)
+
+    def from_dict(self, address: dict[str, str]) -> None:
+        self.held = dict(address)
+
+
+def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    address, here = Address(), Visit()
+    monkeypatch.setattr("ui.shared.visit.st", SimpleNamespace(query_params=address, session_state={}))
+
+    def control(key: str) -> None:
+        here.seed(key, str, "0")
+        here.written(key, here.values.get(key, "0"), "0")
+
+    def whole_page() -> None:
+        here.begin(())
+        here.enter("page", ())
+        control("node")
+        here.is_in_part = True
+        control("head")
+        here.is_in_part = False
+        here.end()
+
+    def part() -> bool:
+        alone = here.go_on()
+        if alone:
+            here.is_in_part = True
+            control("head")
+            here.is_in_part = False
+            here.end()
+        return alone
+
+    whole_page()
+    assert part()
+    here.put("head", "2")  # a control of the part
+    assert part()
+    assert address.held == {"head": "2"}
+    here.put("node", "3")  # one outside of it
+    assert not part()
+    whole_page()
+    assert address.held == {"head": "2", "node": "3"}
+    assert part()
+    address.held = {"head": "1"}  # somebody else wrote the address
+    assert not part()

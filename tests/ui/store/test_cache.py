@@ -188,7 +188,7 @@ def test_a_store_keeps_the_last_few_and_none_too() -> None:
 def test_arguments_that_are_no_part_of_the_key() -> None:
     seen = list[object]()
 
-    @cached(max_entries=3)
+    @cached()
     def function(name: str, size: int, _run: object) -> str:
         seen.append(_run)
         return f"{name} {size}"

@@ -11,6 +11,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from transformer.runs import concurrency
 from ui.store import turns
 from ui.store.cache import Store
 
@@ -109,7 +110,29 @@ def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> No
     assert taken == [turns.AT_ONCE - 1]
 
 
+def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() -> None:
+    assert not turns.busy()
+    with turns.turn():
+        assert turns.busy()
+        with turns.aside():
+            assert not turns.busy()
+            assert free() == turns.AT_ONCE
+            assert concurrency._mine.long
+        assert not concurrency._mine.long
+    assert turns.busy in concurrency._busy
+
+
 def test_one_user_is_one_thread() -> None:
     torch.set_num_threads(2)
     runpy.run_path(str(turns.__file__))
     assert torch.get_num_threads() == 1
+
+
+def test_a_turn_within_a_turn_takes_no_second_one() -> None:
+    with turns.turn():
+        with turns.turn():
+            assert free() == turns.AT_ONCE - 1
+        assert free() == turns.AT_ONCE - 1
+        turns.give_back()
+        with turns.turn():
+            assert free() == turns.AT_ONCE

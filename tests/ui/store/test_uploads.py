@@ -1,8 +1,10 @@
 """How much uploads may hold, and that it is let go: when they are removed, and when their reader has left."""
 
+import asyncio
 import io
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -224,6 +226,30 @@ def test_what_a_reader_held_goes_when_he_has_been_away_long_enough() -> None:
     assert ledger.LEDGER.held == 1000
     assert keeper.look(set[str]().__contains__, 10, start + 99) == 1
     assert ledger.LEDGER.held == 0
+
+
+def test_sessions_that_held_nothing_are_closed_too_and_collected_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed, collections = list[str](), list[int]()
+    monkeypatch.setattr("ui.store.holdings.give_back", lambda: collections.append(len(closed)))
+    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: SimpleNamespace(close_session=closed.append))
+    keeper, loop = Housekeeper(), asyncio.new_event_loop()
+    with ThreadPoolExecutor(1) as served:
+        served.submit(loop.run_forever)
+        keeper.serve(loop)
+        everyone = [Holdings(name) for name in "abcd"]
+        start = everyone[0].seen
+        for later, one in enumerate(everyone):
+            keeper._held.add(one)
+            one.seen = start + 20 * later
+        everyone[3].results["kind"] = "something"
+        for now in (11, 31, 51, 75, 100, 200):
+            keeper.look(set[str]().__contains__, 10, start + now)
+        loop.call_soon_threadsafe(loop.stop)
+    loop.close()
+    assert closed == ["a", "b", "c", "d"]
+    assert collections == [1, 4]  # the first, then those of a minute, with the one that held something
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "10000000"])

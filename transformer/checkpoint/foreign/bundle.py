@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BufferedIOBase
@@ -15,11 +15,13 @@ from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
+from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
+from transformer.checkpoint.safe.legacy import LEGACY_START
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.weight_files import CONFIG, ENDINGS, LIKE_WEIGHTS
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -124,6 +126,14 @@ class Bundle:
         return source, target
 
 
+def _name(weights: Collection[str]) -> str:
+    """What a checkpoint is called after its files; shards after what they are shards of."""
+    parts = parts_of(weights) or {}
+    if len(parts) > 1 and not set(HALVES) <= set(parts):
+        return next(iter(parts)).rpartition("-of-")[0].rpartition("-")[0]
+    return "-".join(sorted(Path(name).stem for name in weights))
+
+
 def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
     """With the languages and the task that a config.json of ours names.
 
@@ -148,7 +158,11 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
     """
     taken = {*ENDINGS, *LIKE_WEIGHTS}
-    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in taken}
+    weights = {
+        name: stream
+        for name, stream in files.items()
+        if Path(name).suffix.lower() in taken or _saved_by_torch(name, stream)
+    }
     if not weights:
         brought = ", ".join(files) or Message("nothing")
         raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
@@ -158,13 +172,14 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     contents = apart.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings=settings)
-    vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
-    useless = files.keys() - weights.keys() - vocabularies.keys() - {CONFIG, EXAMPLES}
+    vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
+    lists = {name for name in files if name.endswith(INDEX_ENDING)}
+    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES}
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
     return Bundle(
-        name="-".join(sorted(Path(name).stem for name in weights)),
+        name=_name(weights),
         contents=contents,
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
@@ -173,8 +188,18 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     )
 
 
+def _saved_by_torch(name: str, stream: BufferedIOBase) -> bool:
+    """Whether a file that is called like a pickled vocabulary begins as those of torch.save do."""
+    if Path(name).suffix.lower() not in PICKLES:
+        return False
+    stream.seek(0)
+    return stream.read(len(LEGACY_START)).startswith((ARCHIVE_START, LEGACY_START))
+
+
 def is_vocabulary(name: str) -> bool:
     """Whether a file of this name is taken for a list of tokens."""
+    if name.endswith(INDEX_ENDING):
+        return False
     return Path(name).suffix.lower() in VOCABULARY_ENDINGS and name not in {CONFIG, EXAMPLES}
 
 

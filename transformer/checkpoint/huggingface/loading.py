@@ -6,6 +6,7 @@ what was kept is held against what the model's own eager attention says. Where t
 
 import copy
 import math
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
+    Head,
     HuggingFaceConfig,
     HuggingFaceModel,
     HuggingFaceReader,
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import eager_sites, lazy_sites
+from transformer.checkpoint.huggingface.probing import adopted_sites, eager_sites, lazy_sites
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -36,7 +38,22 @@ from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import id_tokenizers
 
 CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
-"""The library's class for each kind of model. An encoder's head plays no part in its attention."""
+"""The library's class for each kind of model."""
+
+HEADS: dict[Head, str] = {"words": "AutoModelForMaskedLM", "classes": "AutoModelForSequenceClassification"}
+"""The library's class for each head of an encoder."""
+
+SAVED_BY: dict[Head, tuple[str, ...]] = {
+    "words": ("ForMaskedLM", "ForPreTraining"),
+    "classes": ("ForSequenceClassification",),
+}
+"""How the names of classes end that save an encoder with such a head."""
+
+MANY = "multi_label_classification"
+"""What a config calls a problem whose classes do not exclude one another."""
+
+MOST_LABELS = 10_000
+"""Classes whose names are taken from a config; more of them are numbered."""
 
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
@@ -70,7 +87,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     settings = _settings(path, contents)
     kind = _kind(contents, settings)
     tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
-    _described(contents, kind, settings)
+    _described(contents, _maker(contents, kind, settings), settings)
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
     assumptions: list[str] = [model.note] if model.note else []
@@ -109,7 +126,7 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     contents = checked_contents(path, limits)
     settings = _settings(path, contents)
     kind = _kind(contents, settings)
-    matched = _matched(contents, _described(contents, kind, settings))
+    matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
     return Report(
         source=path.name,
         layout="hugging-face",
@@ -188,7 +205,36 @@ def _config(
         bos_id=bos,
         eos_id=eos,
         forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
+        head=(head := _head(contents, kind, settings)),
+        labels=_labels(settings) if head == "classes" else (),
+        one_label=getattr(settings, "problem_type", None) != MANY,
     )
+
+
+def _head(contents: FolderContents, kind: Kind, settings: Any) -> Head:
+    """What an encoder was saved with on its states, by the class that saved it, where the library knows it."""
+    from transformers.models.auto import modeling_auto as auto
+
+    saved, family = next(iter(contents.config.get("architectures") or ()), ""), contents.family
+    if kind != "encoder":
+        return ""
+    if saved.endswith(SAVED_BY["words"]) and family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return "words"
+    if not saved.endswith(SAVED_BY["classes"]) or family not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        return ""
+    return "classes" if settings.num_labels > 1 or settings.problem_type == MANY else ""  # a lone number is no class
+
+
+def _maker(contents: FolderContents, kind: Kind, settings: Any) -> str:
+    """The library's class that builds the model, with the head that it was saved with."""
+    head = _head(contents, kind, settings)
+    return HEADS[head] if head else CLASSES[kind]
+
+
+def _labels(settings: Any) -> tuple[str, ...]:
+    """What the classes are called, in the order of their ids."""
+    named, count = getattr(settings, "id2label", None) or {}, int(getattr(settings, "num_labels", 0) or 0)
+    return tuple(str(named.get(i, i)) for i in range(min(count, MOST_LABELS)))
 
 
 def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
@@ -206,27 +252,47 @@ def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
 
 def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[HuggingFaceModel, list[str]]:
     """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over."""
-    build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
     reason: str = ""
     try:
-        net, spare = _net(path, config.kind, settings, NAME)
+        model, spare = _built(path, config, settings, NAME)
     except CheckpointError:  # attention code of its own: then the eager way says whether the folder is sound
         reason = Message("attention_of_its_own", family=config.family)
     else:
-        config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
-        sites, reason = lazy_sites(net, config)
-        if sites:
-            return build(config, net, sites), spare
-    net, spare = _net(path, config.kind, settings, "eager")
-    config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
-    model = build(config, net, (), Message("kept_eagerly", reason=reason))
+        model.sites, reason = lazy_sites(model.net, model.config)
+        if model.sites:
+            return model, spare
+    model, spare = _built(path, config, settings, "eager")
+    model.sites = adopted_sites(model.net, model.config)
+    if model.sites:
+        return model, spare
+    model.note = Message("kept_eagerly", reason=reason)
     try:
-        sites, sums = eager_sites(model)
+        model.sites, sums = eager_sites(model)
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
         raise CheckpointError("attention_cannot_be_run", family=config.family, error=first) from error
-    note = model.note if sums else Message("kept_eagerly_with_sink", note=model.note)
-    return build(config, net, sites, note), spare
+    if not sums:
+        model.note = Message("kept_eagerly_with_sink", note=model.note)
+    return model, spare
+
+
+def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str) -> tuple[HuggingFaceModel, list[str]]:
+    """The model, with its head where the weights fill it, and the names of weights that it did not take.
+
+    Raises:
+        CheckpointError: the library cannot build it, or the weights do not fill what lies below the head.
+    """
+    headed: Any = None
+    if config.head:
+        with suppress(CheckpointError):  # what matters is whether it can be built without its head
+            headed, spare = _net(path, HEADS[config.head], settings, attention)
+    net: Any = getattr(headed, "base_model", None)
+    if headed is None or net is headed:
+        config, headed = replace(config, head="", labels=()), None
+        net, spare = _net(path, CLASSES[config.kind], settings, attention)
+    config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
+    build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
+    return build(config, net, headed=headed), spare
 
 
 def _positions(net: nn.Module, usual: int) -> int:
@@ -236,13 +302,13 @@ def _positions(net: nn.Module, usual: int) -> int:
     return min((rows - padding - 1 for rows, padding in sizes if padding is not None), default=usual)
 
 
-def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Module, list[str]]:
-    """The library's model with the folder's weights as float32, and the names of weights that it did not take.
+def _net(path: Path, maker_name: str, settings: Any, attention: str) -> tuple[Any, list[str]]:
+    """The library's model of this class with the folder's weights as float32; and the weights that it did not take.
 
     Raises:
         CheckpointError: the library cannot build it, or the weights do not fill it.
     """
-    maker = getattr(library(), CLASSES[kind])
+    maker = getattr(library(), maker_name)
     try:
         with quiet(), torch.random.fork_rng(devices=[]):
             net, found = maker.from_pretrained(
@@ -276,13 +342,13 @@ def _net(path: Path, kind: Kind, settings: Any, attention: str) -> tuple[nn.Modu
     return net.eval(), sorted(found["unexpected_keys"])
 
 
-def _described(contents: FolderContents, kind: Kind, settings: Any) -> Any:
+def _described(contents: FolderContents, maker_name: str, settings: Any) -> Any:
     """The model that the config describes, without memory for its weights.
 
     Raises:
         CheckpointError: it describes none, or one that would take far more memory than the weights hold.
     """
-    maker = getattr(library(), CLASSES[kind])
+    maker = getattr(library(), maker_name)
     try:
         with quiet(), torch.device("meta"):
             net = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)

@@ -25,6 +25,12 @@ COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
 Kind = Literal["seq2seq", "encoder", "decoder"]
 """What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
 
+Head = Literal["", "words", "classes"]
+"""What an encoder was saved with on its states: nothing that is known, scores of hidden words, or of classes."""
+
+HEADED: Final = "headed"
+"""The name, in a model here, of the library's whole model: the encoder, and the head that reads its states."""
+
 
 @dataclass(frozen=True)
 class HuggingFaceConfig:
@@ -32,7 +38,8 @@ class HuggingFaceConfig:
 
     `family` is the library's name for the architecture. `bos_id` is what a decoder reads first; `forced_first_id`, if
     not -1, is what it then has to write (BART's start mark). Ids of -1 stand for no such mark. `max_length` is the
-    number of positions that it is made for.
+    number of positions that it is made for. `labels` are what a head of classes decides among, by the config's own
+    names; with `one_label` they exclude one another (softmax), otherwise each is a yes or no (sigmoid).
     """
 
     family: str
@@ -44,6 +51,27 @@ class HuggingFaceConfig:
     bos_id: int = -1
     eos_id: int = -1
     forced_first_id: int = -1
+    head: Head = ""
+    labels: tuple[str, ...] = ()
+    one_label: bool = True
+
+
+@dataclass
+class HuggingFaceText:
+    """What is kept of a text that goes on: the library's cache, and how much of the text it holds.
+
+    `ids` are kept for families that cache nothing, which read the whole text anew.
+    """
+
+    past: Any = None
+    length: int = 0
+    ids: Int[Tensor, "batch position"] | None = None
+
+    def reorder(self, rows: Int[Tensor, " row"]) -> None:
+        """Keep `rows` of the batch, in that order."""
+        if self.past is not None:
+            self.past.reorder_cache(rows)
+        self.ids = None if self.ids is None else self.ids[rows]
 
 
 @dataclass
@@ -65,13 +93,21 @@ class HuggingFaceModel(OtherModel):
     """Ids in, the library's outputs out; its attention is recorded lazily, or as it computed it (`eager`).
 
     `sites` are the public names of its attention in the order they run. `note` is what a reader of its attention has
-    to know.
+    to know. `headed`, if there is one, is the library's whole model, of which `net` is the part below the head.
     """
 
-    def __init__(self, config: HuggingFaceConfig, net: nn.Module, sites: Sequence[Site] = (), note: str = "") -> None:
+    def __init__(
+        self,
+        config: HuggingFaceConfig,
+        net: nn.Module,
+        sites: Sequence[Site] = (),
+        note: str = "",
+        headed: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.config = config
         self.net: Any = net
+        self.headed: Any = headed
         self.sites = tuple(sites)
         self.note = note
 
@@ -110,14 +146,17 @@ class HuggingFaceModel(OtherModel):
         target: Int[Tensor, "batch target"] | None = None,
         shown: Bool[Tensor, "batch position"] | None = None,
         shown_target: Bool[Tensor, "batch target"] | None = None,
+        *,
+        with_head: bool = False,
     ) -> Any:
         """One forward pass without a cache: the library's output. Padding is hidden from every query.
 
         So is what `shown` (`shown_target`) marks False; the mask is the library's own, which some families also count
-        their positions by.
+        their positions by. `with_head` goes through the head that an encoder was saved with.
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
+            CheckpointError: the caller's interventions would change attention that is kept eagerly.
         """
         self._check("inputs", ids, self.config.source_vocab)
         real = self._real(ids) if shown is None else self._real(ids) & shown
@@ -127,13 +166,13 @@ class HuggingFaceModel(OtherModel):
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
-        if self.eager and active() is not None:
-            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
+        self._check_changes()
+        net = self.headed if with_head else self.net
         if shown_target is not None:
             inputs["decoder_attention_mask"] = shown_target.long()
         if not (self.eager and is_recording()):
-            return self.net(**inputs)
-        output = self.net(**inputs, output_attentions=True)
+            return net(**inputs)
+        output = net(**inputs, output_attentions=True)
         self._keep_weights(output, ids, target)
         return output
 
@@ -142,6 +181,8 @@ class HuggingFaceModel(OtherModel):
     ) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model) of an encoder; else `log_probs` of the token after each position (nats).
 
+        An encoder with a head of classes ends with its `logits` (batch, class) alone.
+
         Raises:
             InputError: as `run`; or an encoder-decoder got no target, or another model one.
         """
@@ -149,7 +190,9 @@ class HuggingFaceModel(OtherModel):
             if target is None:
                 raise InputError("needs_target_ids", family=self.config.family)
             raise InputError("reads_no_target", family=self.config.family)
-        output = self.run(ids, target)
+        output = self.run(ids, target, with_head=self.config.head == "classes")
+        if self.config.head == "classes":
+            return {"logits": output.logits}
         if self.config.kind == "encoder":
             return {"hidden": output.last_hidden_state}
         return {"log_probs": log_probs(output.logits)}
@@ -167,6 +210,10 @@ class HuggingFaceModel(OtherModel):
             return Ends((self.embedding,), projection)
         stacks = (self.net.get_encoder(), self.net.get_decoder())
         return Ends(tuple(stack.get_input_embeddings() for stack in stacks), projection)
+
+    def _check_changes(self) -> None:
+        if self.eager and active() is not None:
+            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
 
     def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
         """Which ids are no padding."""
@@ -209,6 +256,48 @@ class HuggingFaceReader(HuggingFaceModel):
         """Hidden states of an encoder; logits of the next token of a decoder."""
         output = self.run(ids, shown=shown)
         return output.logits if self.config.kind == "decoder" else output.last_hidden_state
+
+    @property
+    def continues(self) -> bool:
+        """Whether it scores the token after each position: a decoder alone."""
+        return self.config.kind == "decoder"
+
+    def begin(self) -> HuggingFaceText:
+        """Stand before the first token of a text."""
+        return HuggingFaceText()
+
+    def read_on(self, new: Int[Tensor, "batch new"], cache: HuggingFaceText) -> Float[Tensor, "batch vocab"]:
+        """Logits of the token after `new`; the library's cache is used, in families that have one.
+
+        Raises:
+            InputError: an id that the vocabulary lacks, or more positions than the model has.
+            CheckpointError: the caller's interventions would change attention that is kept eagerly.
+        """
+        self._check("inputs", new, self.config.source_vocab, cache.length)
+        self._check_changes()
+        cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
+        cached = cache.past is not None
+        cache.length += new.shape[1]
+        with rows_from(cache.length - new.shape[1] if cached else 0):
+            output = self.net(
+                input_ids=new if cached else cache.ids,
+                attention_mask=torch.ones_like(cache.ids),
+                past_key_values=cache.past,
+                use_cache=True,
+            )
+        cache.past = getattr(output, "past_key_values", None)
+        return output.logits[:, -1]
+
+    def word_scores(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position vocab"]:
+        """Logits of the word that stands at each position, of a model that fills in hidden words.
+
+        Raises:
+            InputError: as `run`.
+            CheckpointError: it was saved without a head that scores words.
+        """
+        if self.config.head != "words":
+            raise CheckpointError("no_word_head", family=self.config.family)
+        return self.run(ids, with_head=True).logits
 
 
 class HuggingFaceTranslator(HuggingFaceModel):

@@ -70,6 +70,16 @@ class HuggingFaceTokenizer:
         """Stands for what the vocabulary lacks; -1 where there is no such mark."""
         return self._mark("unk_token_id")
 
+    @property
+    def mask_id(self) -> int:
+        """Stands for a word that is to be filled in; -1 where there is no such mark."""
+        return self._mark("mask_token_id")
+
+    @property
+    def mask(self) -> str:
+        """How a word that is to be filled in is typed; empty where there is no such mark."""
+        return str(self.library.mask_token) if self.mask_id >= 0 else ""
+
     def __len__(self) -> int:
         apart = self.target and getattr(self.library, "separate_vocabs", False)
         return len(self.library.target_encoder) if apart else len(self.library)
@@ -125,7 +135,7 @@ class HuggingFaceTokenizer:
 
     @cached_property
     def _marks(self) -> frozenset[int]:
-        return frozenset(self.library.all_special_ids) - {self.library.unk_token_id}
+        return frozenset(self.library.all_special_ids) - {self.library.unk_token_id, self.mask_id}  # parts of a text
 
     @cached_property
     def _spelling(self) -> Callable[[str], str]:
@@ -144,6 +154,8 @@ class HuggingFaceTokenizer:
         if token >= len(self):
             return f"<{token}>"
         piece = str(self.library.convert_ids_to_tokens(token))
+        if token == self.mask_id:
+            return WORD_START + piece  # a word of its own
         return piece if self.is_special(token) else self._label(piece)
 
     def _mark(self, name: str) -> int:

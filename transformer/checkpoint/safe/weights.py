@@ -113,12 +113,18 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
         if not isinstance(node, Mapping) or id(node) in seen:
             continue
         seen.add(id(node))
-        tensors = max([_named(node, known), *(_joined(node, pair, known) for pair in HALVES)], key=len)
+        tensors = _lying_in(node, known)
         below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
         if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
             return tensors, place
         waiting.extend((node.get(name), f"{place}.{name}" if place else name) for name in reversed(WRAPPERS))
     return {}, ""
+
+
+def _lying_in(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+    """The tensors of one module that lie in `node`, or of several that are used together."""
+    together = [_joined(node, pair, known) for pair in HALVES]
+    return max([_named(node, known), *together, _with_generator(node, known)], key=len)
 
 
 def _joined(
@@ -131,6 +137,14 @@ def _joined(
     if not all(halves.values()):
         return {}
     return {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+
+
+def _with_generator(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+    """The tensors of a model and those of its generator, which OpenNMT-py keeps beside it; none without one."""
+    model, generator = (_named(node.get(name), known) for name in ("model", "generator"))
+    if not model or not generator or any(name.startswith("generator.") for name in model):
+        return {}
+    return model | {f"generator.{name}": info for name, info in generator.items()}
 
 
 def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, TensorInfo], str]:
@@ -150,7 +164,7 @@ def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, Tenso
             continue
         seen.add(id(node))
         if isinstance(node, Mapping):
-            tensors = max([_named(node, known), *(_joined(node, pair, known) for pair in HALVES)], key=len)
+            tensors = _lying_in(node, known)
             if len(tensors) > len(best[0][0]):
                 best = [(tensors, place)]
             elif tensors and len(tensors) == len(best[0][0]) and tensors != best[0][0]:

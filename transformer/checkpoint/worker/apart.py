@@ -26,6 +26,8 @@ from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
+from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.safe.zips import KEPT
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.checkpoint.worker import frames, jobs
 from transformer.checkpoint.worker.frames import Block, GarbledError
@@ -128,6 +130,48 @@ def try_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) 
     """
     request = {"name": name, "limits": asdict(limits)}
     _only(_answers("vocabulary", name, request, [data], budget=Budget.of(len(data))), name)
+
+
+def unpack(
+    stream: BufferedIOBase, name: str, on_size: Callable[[int], None], limits: ReadLimits = DEFAULT_LIMITS
+) -> PrivateFolder:
+    """The model's folder in a ZIP, in a place of its own; together its files have at most `limits.file_bytes`.
+
+    `on_size` hears how large they are before the first one is unpacked, and may raise.
+
+    Raises:
+        CheckpointError: the archive is refused, or takes too much memory or time.
+    """
+    size = stream.seek(0, io.SEEK_END)
+    request = {"name": name, "limits": asdict(limits)}
+    most = limits.file_bytes
+    found = PrivateFolder(Path(name).stem)
+    try:
+        answers = _answers("unzip", name, request, [stream], budget=Budget.of(size + most), most_bytes=most)
+        with closing(answers):
+            told = next(answers, None)
+            room = -1 if told is None else told.header.get("bytes")
+            if not isinstance(room, int) or not 0 <= room <= most:
+                raise _garbled(name, GarbledError("no size of a folder"))  # noqa: TRY301
+            on_size(room)
+            for answer in answers:
+                room -= _written(found, answer, name, room)
+    except BaseException:
+        found.remove()
+        raise
+    return found
+
+
+def _written(folder: PrivateFolder, answer: Answer, source: str, room: int) -> int:
+    """Write the file that a worker unpacked; how many bytes it has."""
+    name, size = answer.header.get("name"), sum(map(len, answer.blocks))
+    if not isinstance(name, str) or Path(name).suffix.lower() not in KEPT or size > room:
+        raise _garbled(source, GarbledError("no file of a folder"))
+    try:
+        folder.put(name, answer.blocks)
+    except (ValueError, FileExistsError) as error:
+        raise _garbled(source, GarbledError("no file of a folder")) from error
+    return size
 
 
 def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:

@@ -14,6 +14,7 @@ from transformer.checkpoint.load import load, read, read_uploads
 from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import frames
 from transformer.errors import InputError
 from transformer.tokens.base import Tokenizer
@@ -79,6 +80,16 @@ def try_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Itera
     yield {"tokens": len(tokenizer)}, []
 
 
+def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The files of a model's folder in a ZIP called `name`, one after the other; before them how large they are."""
+    stream, size = io.BytesIO(blocks[0]), len(blocks.pop())
+    source = request["name"]
+    entries = zip_entries(stream, size, source, ReadLimits(**request["limits"]))
+    yield {"bytes": sum(entry.n_bytes for entry in entries)}, []
+    for entry in entries:
+        yield {"name": entry.name}, [b"".join(zip_bytes(stream, entry, source))]
+
+
 def try_folder(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:  # noqa: ARG001  (as the others)
     """Load the folder at `path` and use its tokenizers a little."""
     found = load(Path(request["path"]), limits=ReadLimits(**request["limits"]))
@@ -94,6 +105,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "inspect": inspect,
     "vocabulary": try_vocabulary,
     "folder": try_folder,
+    "unzip": unzip,
 }
 """Every job by name."""
 

@@ -25,7 +25,7 @@ class EncoderCosts:
     formula: str
 
     def multiply_adds(self, tokens: int) -> int:
-        """Products that one layer computes and adds up."""
+        """Products that one layer (of a recurrent encoder: all of them, which differ) computes and adds up."""
         return self.square * tokens * tokens + self.linear * tokens
 
     def path_length(self, tokens: int) -> int:
@@ -42,14 +42,16 @@ def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
 
     Self-attention multiplies n d h (2 d_k + 2 d_v) for queries, keys, values and output, n^2 h (d_k + d_v) for scores
     and mixing, and 2 n d d_ff in the feed-forward net. A recurrent layer multiplies 3 n (d_embedding hidden + hidden^2)
-    in each direction.
+    in each direction, and 4 n of them where it is an LSTM's; a further layer reads what all directions found.
     """
     if isinstance(config, RecurrentConfig):
-        hidden, embedding = config.hidden, config.embedding_size
-        directions = 2 if config.bidirectional else 1
-        linear = directions * 3 * (embedding * hidden + hidden * hidden)
+        hidden, gates = config.read_size, 3 if config.cell == "gru" else 4
+        directions, layers = 2 if config.bidirectional else 1, config.encoder_layers
+        reads = [config.embedding_size, *[directions * hidden] * (layers - 1)]
+        linear = directions * gates * sum(size * hidden + hidden * hidden for size in reads)
         both = "2 · " if config.bidirectional else ""
-        return EncoderCosts(True, 1, 0, linear, f"{both}3n ({embedding}·{hidden} + {hidden}²)")
+        formula = " + ".join(f"{both}{gates}n ({size}·{hidden} + {hidden}²)" for size in reads)
+        return EncoderCosts(True, layers, 0, linear, formula)
     block = config.block
     wide = block.n_heads * (block.d_k + block.d_v)
     linear = 2 * block.d_model * wide + 2 * block.d_model * block.d_ff

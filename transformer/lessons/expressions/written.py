@@ -216,7 +216,17 @@ def fitted(operand: str, gain: str, shift: str | None) -> Cellwise:
 
 
 def bent(operand: str, activation: str) -> Cellwise:
-    """ReLU or GELU of each cell."""
+    """ReLU, SiLU or GELU (exact, or by a hyperbolic tangent as GPT-2 has it) of each cell."""
+    if activation == "silu":
+        return Cellwise(
+            (operand,), ("cell",), r"\frac{{{a}}}{{1 + e^{{-{A}}}}}", lambda x: float(x[0] / (1 + np.exp(-x[0])))
+        )
+    if activation == "gelu_tanh":
+        inside = r"0.7978845608 \cdot ({a} + 0.044715 \cdot {A}^2 \cdot {A})"  # the root of 2 / pi
+        return Cellwise(
+            (operand,), ("cell",), rf"\frac{{{{{{a}}}}}}{{{{2}}}} \cdot (1 + \tanh({inside}))",
+            lambda x: float(x[0] / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x[0] + 0.044715 * x[0] ** 3)))),
+        )  # fmt: skip
     if activation == "gelu":
         return Cellwise(
             (operand,), ("cell",),

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from transformer.sequences.task import SequenceTask
-from transformer.training.classification.run import CNN, KMER, LOGISTIC, Outcome, Trained
-
-KINDS = (LOGISTIC, CNN, KMER)
+from transformer.training.classification.outcome import Outcome, Trained
+from transformer.training.classification.plan import CNN, KMER, LOGISTIC, STUDENT
 
 
 def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -> str:
@@ -25,8 +24,13 @@ def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -
             for name, row, recall in zip(classes, scores.confusion.tolist(), scores.recalls, strict=True)
         ],
     )
-    described = plan.hyperparameters.described()
-    seeds = ", ".join(str(one.seed) for one in outcome.of(KMER))
+    seeds = "; ".join(
+        f"{kind}: {', '.join(str(one.seed) for one in outcome.of(kind))}"
+        for kind in (LOGISTIC, CNN, KMER, STUDENT)
+        if outcome.of(kind)
+    )
+    chosen_of = "students" if outcome.of(STUDENT) else "seeds"
+    device = f"a shared {platform.machine()} CPU" if outcome.device == "cpu" else "a GPU"
     minutes = sum(one.seconds for one in outcome.trained) / 60
     meanings = "\n".join(f"- **{name}**: {meaning}" for name, meaning in task.meanings.items())
     examples = (
@@ -44,7 +48,8 @@ A k-mer classifier: windows of {_and(plan.config.widths)} letters attend to each
 
 ## Scores on the validation rows
 
-The shipped files (seed {shipped.seed}, the one with the lowest loss on the rows held out of training):
+The shipped files ({shipped.kind}, seed {shipped.seed}: of the {chosen_of}, the one with the lowest loss on the rows
+that it held out of training):
 accuracy {scores.accuracy:.4f}, Matthews correlation {scores.mcc:.4f}.
 
 {confusion}
@@ -73,13 +78,31 @@ rows was judged by the temperature of the other half.
 {command}
 ```
 
-{_and(described)}. {minutes:.0f} minutes in all on {torch.get_num_threads()} thread(s) of a shared
-{platform.machine()} CPU, PyTorch {torch.__version__.partition("+")[0]}.
-
+{_and(plan.hyperparameters.described())}. {_taught(outcome)}{minutes:.0f} minutes in all on \
+{torch.get_num_threads()} thread(s) of {device}, PyTorch {torch.__version__.partition("+")[0]}.
+{_tried(outcome)}
 ## Limits
 
 {plan.limits}
 """
+
+
+def _taught(outcome: Outcome) -> str:
+    """Who taught whom, in a sentence; or nothing, where nobody did."""
+    if not outcome.of(STUDENT):
+        return ""
+    plan, kinds = outcome.plan.of_student, [one.kind for one in outcome.teachers]
+    teachers = [f"{kinds.count(kind)} of “{kind}”" for kind in dict.fromkeys(kinds)]
+    return (
+        f"Then the student was taught what {_and(teachers)} answer on average for its rows, as they were "
+        f"varied; each seed held another part of the rows out, so that all rows taught. The student: "
+        f"{_and(plan.hyperparameters.described())}. "
+    )
+
+
+def _tried(outcome: Outcome) -> str:
+    """What else was tried, as a part of the card; or nothing."""
+    return f"\n## What else was tried\n\n{outcome.plan.tried}\n" if outcome.plan.tried else ""
 
 
 def _aim(outcome: Outcome, shipped: Trained) -> str:
@@ -89,10 +112,10 @@ def _aim(outcome: Outcome, shipped: Trained) -> str:
         return ""
     name = {"accuracy": "accuracy", "mcc": "Matthews correlation"}[aim.measure]
     reached = getattr(outcome.scores(shipped), aim.measure) >= aim.value
-    mean = statistics.mean(getattr(outcome.scores(one), aim.measure) for one in outcome.of(KMER))
+    mean = statistics.mean(getattr(outcome.scores(one), aim.measure) for one in outcome.of(outcome.shipped_kind))
     return (
         f"\nThe aim was a validation {name} of at least {aim.value:g} ({aim.because}). The shipped files "
-        f"{'reach' if reached else '**do not reach**'} it; the mean of the seeds is {mean:.4f}.\n"
+        f"{'reach' if reached else '**do not reach**'} it; the mean of all {outcome.shipped_kind}s is {mean:.4f}.\n"
     )
 
 
@@ -106,11 +129,15 @@ def _comparison(outcome: Outcome) -> str:
         ("… with temperature", lambda one: outcome.calibration(one)[1]),
         ("seconds a seed", lambda one: one.seconds),
     ]
+    compared = {kind: outcome.of(kind) for kind in (LOGISTIC, CNN, KMER, STUDENT)}
+    if outcome.average is not None:
+        compared[outcome.average.kind] = (outcome.average,)
+    compared = {kind: ones for kind, ones in compared.items() if ones}
     rows = [
-        [name, *(_spread([measure(one) for one in outcome.of(kind)]) for kind in KINDS)] for name, measure in measures
+        [name, *(_spread([measure(one) for one in ones]) for ones in compared.values())] for name, measure in measures
     ]
-    sizes = ["parameters", *(f"{outcome.of(kind)[0].n_parameters:,}" for kind in KINDS)]
-    return _table(["", *KINDS], [*rows, sizes])
+    sizes = ["parameters", *(f"{ones[0].n_parameters:,}" for ones in compared.values())]
+    return _table(["", *compared], [*rows, sizes])
 
 
 def _recall(outcome: Outcome, label: int) -> Callable[[Trained], float]:

@@ -29,19 +29,35 @@ class Labelled:
         return Labelled(tuple(self.ids[i] for i in rows.tolist()), self.letters[rows], self.labels[rows])
 
 
-def read_labelled(path: Path, alphabet: Alphabet, classes: Sequence[str]) -> Labelled:
+def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a table with columns `id`, `sequence` and `label`, divided by tabs.
 
     Raises:
-        TrainingError: the file is missing or has other columns, a label is no class, or lengths differ.
+        TrainingError: the file is missing or cannot be read, has other columns, or a row is cut short.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t"))
     except OSError as error:
         raise TrainingError("training_unreadable", path=path, reason=error.strerror) from error
+    except (UnicodeError, csv.Error) as error:
+        raise TrainingError("training_unreadable", path=path, reason=str(error)) from error
     if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
         raise TrainingError("training_columns", path=path)
+    short = next((i for i, row in enumerate(rows) if not row["sequence"] or not row["label"]), None)
+    if short is not None:
+        raise TrainingError("training_cut_short", path=path, line=short + 2)
+    return rows
+
+
+def read_labelled(path: Path, alphabet: Alphabet, classes: Sequence[str]) -> Labelled:
+    """The rows of a table, with letters and labels as ids.
+
+    Raises:
+        TrainingError: as `read_rows`; or a label is no class, or lengths differ.
+        InputError: a sequence holds what is no letter.
+    """
+    rows = read_rows(path)
     foreign = {row["label"] for row in rows} - set(classes)
     if foreign:
         raise TrainingError("training_unknown_label", path=path, label=min(foreign), classes=tuple(classes))

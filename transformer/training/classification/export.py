@@ -14,7 +14,8 @@ from transformer.models.kmer import KmerClassifier
 from transformer.sequences.task import SequenceTask
 from transformer.training.classification.card import card
 from transformer.training.classification.data import Labelled
-from transformer.training.classification.run import Outcome, answers
+from transformer.training.classification.outcome import Outcome
+from transformer.training.classification.run import answers
 
 EXAMPLE_SET = "examples.fa"
 """A small set of sequences of every class, for motifs."""
@@ -23,7 +24,11 @@ EXAMPLES_EACH, SET_EACH = 2, 60
 """How many examples of a class the page offers, and how many the set holds."""
 
 MARKOV_ORDER = 4
-"""How many letters before it decide a letter of a made-up example."""
+"""How many letters before it decide a letter of a made-up example, at most."""
+
+SEEN_EACH = 10
+"""How many letters there must be for each choice that a made-up example follows; else it would repeat what was given.
+"""
 
 
 def export(outcome: Outcome, folder: Path, command: str) -> None:
@@ -48,14 +53,16 @@ def made_up(letters: Int[Tensor, "row letter"], count: int, n_letters: int) -> I
     """
     generator = torch.Generator().manual_seed(0)
     known = letters.clamp(max=n_letters - 1)
-    powers = n_letters ** torch.arange(MARKOV_ORDER)
-    contexts = (known.unfold(1, MARKOV_ORDER, 1)[:, :-1] * powers).sum(-1)
-    pairs = contexts * n_letters + known[:, MARKOV_ORDER:]
-    follows = pairs.flatten().bincount(minlength=n_letters ** (MARKOV_ORDER + 1)).reshape(-1, n_letters) + 0.1
+    orders = (order for order in range(MARKOV_ORDER, 1, -1) if SEEN_EACH * n_letters ** (order + 1) <= known.numel())
+    order = next(orders, 1)
+    powers = n_letters ** torch.arange(order)
+    contexts = (known.unfold(1, order, 1)[:, :-1] * powers).sum(-1)
+    pairs = contexts * n_letters + known[:, order:]
+    follows = pairs.flatten().bincount(minlength=n_letters ** (order + 1)).reshape(-1, n_letters) + 0.1
     starts = torch.randint(len(known), (count,), generator=generator)
-    made = [known[starts, i] for i in range(MARKOV_ORDER)]
+    made = [known[starts, i] for i in range(order)]
     while len(made) < letters.shape[1]:
-        context = (torch.stack(made[-MARKOV_ORDER:], 1) * powers).sum(1)
+        context = (torch.stack(made[-order:], 1) * powers).sum(1)
         made.append(torch.multinomial(follows[context], 1, generator=generator)[:, 0])
     return torch.stack(made, 1)
 

@@ -4,7 +4,7 @@ from transformer.models.kmer import KmerConfig
 from transformer.sequences.alphabet import DNA
 from transformer.sequences.task import Landmark, SequenceTask
 from transformer.training.classification.data import Substitution
-from transformer.training.classification.run import Aim, Hyperparameters, Plan
+from transformer.training.classification.plan import KMER, Aim, Distillation, Hyperparameters, Plan
 
 SPLICE_JUNCTIONS = Plan(
     name="splice-junctions",
@@ -52,6 +52,7 @@ SPLICE_JUNCTIONS = Plan(
     ),
     may_pass_on=True,
     aim=Aim("accuracy", 0.96, "the best published in StatLog, on its own division of the data, is 0.959"),
+    distillation=Distillation(epochs=30, crossed=0.5),
 )
 
 CORE_PROMOTERS = Plan(
@@ -110,6 +111,7 @@ CORE_PROMOTERS = Plan(
     ),
     may_pass_on=False,
     aim=Aim("mcc", 0.716, "the best published, by a model of 2.5 billion parameters on the test part, is 0.7158"),
+    distillation=Distillation(epochs=8, crossed=0.25, teachers=(KMER,)),
 )
 
 PRESETS = {plan.name: plan for plan in (SPLICE_JUNCTIONS, CORE_PROMOTERS)}

@@ -2,19 +2,20 @@
 
 Part of the training rows is held out to stop early and to choose the seed; the validation rows only measure, and fit
 one temperature. Weights are averaged along training. Each finished training is kept in `work`, so a run that was
-stopped goes on with the next.
+stopped goes on with the next. One net can then be taught what all of these answer on average.
 """
 
+import copy
+import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,170 +23,146 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from transformer.errors import TrainingError
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.runs.scores import Scores
-from transformer.sequences.task import SequenceTask
+from transformer.models.kmer import KmerClassifier
 from transformer.training.classification.baselines import PositionLogistic, SmallCnn
-from transformer.training.classification.calibration import (
-    calibration_error,
-    crossfitted_calibration_error,
-    fitted_temperature,
-)
-from transformer.training.classification.data import Labelled, Substitution, held_out, read_labelled
+from transformer.training.classification.data import Labelled, held_out
+from transformer.training.classification.outcome import Outcome, Trained
+from transformer.training.classification.plan import CNN, KMER, LOGISTIC, STUDENT, Hyperparameters, Plan
 
-KMER, CNN, LOGISTIC = "k-mer classifier", "two-layer CNN", "logistic regression on positions"
+Tables = tuple[Labelled, Labelled]
+"""The rows to train on, and the validation rows."""
+
+Teach = Callable[[Int[Tensor, "row letter"]], Float[Tensor, "row classes"]]
+"""The probabilities that a student should answer for some rows."""
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
-    """How one net is trained.
+class Seeds:
+    """Which trainings there are: one for each of these seeds.
 
-    `unknown` is the share of letters that are hidden (read as unknown) in each training row; `fresh` the share of
-    negatives that `substitution` makes anew, from positives of the training rows, each time they are met.
+    `students` are those that the others teach; `baselines` are trained with seeds of their own, or with those of the
+    k-mer classifier.
     """
 
-    epochs: int
-    batch: int
-    rate: float
-    decay: float = 0.02
-    warmup: int = 100
-    average: float = 0.998
-    unknown: float = 0.02
-    fresh: float = 0.0
-    substitution: Substitution | None = None
-    positive: int = 0
+    own: tuple[int, ...] = (1, 2, 3)
+    students: tuple[int, ...] = ()
+    baselines: tuple[int, ...] | None = None
 
-    def described(self) -> tuple[str, ...]:
-        """All of them in words, as the card gives them."""
-        varied = [f"{self.unknown:.0%} of the letters hidden at random"] if self.unknown else []
-        varied += [f"{self.fresh:.0%} of the negatives made anew each time"] if self.fresh else []
-        return (
-            f"AdamW, {self.epochs} epochs of batches of {self.batch}",
-            f"peak rate {self.rate:g} along a cosine",
-            f"weight decay {self.decay:g}",
-            f"weights averaged along training ({self.average:g})",
-            *varied,
-            "the epoch with the lowest loss on the held-out rows",
-        )
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What a plan sets out to reach on the validation rows, and what that is held against."""
-
-    measure: Literal["accuracy", "mcc"]
-    value: float
-    because: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that decides a shipped classifier; `may_pass_on` says whether rows of the data may be examples."""
-
-    name: str
-    title: str
-    task: SequenceTask
-    config: KmerConfig
-    hyperparameters: Hyperparameters
-    provenance: str
-    limits: str
-    may_pass_on: bool
-    aim: Aim | None = None
-    hold_out: float = 0.1
-    family_width: int = 24
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """One finished training: weights, what they answer on the validation rows, and what they cost."""
-
-    kind: str
-    seed: int
-    weights: dict[str, Tensor]
-    logits: Float[Tensor, "row classes"]
-    held_out_loss: float
-    seconds: float
-    epochs: int
-
-    @property
-    def n_parameters(self) -> int:
-        """Trained numbers."""
-        return sum(weight.numel() for weight in self.weights.values())
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """All trainings of a plan, held against the validation labels."""
-
-    plan: Plan
-    trained: tuple[Trained, ...]
-    valid: Labelled
-    sizes: tuple[int, int, int]
-
-    def of(self, kind: str) -> tuple[Trained, ...]:
+    def of(self, kind: str) -> tuple[int, ...]:
         """The seeds of one kind of net."""
-        return tuple(one for one in self.trained if one.kind == kind)
+        if kind == STUDENT:
+            return self.students
+        return self.own if kind == KMER or self.baselines is None else self.baselines
 
     @property
-    def best(self) -> Trained:
-        """The k-mer classifier with the lowest loss on the rows held out of training."""
-        return min(self.of(KMER), key=lambda one: one.held_out_loss)
-
-    @property
-    def temperature(self) -> float:
-        """What the best one's logits are divided by."""
-        return fitted_temperature(self.best.logits, self.valid.labels)
-
-    def scores(self, one: Trained) -> Scores:
-        """How one training does on the validation rows."""
-        return Scores.of(one.logits.numpy(), self.valid.labels.numpy())
-
-    def calibration(self, one: Trained) -> tuple[float, float]:
-        """Expected calibration error before and after the temperature (cross-fitted)."""
-        labels = self.valid.labels
-        return calibration_error(one.logits, labels), crossfitted_calibration_error(one.logits, labels)
+    def parts(self) -> dict[int, int]:
+        """Which part of the rows a seed holds out: all the same one, or each its own where it teaches or is taught."""
+        every = dict.fromkeys((*self.own, *self.students, *(self.baselines or ())))
+        return {seed: seed if self.students else 0 for seed in every}
 
 
-def train_all(plan: Plan, data: Path, work: Path, seeds: tuple[int, ...]) -> Outcome:
+def train_all(
+    plan: Plan,
+    tables: Tables,
+    work: Path,
+    seeds: Seeds,
+    given: Sequence[tuple[str, nn.Module]] = (),
+    start: KmerClassifier | None = None,
+    device: torch.device | str = "cpu",
+) -> Outcome:
     """Train every seed of the k-mer classifier and of both baselines; what `work` holds already is not done again.
 
+    Students are then taught what all of these that `plan.distillation` names, and the models that are `given` by
+    their names, answer on average. Each seed holds another part of the rows out then, so that all rows teach.
+    With `start`, k-mer classifiers go on from its weights; where there are students, these alone.
+
     Raises:
-        TrainingError: the data cannot be used, or are too few to fill a batch or to hold rows out.
+        TrainingError: the data cannot be used, or are too few to fill a batch or to hold rows out; there is no plan
+            for students; or `work` holds trainings of another plan or of other rows.
     """
-    task = plan.task
-    rows, valid = (read_labelled(data / f"{part}.tsv", task.alphabet, task.classes) for part in ("train", "valid"))
-    train, held = held_out(rows, plan.hold_out, plan.family_width, seed=0)
-    if len(train) < plan.hyperparameters.batch:
-        raise TrainingError("training_fewer_rows_than_a_batch", found=len(train), batch=plan.hyperparameters.batch)
-    if not len(held):
-        raise TrainingError("training_nothing_held_out", found=len(rows), width=plan.family_width)
-    sizes = len(task.alphabet), task.length, len(task.classes)
+    rows, valid = tables
+    sizes = len(plan.task.alphabet), plan.task.length, len(plan.task.classes)
     kinds: dict[str, Callable[[], nn.Module]] = {
         LOGISTIC: lambda: PositionLogistic(*sizes),
         CNN: lambda: SmallCnn(*sizes),
         KMER: lambda: KmerClassifier(plan.config),
+        STUDENT: lambda: KmerClassifier(plan.config),
     }
-    trained = []
+    going_on = {KMER: plan.going_on} if start is not None and not seeds.students else {}
+    plans = dict.fromkeys(kinds, plan) | going_on | ({STUDENT: plan.of_student} if seeds.students else {})
+    parts = {part: _divided(plan, rows, part) for part in dict.fromkeys(seeds.parts.values())}
+    known = tuple(_given(name, model, valid) for name, model in given)
+    train, held = next(iter(parts.values()))
+    outcome = Outcome(plan, (), valid, (len(train), len(held), len(valid)), torch.device(device).type, known)
     for kind, build in kinds.items():
-        for seed in seeds:
+        teachers = outcome.teachers if kind == STUDENT else ()
+        for seed in seeds.of(kind):
+            part = seeds.parts[seed]
             path = work / f"{kind.replace(' ', '-')}-{seed}"
+            before = start if kind == (STUDENT if seeds.students else KMER) else None
+            digest = _digest(
+                kind, plans[kind], part, tables, (*teachers, *([_given("", before, valid)] if before else []))
+            )
             if not path.with_suffix(".json").exists():
                 torch.manual_seed(seed)
-                _keep(path, _train_one(build(), kind, seed, plan, (train, held, valid)))
-            trained.append(_kept(path))
-    return Outcome(plan, tuple(trained), valid, (len(train), len(held), len(valid)))
+                model = (build() if before is None else copy.deepcopy(before)).to(device)
+                nets = [_with_weights(kinds[one.kind](), one) for one in teachers if one not in known]
+                teach = averaging([one.to(device) for one in (*nets, *(one for _, one in given))]) if teachers else None
+                _keep(path, _train_one(model, kind, seed, plans[kind], (*parts[part], valid), teach), digest)
+            outcome = replace(outcome, trained=(*outcome.trained, _kept(path, digest)))
+    return outcome
+
+
+def _given(name: str, model: nn.Module, valid: Labelled) -> Trained:
+    """A model that was trained before, as if it had been trained here."""
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    return Trained(name, 0, weights, answers(model, valid), math.nan, 0.0, 0)
+
+
+def _divided(plan: Plan, rows: Labelled, part: int) -> tuple[Labelled, Labelled]:
+    """The rows to train on, and those held out; `part` says which."""
+    train, held = held_out(rows, plan.hold_out, plan.family_width, seed=part)
+    if len(train) < plan.hyperparameters.batch:
+        raise TrainingError("training_fewer_rows_than_a_batch", found=len(train), batch=plan.hyperparameters.batch)
+    if not len(held):
+        raise TrainingError("training_nothing_held_out", found=len(rows), width=plan.family_width)
+    return train, held
 
 
 def answers(model: nn.Module, data: Labelled, batch: int = 256) -> Float[Tensor, "row classes"]:
     """Logits of every row, in evaluation mode."""
     model.eval()
+    device = next(model.parameters()).device
     with torch.inference_mode():
-        return torch.cat([model(data.letters[i : i + batch]) for i in range(0, len(data), batch)]).clone()
+        parts = [model(data.letters[i : i + batch].to(device)).cpu() for i in range(0, len(data), batch)]
+    return torch.cat(parts).clone()
+
+
+def averaging(teachers: Sequence[nn.Module]) -> Teach:
+    """What the teachers answer on average, in evaluation mode."""
+    for one in teachers:
+        one.eval()
+
+    def teach(letters: Int[Tensor, "row letter"]) -> Float[Tensor, "row classes"]:
+        with torch.no_grad():
+            return torch.stack([one(letters).softmax(1) for one in teachers]).mean(0)
+
+    return teach
 
 
 def _train_one(
-    model: nn.Module, kind: str, seed: int, plan: Plan, data: tuple[Labelled, Labelled, Labelled]
+    model: nn.Module,
+    kind: str,
+    seed: int,
+    plan: Plan,
+    data: tuple[Labelled, Labelled, Labelled],
+    teach: Teach | None = None,
 ) -> Trained:
+    """Train one net on labels, or on what `teach` answers for the rows as they were varied.
+
+    What is drawn for the rows is drawn on the CPU, and so the same on every device.
+    """
+    device = next(model.parameters()).device
     started, chosen, (train, held, valid) = time.monotonic(), plan.hyperparameters, data
     mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(chosen.average))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=chosen.decay, betas=(0.9, 0.99), fused=True)
@@ -201,8 +178,9 @@ def _train_one(
             update += 1
             for group in optimizer.param_groups:
                 group["lr"] = _rate(chosen, update, last)
-            letters = _varied(train.letters[rows], train.labels[rows], positives, plan)
-            loss = F.cross_entropy(model(letters), train.labels[rows])
+            letters = _varied(train.letters[rows], train.labels[rows], train, positives, plan).to(device)
+            answer = train.labels[rows].to(device) if teach is None else teach(letters)
+            loss = F.cross_entropy(model(letters), answer)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -213,7 +191,7 @@ def _train_one(
         bar.set_postfix(held_out_loss=f"{held_loss:.4f}")
         if held_loss < best:
             best, best_epoch = held_loss, epoch
-            best_weights = {name: p.detach().clone() for name, p in mean.module.named_parameters()}
+            best_weights = {name: p.detach().cpu().clone() for name, p in mean.module.named_parameters()}
     bar.close()
     model.load_state_dict(best_weights, strict=False)
     return Trained(kind, seed, best_weights, answers(model, valid), best, time.monotonic() - started, best_epoch)
@@ -224,25 +202,49 @@ def _rate(chosen: Hyperparameters, update: int, last: int) -> float:
     return chosen.rate * min(1.0, update / chosen.warmup) * (1 + math.cos(math.pi * update / last)) / 2
 
 
-def _varied(letters: Tensor, labels: Tensor, positives: Tensor, plan: Plan) -> Tensor:
-    """The rows as this update sees them: some negatives made anew, some letters hidden."""
+def _varied(letters: Tensor, labels: Tensor, train: Labelled, positives: Tensor, plan: Plan) -> Tensor:
+    """The rows as this update sees them: some negatives made anew, some rows going on as others, letters hidden."""
     chosen, unknown_id = plan.hyperparameters, plan.task.alphabet.unknown_id
     letters = letters.clone()
     if chosen.substitution is not None:
         anew = ((labels != chosen.positive) & (torch.rand(len(labels)) < chosen.fresh)).nonzero()[:, 0]
         sources = positives[torch.randint(len(positives), (len(anew),))]
         letters[anew] = chosen.substitution.negatives(sources, unknown_id)
+    if chosen.crossed:
+        place = torch.randint(1, letters.shape[1], (len(letters), 1))
+        others = train.letters[torch.randint(len(train), (len(letters),))]
+        goes_on = (torch.arange(letters.shape[1]) >= place) & (torch.rand(len(letters), 1) < chosen.crossed)
+        letters = torch.where(goes_on, others, letters)
     return letters.masked_fill(torch.rand(letters.shape) < chosen.unknown, unknown_id)
 
 
-def _keep(path: Path, one: Trained) -> None:
+def _with_weights(model: nn.Module, one: Trained) -> nn.Module:
+    model.load_state_dict(one.weights, strict=False)  # what is no parameter follows from the sizes
+    return model
+
+
+def _digest(kind: str, plan: Plan, part: int, tables: Tables, others: Sequence[Trained]) -> str:
+    """What a training follows from, but for its seed, as a short number; `others` teach it, or are its start."""
+    decides = (kind, plan.config, plan.hyperparameters, plan.hold_out, plan.family_width, part)
+    found = hashlib.sha256(repr(decides).encode())
+    arrays = [array for table in tables for array in (table.letters, table.labels)]
+    arrays += [one.logits for one in others]
+    for array in arrays:
+        found.update(array.contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def _keep(path: Path, one: Trained, follows_from: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(one.weights | {"validation logits": one.logits}, path.with_suffix(".safetensors"))
     about = dict(kind=one.kind, seed=one.seed, held_out_loss=one.held_out_loss, seconds=one.seconds, epochs=one.epochs)
-    path.with_suffix(".json").write_text(json.dumps(about) + "\n", encoding="utf-8")
+    text = json.dumps(about | {"follows_from": follows_from})
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 
 
-def _kept(path: Path) -> Trained:
+def _kept(path: Path, follows_from: str) -> Trained:
+    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    if about.pop("follows_from", None) != follows_from:
+        raise TrainingError("training_kept_of_another", path=path.with_suffix(".json"))
     weights = load_file(path.with_suffix(".safetensors"))
-    logits = weights.pop("validation logits")
-    return Trained(weights=weights, logits=logits, **json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
+    return Trained(weights=weights, logits=weights.pop("validation logits"), **about)

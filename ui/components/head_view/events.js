@@ -158,8 +158,9 @@ function move(view, position, key) {
  */
 function focusToken(view, side, index) {
   const { scroller } = view;
-  if (index * ROW < scroller.scrollTop) scroller.scrollTop = index * ROW;
-  const below = (index + 1) * ROW - scroller.clientHeight;
+  const row = index + view.columns[side].row;
+  if (row * ROW < scroller.scrollTop) scroller.scrollTop = row * ROW;
+  const below = (row + 1) * ROW - scroller.clientHeight;
   if (below > scroller.scrollTop) scroller.scrollTop = below;
   const made = token(view.columns[side], index);
   made.tabIndex = 0;

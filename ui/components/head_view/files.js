@@ -95,13 +95,14 @@ function sheetItems(view, active) {
     const edge = right ? measures.left - 8 : measures.right + 8;
     const room = measures.column - measures.number - measures.bars - 8;
     header[`${side}_labels`].forEach((label, index) => {
+      const y = middle(index + (right ? measures.beside : 0));
       const bold = focus?.side === side && focus.index === index;
-      items.push({ ...base, y: middle(index), text: label, x: edge, room, bold });
+      items.push({ ...base, y, text: label, x: edge, room, bold });
       if (!focus || focus.side === side || !active.length) return;
       const [query, key] = right ? [index, focus.index] : [focus.index, index];
       const words = numberText(mean(weights, header.shape, active, query, key), header.words);
       const x = right ? measures.number - 4 : measures.width - measures.number + 4;
-      items.push({ ...base, y: middle(index), text: words, x, room: measures.number, size: 12 });
+      items.push({ ...base, y, text: words, x, room: measures.number, size: 12 });
     });
   }
   return items;

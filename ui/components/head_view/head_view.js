@@ -8,7 +8,7 @@ import { makeChips, updateChips } from "./chips.js";
 import { adopt, focusOf, forget, newChoices, shownHeads } from "./choices.js";
 import { chipActions, listen } from "./events.js";
 import { saveHeadView } from "./files.js";
-import { bars, layout, MASKED, mean, ROW, stroke, strongest } from "./lines.js";
+import { bars, besideWhich, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
 import { paintScene } from "./scene.js";
 import { footer, numberText, readout } from "./sentences.js";
 import { makeColumn, updateColumn } from "./tokens.js";
@@ -56,14 +56,16 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   pointed: Line | null,
  *   longest: { font: string, width: number } | null,
  *   question: string,
+ *   opening: boolean,
  *   scene: (active: number[]) => import("./scene.js").Item[],
  * }} View
- * `lines`, `nan`, `total` and `focus` answer `question`, which is "" when they must be found anew.
+ * `lines`, `nan`, `total` and `focus` answer `question`, which is "" when they must be found anew. While `opening`, the
+ * first query is still to be scrolled to.
  */
 
 export default component("head-view", (frame) => {
   /** @type {Partial<View>} */
-  const start = { choices: newChoices(), options: null, chips: [], lines: [], nan: [], pointed: null, question: "" };
+  const start = { choices: newChoices(), options: null, chips: [], lines: [], nan: [], pointed: null, question: "", opening: true };
   const view = /** @type {View} */ (Object.assign(frame, build(frame.root), start));
   const [png, svg] = view.buttons;
   png.onclick = () => saveHeadView(view, "png");
@@ -124,11 +126,12 @@ function receive(view, { header, arrays }) {
     sameTexts(before.query_labels, header.query_labels) &&
     sameTexts(before.key_labels, header.key_labels);
   Object.assign(view, { header, weights: weightsOf(arrays, header.shape), pointed: null, question: "" });
+  view.columns.query.row = besideWhich(view.weights, header.shape);
   if (same) return;
   forget(view.choices);
   view.longest = null;
   view.chips = makeChips(view.chipBox, header.heads, chipActions(view));
-  view.scroller.scrollTop = 0;
+  view.opening = true;
   if (view.options) adopt(view.choices, view.options, header.shape[0]);
 }
 
@@ -146,8 +149,10 @@ function draw(view) {
   const content = Math.max(queries, keys) * ROW;
   view.sheet.style.height = `${content}px`;
   scroller.style.height = `${Math.min(content, HEIGHT)}px`;
+  if (view.opening) scroller.scrollTop = middle(view.columns.query.row) - scroller.clientHeight / 2;
+  view.opening = false;
   const active = shownHeads(choices);
-  view.measures = layout(view.sheet.clientWidth, heads, active, longestToken(view));
+  view.measures = layout(view.sheet.clientWidth, heads, active, longestToken(view), view.columns.query.row);
   root.style.setProperty("--column", `${view.measures.column}px`);
   root.style.setProperty("--bars", `${view.measures.bars}px`);
   view.chipBox.setAttribute("aria-label", words.heads);

@@ -18,29 +18,30 @@ const LANES = 16; // the height over which a token's lines spread
 
 /**
  * Where tokens, written weights, bars and lines have their places: `longest` is the width of the longest token, and
- * each of the `active` heads has a lane of its own beside a token, so that no head's line hides another's.
+ * each of the `active` heads has a lane of its own beside a token, so that no head's line hides another's. The first
+ * query stands beside key number `beside`.
  * @param {number} width
  * @param {number} heads
  * @param {number[]} active
  * @param {number} longest
  */
-export function layout(width, heads, active, longest) {
+export function layout(width, heads, active, longest, beside = 0) {
   const room = width >= 560 && heads <= 24 ? heads * BAR + 6 : 0;
   const text = Math.min(Math.max(longest + 18, 60), Math.max(width * 0.21, 84), 220);
   const column = Math.round(text + NUMBER + room);
   const lane = Math.min(LANES / active.length, 3);
   const lanes = new Map(active.map((head, order) => [head, lane * (order - (active.length - 1) / 2)]));
-  return { width, bars: room, number: NUMBER, column, left: column + 4, right: width - column - 4, lanes };
+  return { width, bars: room, number: NUMBER, column, left: column + 4, right: width - column - 4, lanes, beside };
 }
 
 /**
  * The heights at which a line leaves its query and reaches its key.
  * @param {Line} line
- * @param {Pick<Measures, "lanes">} measures
+ * @param {Pick<Measures, "lanes" | "beside">} measures
  */
-export function ends(line, { lanes }) {
+export function ends(line, { lanes, beside }) {
   const lane = lanes.get(line.head) ?? 0;
-  return [middle(line.query) + lane, middle(line.key) + lane];
+  return [middle(line.query + beside) + lane, middle(line.key) + lane];
 }
 
 /**
@@ -49,6 +50,19 @@ export function ends(line, { lanes }) {
  */
 export function middle(index) {
   return index * ROW + ROW / 2;
+}
+
+/**
+ * The key beside which the first query stands. A single query, such as a decision, stands beside the key that it looks
+ * at most, in the mean over all heads, so that this line is seen however long the column of keys is.
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ */
+export function besideWhich(weights, [heads, queries, keys]) {
+  if (queries !== 1) return 0;
+  const all = Array.from({ length: heads }, (_, head) => head);
+  const means = Array.from({ length: keys }, (_, key) => mean(weights, [heads, 1, keys], all, 0, key) ?? -1);
+  return means.reduce((best, weight, key) => (weight > means[best] ? key : best), 0);
 }
 
 /**
@@ -156,7 +170,7 @@ export function stroke(line, measures, theme, emphasised = false) {
  * @param {Line[]} lines
  * @param {number} x
  * @param {number} y
- * @param {Pick<Measures, "left" | "right" | "lanes">} measures
+ * @param {Pick<Measures, "left" | "right" | "lanes" | "beside">} measures
  */
 export function nearest(lines, x, y, measures, reach = 5) {
   if (x <= measures.left || x >= measures.right) return null;
@@ -215,7 +229,7 @@ export function bars(weights, [heads, queries, keys], active, focus, measures, t
   const start = focus.side === "query" ? measures.width - measures.bars - measures.number : measures.number;
   for (let other = 0; other < across; other++) {
     const [query, key] = focus.side === "query" ? [focus.index, other] : [other, focus.index];
-    const base = middle(other) + 9;
+    const base = middle(other + (focus.side === "key" ? measures.beside : 0)) + 9;
     items.push({ kind: "box", x: start + 3, y: base, width: heads * BAR - 1, height: 0.5, colour: theme.border, alpha: 1 });
     for (const head of active) {
       const weight = weights[(head * queries + query) * keys + key];

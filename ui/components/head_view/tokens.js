@@ -19,8 +19,8 @@ const MARGIN = 4; // rows kept ready above and below the view
  * @param {(index: number) => Look} look
  */
 export function updateColumn(column, labels, current, top, height, look) {
-  const first = Math.max(Math.floor(top / ROW) - MARGIN, 0);
-  const last = Math.min(Math.ceil((top + height) / ROW) + MARGIN, labels.length) - 1;
+  const first = Math.max(Math.floor(top / ROW) - MARGIN - column.row, 0);
+  const last = Math.min(Math.ceil((top + height) / ROW) + MARGIN - column.row, labels.length) - 1;
   const focused = focusedBeside(column.box);
   for (const [index, made] of column.tokens) {
     const wanted = (index >= first && index <= last) || index === current || made === focused;
@@ -30,7 +30,10 @@ export function updateColumn(column, labels, current, top, height, look) {
   }
   for (let index = first; index <= last; index++) token(column, index);
   if (labels.length) token(column, current);
-  for (const [index, made] of column.tokens) describe(made, labels, index, index === current, look(index));
+  for (const [index, made] of column.tokens) {
+    put(made, column, index);
+    describe(made, labels, index, index === current, look(index));
+  }
 }
 
 /**
@@ -42,12 +45,21 @@ export function token(column, index) {
   const known = column.tokens.get(index);
   if (known) return known;
   const made = element("div", "token", null, { role: "option", "data-side": column.side, "data-index": index });
-  made.style.top = `${index * ROW}px`;
+  put(made, column, index);
   made.append(element("span", "text", "", { dir: "auto" }), element("span", "number"));
   column.tokens.set(index, made);
   const next = [...column.box.children].find((other) => Number(other.getAttribute("data-index")) > index);
   column.box.insertBefore(made, next ?? null);
   return made;
+}
+
+/**
+ * @param {HTMLElement} made
+ * @param {Column} column
+ * @param {number} index
+ */
+function put(made, column, index) {
+  made.style.top = `${(index + column.row) * ROW}px`;
 }
 
 /**
@@ -80,5 +92,5 @@ function describe(made, labels, index, current, look) {
  */
 export function makeColumn(side) {
   const box = element("div", `column ${side}`, null, { role: "listbox", "data-side": side });
-  return { side, box, tokens: /** @type {Map<number, HTMLElement>} */ (new Map()) };
+  return { side, box, row: 0, tokens: /** @type {Map<number, HTMLElement>} */ (new Map()) }; // `row` of its first token
 }

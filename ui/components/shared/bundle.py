@@ -8,6 +8,7 @@ written in the part of the language that this can link, and anything else is ref
     export function name, export async function name, export class name, export const name, export default (entry only)
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -19,6 +20,9 @@ HERE = Path(__file__).parents[1]
 IMPORT = re.compile(r'^import \{(\s*\w+(?:\s*,\s*\w+)*\s*,?\s*)\} from "(\.\.?/[\w./-]+\.js)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async function|function|const|class) (\w+))", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.MULTILINE | re.DOTALL)
+REMARK = re.compile(r"^[ \t]*(?:/\*\*.*?\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+"""A comment that has its lines to itself: it is for whoever reads the script here, and not sent."""
+
 FOREIGN = re.compile(r"^(?:import|export)\b[^\n]*|[^\n]*\bimport\s*\([^\n]*", re.MULTILINE)
 
 
@@ -37,6 +41,25 @@ def script(module: str, folder: Path = HERE) -> str:
     linked: dict[Path, _Module] = {}
     entry = _linked(folder / module, linked, ())
     return "\n".join([*(f"const {one.name} = (() => {{\n{one.text}\n}})();" for one in linked.values()), entry])
+
+
+@cache
+def library(component: str) -> str:
+    """The script of a component, and its styles, as a module that brings them to the page and draws nothing."""
+    linked: dict[Path, _Module] = {}
+    entry = _linked(HERE / component / f"{component}.js", linked, ())
+    scripts = HERE / "shared" / "scripts.js"
+    if scripts not in linked:
+        linked[scripts] = _Module(scripts, _linked(scripts, linked, (HERE,)), len(linked))
+    modules = (f"const {one.name} = (() => {{\n{one.text}\n}})();" for one in linked.values())
+    names = ", ".join([json.dumps(registered(component)), "drawn", json.dumps(stylesheet())])
+    brought = f"export default () => {{ {linked[scripts].name}.arrived({names}); }};"
+    return "\n".join([*modules, entry.replace("export default ", "const drawn = ", 1), brought])
+
+
+def registered(component: str) -> str:
+    """What Streamlit calls a component."""
+    return f"heedmap.{component}"
 
 
 @cache
@@ -60,7 +83,7 @@ def _linked(path: Path, linked: dict[Path, _Module], above: tuple[Path, ...]) ->
     """The text of a module that takes its imports from the functions that `linked` gains for them."""
     if not path.is_file():
         raise LinkError(f"{above[-1].name if above else 'a component'} imports {path}, which is not there")
-    text = path.read_text(encoding="utf-8")
+    text = REMARK.sub("", path.read_text(encoding="utf-8"))
     for names, address in IMPORT.findall(text):
         other = (path.parent / address).resolve()
         if other in (path, *above):

@@ -15,15 +15,15 @@ _post_options = st.components.v2.component("heedmap.options", js=bundle.script("
 class CanvasComponent:
     """The component whose scripts stand in the folder `name`, drawn from weights, words and a few options.
 
-    Streamlit sends a message again as a whole when any of it changes. So the weights have one message, which the
-    browser keeps while they stay the same, and the options (selection, threshold) have another of a few bytes, from an
-    element without size.
+    Streamlit sends a message again as a whole when any of it changes. So scripts and styles have one message, which the
+    browser keeps for good, the weights have another, which it keeps while they stay the same, and the options
+    (selection, threshold) have a third one of a few bytes. The first and the last are of elements without size.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        script = bundle.script(f"{name}/{name}.js")
-        self._mount = st.components.v2.component(f"heedmap.{name}", css=bundle.stylesheet(), js=script)
+        self._bring = st.components.v2.component(f"{bundle.registered(name)}.script", js=bundle.library(name))
+        self._mount = st.components.v2.component(bundle.registered(name), js=bundle.script("shared/mount.js"))
 
     def message(self, key: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
         """What the browser is sent besides options: `header` with what every component needs, and the arrays."""
@@ -55,5 +55,6 @@ class CanvasComponent:
 
         listeners: dict[str, Any] = {f"on_{name}_change": before_run(name) for name in heard}
         with st.container(gap=None):
+            self._bring(key=f"{key}.script")
             self._mount(key=key, data=self.message(key, header, arrays), **listeners)
             _post_options(key=f"{key}.options", data={"instance": key, "events": list(heard), **options})

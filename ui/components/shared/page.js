@@ -1,16 +1,6 @@
 // Small things that every component does with the page: elements, options from Python, files to save.
 
-/** The event that tells of new options; its detail names the instance. */
-export const POSTED = "heedmap-options";
-
-/**
- * The options of every instance on the page, which two elements of a component share.
- * @returns {Map<string, any>}
- */
-export function posted() {
-  const page = /** @type {{ heedmapOptions?: Map<string, any> }} */ (/** @type {unknown} */ (window));
-  return (page.heedmapOptions ??= new Map());
-}
+import { POSTED, posted } from "./posted.js";
 
 /**
  * A new element; `text` is set as text, never as markup.

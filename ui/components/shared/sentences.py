@@ -1,8 +1,9 @@
 """The sentences that a component's scripts say, in the language of the context, their fields still to be filled."""
 
+from functools import cache
 from string import Formatter
 
-from transformer.messages import catalogue, words
+from transformer.messages import catalogue, language, speaking, words
 
 EVERYWHERE = "canvas"
 """How the codes of sentences begin that every component says which draws a picture."""
@@ -16,10 +17,16 @@ def sentences(component: str) -> dict[str, str]:
 
     Fields stay as they are written, such as `{count}`: the browser fills them.
     """
+    return dict(_sentences(component, language()))
+
+
+@cache
+def _sentences(component: str, spoken: str) -> dict[str, str]:
     found = {}
-    for code, text in catalogue("en").items():
-        for prefix in (f"{component}_", *([] if component in LAYERS else [f"{EVERYWHERE}_"])):
-            if code.startswith(prefix):
-                fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
-                found[code.removeprefix(prefix)] = words(code, **fields)
+    with speaking(spoken):
+        for code, text in catalogue("en").items():
+            for prefix in (f"{component}_", *([] if component in LAYERS else [f"{EVERYWHERE}_"])):
+                if code.startswith(prefix):
+                    fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
+                    found[code.removeprefix(prefix)] = words(code, **fields)
     return found

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
-from transformer.lessons.toy import MAX_TOKENS, toy_sentences
+from transformer.lessons.toy import toy_sentences
 from transformer.sites import Site
 from ui.lessons import shared
 from ui.shared import controls
@@ -19,12 +19,23 @@ from ui.texts import plain, t
 STANDARD = Recipe()
 SITES = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
 RECURRENT = ("additive", "location")
+SIDES: dict[str, tuple[Literal["source", "target"], ...]] = {
+    "encoder": ("source",),
+    "decoder": ("target",),
+    "cross": ("source", "target"),
+    "single": ("target",),
+    "additive": ("source", "target"),
+    "location": ("source", "target"),
+}
+"""Whose words each attention reads."""
+
 KINDS = ("encoder", "decoder", "cross", "single", *RECURRENT)
 WIDTHS = ("2", "4", "6", "8", "12", "16")
 NOBODY = OWN = "0"
 
 DEFAULTS: dict[str, Any] = {
-    "attention": "encoder", "made": "toy", "d_model": "4", "n_heads": "2", "n_tokens": 4, "seed": 1,
+    "attention": "encoder", "made": "toy", "d_model": "4", "n_heads": "2", "n_tokens": 4, "source_words": "",
+    "target_words": "", "seed": 1,
     "norm_first": False, "at_step": 1, "scaled": True, "temperature": 1.0, "split": OWN, "hiding": "library",
     "mask_first": False, "blind": NOBODY, "dropout": 0.0, "draw": 0, "screen": "steps",
     "stage": "input", "at_head": "0",
@@ -100,22 +111,23 @@ def _toy(kind: str) -> Example:
         if kind in SITES:
             options = [heads for heads in ("1", "2", "4") if width % int(heads) == 0]
             n_heads = int(choice(t("attention_steps.n_heads"), options, key="n_heads", default="2", text=str))
-        n_tokens = whole(t("attention_steps.n_tokens"), 1, MAX_TOKENS, 4, key="n_tokens")
+        words = shared.toy_words(*SIDES[kind])
+        read, written = toy_sentences(*words)
         seed = whole(t("attention_steps.seed"), 0, 9_999, 1, key="seed")
         norm_first = kind not in RECURRENT and switch(t("attention_steps.norm_first"), False, key="norm_first")
-        step = whole(t("attention_steps.step"), 1, n_tokens, 1, key="at_step") if kind in RECURRENT else 1
-    words = tuple(" ".join(sentence.labels) for sentence in toy_sentences(n_tokens))
+        step = whole(t("attention_steps.step"), 1, len(written.ids), 1, key="at_step") if kind in RECURRENT else 1
+    sentences = tuple(" ".join(sentence.labels) for sentence in (read, written))
     if kind in RECURRENT:
         attention = cast(Literal["additive", "location"], kind)
         return Example(
-            kind, lambda _: shared.toy_recurrent_board(width, n_tokens, seed, attention, step - 1), False,
-            sentences=words,
+            kind, lambda _: shared.toy_recurrent_board(width, words, seed, attention, step - 1), False,
+            sentences=sentences,
         )  # fmt: skip
     site = _site(kind, 0)
     return Example(
-        kind, lambda recipe: shared.toy_board(width, n_heads, n_tokens, seed, norm_first, site, recipe), True,
-        sentences=words,
-        twin=lambda: shared.toy_board(width, n_heads, n_tokens, seed, not norm_first, site, STANDARD),
+        kind, lambda recipe: shared.toy_board(width, n_heads, words, seed, norm_first, site, recipe), True,
+        sentences=sentences,
+        twin=lambda: shared.toy_board(width, n_heads, words, seed, not norm_first, site, STANDARD),
     )  # fmt: skip
 
 

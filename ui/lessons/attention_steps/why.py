@@ -44,7 +44,7 @@ def why_panel(example: controls.Example, board: Board, head_place: DeltaGenerato
         _norms(example, board)
 
 
-@cached(max_entries=1)
+@cached()
 def _growth() -> Growth:
     return growth()
 

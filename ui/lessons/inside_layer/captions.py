@@ -35,7 +35,7 @@ def said_of(example: Example, board: Board, stage: str, at: Place, form: str, po
     if stage == "feed_forward":
         share, units = board["on"].values[:, 0], board["A"].values
         never = int((units <= 0).all(axis=0).sum())
-        bend = "gelu" if run.model.config.activation == "gelu" else "relu"
+        bend = {"relu": "relu", "silu": "silu"}.get(run.model.config.activation, "gelu")
         sizes = {"d_model": board["H"].values.shape[1], "d_ff": units.shape[1]}
         told = plain("inside_layer.look_feed_forward", share=share.mean(), never=never, **sizes)
         return f"{told} {plain(f'inside_layer.bend_{bend}')} {plain('inside_layer.gated')}"

@@ -11,7 +11,7 @@ from transformer.lessons.inside.boards import STAGES
 from transformer.lessons.inside.layers import Run
 from transformer.lessons.inside.norms import BESIDE, SHOWN, kind_of
 from transformer.lessons.inside.outputs import positions_of
-from transformer.lessons.toy import MAX_TOKENS, toy_sentences
+from transformer.lessons.toy import toy_sentences
 from ui.lessons import shared
 from ui.lessons.inside_layer.examples import Example, own_translation, run_of, toy_run
 from ui.shared import controls
@@ -27,7 +27,8 @@ SAMPLE = 8
 """Ids that a checkpoint without examples starts with."""
 
 DEFAULTS: dict[str, Any] = {
-    "made": "toy", "d_model": "4", "n_tokens": 4, "seed": 1, "norm_first": False, "gelu": False, "tied": True,
+    "made": "toy", "d_model": "4", "n_tokens": 4, "source_words": "", "target_words": "",
+    "seed": 1, "norm_first": False, "gelu": False, "tied": True,
     "side": "encoder", "at_layer": "0", "part": "self", "form": "torch", "position": "0", "stage": "embedding",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
@@ -71,13 +72,13 @@ def example() -> Example | None:
 def _toy() -> Example:
     with st.popover(t("attention_steps.size"), icon=":material/straighten:"):
         width = int(choice(t("attention_steps.d_model"), WIDTHS, key="d_model", default="4", text=str))
-        n_tokens = whole(t("attention_steps.n_tokens"), 1, MAX_TOKENS, 4, key="n_tokens")
+        words = shared.toy_words("source", "target")
         seed = whole(t("attention_steps.seed"), 0, 9_999, 1, key="seed")
         norm_first = switch(t("inside_layer.norm_first"), False, key="norm_first")
         gelu = switch(t("inside_layer.gelu"), False, key="gelu")
         tied = switch(t("inside_layer.tied"), True, key="tied")
-    words = tuple(" ".join(sentence.labels) for sentence in toy_sentences(n_tokens))
-    return Example(toy_run(width, n_tokens, seed, norm_first, gelu, tied), words, is_toy=True)
+    sentences = tuple(" ".join(sentence.labels) for sentence in toy_sentences(*words))
+    return Example(toy_run(width, words, seed, norm_first, gelu, tied), sentences, is_toy=True)
 
 
 def _trained() -> Example | None:

@@ -11,6 +11,7 @@ from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import Translation
+from ui.lessons.shared import ToyWords
 from ui.store import runs, store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -25,12 +26,13 @@ class Example:
     is_toy: bool
 
 
-@cached(max_entries=32)
-def toy_run(d_model: int, n_tokens: int, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
+@cached()
+def toy_run(d_model: int, words: ToyWords, seed: int, norm_first: bool, gelu: bool, tied: bool) -> Run:
     """A run of a toy whose numbers are few and round."""
-    words = toy_words()
+    _, _, target = words
+    names = toy_words(target)
     model = toy_layers(d_model, seed, norm_first, gelu, tied)
-    return Run(model, *toy_sentences(n_tokens), lambda ids: [words[i] for i in ids])
+    return Run(model, *toy_sentences(*words), lambda ids: [names[i] for i in ids])
 
 
 def own_translation(name: str, text: str) -> Translation:
@@ -56,7 +58,7 @@ def run_of(name: str, text: str, target: str | Translation | None) -> Run:
     return _run(store.revision(name), text, (bos, *target.target_ids[:-1])[:MAX_TOKENS])
 
 
-@cached(max_entries=2)
+@cached()
 def _weights(revision: Revision) -> Model:
     model = store.load(revision).model
     if isinstance(model, (Seq2Seq, Encoder)):
@@ -64,7 +66,7 @@ def _weights(revision: Revision) -> Model:
     raise TypeError(f"{revision} is no model of {Model}")
 
 
-@cached(max_entries=16)
+@cached()
 def _run(revision: Revision, text: str, target: str | tuple[int, ...] | None) -> Run:
     checkpoint = store.load(revision)
     read = None

@@ -99,7 +99,7 @@ def seq2seq(model: Model) -> Seq2Seq:
     return checkpoint_of(model).model_as(Seq2Seq)
 
 
-@cached(max_entries=64)
+@cached()
 def tested(model: Model) -> LeakReport:
     """The leak test of a model as it is, on random sentences."""
     return leak_test(checkpoint_of(model))
@@ -110,7 +110,7 @@ def checkpoint_of(model: Model) -> Checkpoint:
     return _toy(model.vocab) if isinstance(model, ToyModel) else store.checkpoint(model.name)
 
 
-@cached(max_entries=16)
+@cached()
 def _toy(vocab: int) -> Checkpoint:
     return Checkpoint(name="toy", model=watch(toy_transformer(4, 2, seed=1, vocab=vocab)))
 
@@ -131,16 +131,16 @@ def _masked(model: Model, how: Break) -> Checkpoint:
     return checkpoint if how == "right" else broken(checkpoint, how)
 
 
-@cached(max_entries=16)
+@cached()
 def _run(model: Model, lines: Lines, how: Break) -> Recording:
     return batch_run(_masked(model, how).model_as(Seq2Seq), _batch(model, lines))
 
 
-@cached(max_entries=64)
+@cached()
 def _leaks(model: Model, lines: Lines, how: Break) -> LeakReport:
     return leak_test(_masked(model, how), _batch(model, lines))
 
 
-@cached(max_entries=64)
+@cached()
 def _damage(model: Model, lines: Lines, how: Break) -> Damage:
     return damage(checkpoint_of(model), _batch(model, lines), how)

@@ -3,11 +3,13 @@
 from transformer.checkpoint.foreign.layouts.annotated import Annotated
 from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source
 from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
+from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
+from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
-from transformer.checkpoint.foreign.layouts.rnn import FIRST_TUTORIAL, SECOND_TUTORIAL
+from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 
@@ -23,8 +25,13 @@ LAYOUTS: tuple[Layout, ...] = (
     Ours(),
     FIRST_TUTORIAL,
     SECOND_TUTORIAL,
+    JOINT_TUTORIAL,
+    D2L,
+    CHATBOT,
     Gpt(),
+    LectureGpt(),
     BERT,
     DISTILBERT,
+    *FAMILIES,
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""

@@ -18,7 +18,8 @@ class Source:
 
     `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
     the original has no such tensor and ours is zero (a layer without bias). Ours may begin at row `first_row` of it; be
-    the first of its rows (`row_of` says how many it has) or the first few (`rows_of`); or be it transposed.
+    the first of its rows (`row_of` says how many it has) or a few of them from there on (`rows_of`); or be it
+    transposed.
     """
 
     name: str | None
@@ -29,6 +30,17 @@ class Source:
     row_of: int = 0
     rows_of: int = 0
     transposed: bool = False
+
+    def needs(self, ours: Shape) -> dict[str, Shape]:
+        """The foreign tensors that ours of shape `ours` is made of, with the shapes that they must have."""
+        if self.name is None:
+            return {}
+        return dict.fromkeys(self.names, self.foreign_shape(ours))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The foreign tensors that ours is made of."""
+        return () if self.name is None else (self.name,)
 
     def foreign_shape(self, ours: Shape) -> Shape:
         """The shape that the foreign tensor must have for our tensor of shape `ours`."""
@@ -48,9 +60,59 @@ class Source:
         if self.row_of:
             return tensor[0]
         if self.rows_of:
-            return tensor[: ours[0]]
+            return tensor[self.first_row : self.first_row + ours[0]]
         tensor = (tensor.T if self.transposed else tensor)[self.first_row :]
         return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
+
+
+@dataclass(frozen=True)
+class Columns(Source):
+    """Some of a foreign tensor's `width` columns: `runs` gives first and past-the-last of each run, in our order."""
+
+    runs: tuple[tuple[int, int], ...] = ()
+    width: int = 0
+
+    def foreign_shape(self, ours: Shape) -> Shape:
+        """As many rows as ours."""
+        return (ours[0], self.width)
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """The columns beside one another."""
+        whole = tensors[str(self.name)]
+        return torch.cat([whole[:, first:last] for first, last in self.runs], dim=1)
+
+
+@dataclass(frozen=True)
+class Vector(Source):
+    """A foreign vector that is the one row of ours."""
+
+    def foreign_shape(self, ours: Shape) -> Shape:
+        """Our row."""
+        return ours[1:]
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """The vector as a row."""
+        return tensors[str(self.name)][None]
+
+
+@dataclass(frozen=True)
+class Joined(Source):
+    """Foreign tensors of equal shapes, one under the other: one a head, say. `others` are those after the first."""
+
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, from the top down."""
+        return (str(self.name), *self.others)
+
+    def foreign_shape(self, ours: Shape) -> Shape:
+        """An equal share of our rows."""
+        return (ours[0] // len(self.names), *ours[1:])
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """All of them."""
+        return torch.cat([tensors[name] for name in self.names])
 
 
 @dataclass(frozen=True)

@@ -1,85 +1,262 @@
-"""The PyTorch seq2seq tutorial, both generations: an encoder's file and a decoder's, or one file with both.
+"""Recurrent encoder-decoders with attention as tutorials write them: an encoder's file and a decoder's, or one of both.
 
-First generation: `attn` looks by location and `attn_combine` mixes. Second: `attention` with Wa, Ua, Va (Bahdanau).
+- The PyTorch seq2seq tutorial, first generation: `attn` looks by location and `attn_combine` mixes. Second: `attention`
+  with Wa, Ua, Va (Bahdanau).
+- bentrevett's "Neural Machine Translation by Jointly Learning to Align and Translate": `attention.attn` and
+  `attention.v`; the encoder reads both ways, `fc` makes the decoder's first state; `fc_out` (once `out`) reads all.
+- "Dive into Deep Learning", section 11.4: `attention` with W_q, W_k, w_v and without biases; `dense`.
+- The PyTorch chatbot tutorial (Luong et al. 2015): `concat`, and `attn.attn` where the score is no plain product. The
+  encoder reads both ways and adds the two; the decoder begins with the encoder's first states.
+
+Nets may be called `gru`, `rnn` or `lstm`.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, special_id
-from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.foreign.layouts.base import Columns, Fit, Source, Vector, linear, root_of, size
+from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
+from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.recurrent import RecurrentConfig
 
+Kind = Literal["location", "joint", "separate", "product"]
 _GATES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_NET = re.compile(r"(?P<net>(?:.*\.)?(?:gru|rnn|lstm))\.weight_ih_l0")
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What one tutorial calls the decoder's parts, and how they are used.
+
+    `query`, `key` and `score` compare (`joint`: `query` does, over [state ; source]); `projections` are the names that
+    the last map had over the years. `context_first` says in which order the cell reads context and token. A decoder of
+    several layers looks with the state of one of them: `looks_with` is asked where the original has one layer.
+    """
+
+    kind: Kind
+    query: str = ""
+    key: str = ""
+    score: str = ""
+    biased: bool = True
+    projections: tuple[str, ...] = ("out",)
+    context_first: bool = False
+    looks_with: tuple[str, ...] = ()
+    ids: tuple[int, int, int] = (-1, 0, 1)
 
 
 class RnnTutorial:
-    """`EncoderRNN` and `AttnDecoderRNN` of one generation of the tutorial."""
+    """The encoder and the decoder of one tutorial; `sign` is a name in the decoder that no other one has."""
 
-    def __init__(self, name: str, title: str, attention: str, sign: str, reason: str) -> None:
-        self.name, self.title, self.attention, self.sign, self.reason = name, title, attention, sign, reason
+    def __init__(self, name: str, title: str, sign: str, reason: str, names: _Names) -> None:
+        self.name, self.title, self.sign, self.reason, self.names = name, title, sign, reason, names
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Every size stands in the shapes; only the special ids are asked."""
-        shapes = contents.shapes
-        root = root_of(shapes, rf"decoder\.{self.sign}\.weight")
+        """Every size stands in the shapes; special ids are asked, and what the state of several layers does."""
+        shapes, names = contents.shapes, self.names
+        root = root_of(shapes, rf"decoder\.{self.sign}")
         if root is None:
             return None
-        hidden = size(shapes, (f"{root}decoder.gru.weight_hh_l0", 1), (f"{root}encoder.gru.weight_hh_l0", 1))
-        embedding = size(shapes, (f"{root}decoder.embedding.weight", 1))
-        config = RecurrentConfig(
-            source_vocab=size(shapes, (f"{root}encoder.embedding.weight", 0)),
-            target_vocab=size(shapes, (f"{root}decoder.embedding.weight", 0)),
-            hidden=hidden,
-            d_embedding=0 if embedding == hidden else embedding,
-            attention="location" if self.attention == "location" else "additive",
-            max_length=size(shapes, (f"{root}decoder.attn.weight", 0)) if self.attention == "location" else 512,
-            pad_id=special_id(answers, "pad_id", -1),
-            bos_id=special_id(answers, "bos_id", 0),
-            eos_id=special_id(answers, "eos_id", 1),
-        )
-        return Fit("recurrent", config, _sources(root, self.attention), (self.reason,))
+        pair = _Pair(shapes, root)
+        options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
+        config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
+        return Fit("recurrent", config, _sources(pair, names, config), (self.reason,))
 
     def typical_names(self) -> Iterable[str]:
         """Every name that the pair has."""
-        return [source.name for source in _sources("", self.attention).values() if source.name]
+        nets = ("encoder.gru.weight_ih_l0", "decoder.gru.weight_ih_l0")
+        pair = _Pair(dict.fromkeys(nets, (3, 1)), "")
+        config = RecurrentConfig(1, 1, hidden=1, d_embedding=1, attention=_attention(self.names, pair))
+        return [name for source in _sources(pair, self.names, config).values() for name in source.names]
 
 
-def _sources(root: str, attention: str) -> dict[str, Source]:
+@dataclass(frozen=True)
+class _Pair:
+    """An encoder and a decoder under `root`, and what shapes say of their nets."""
+
+    shapes: Mapping[str, Shape]
+    root: str
+
+    @property
+    def encoder(self) -> str:
+        """The encoder's net."""
+        return self._net("encoder")
+
+    @property
+    def decoder(self) -> str:
+        """The decoder's net."""
+        return self._net("decoder")
+
+    def sizes(self, location: bool) -> dict[str, Any]:
+        """Widths, depths and directions."""
+        shapes, root = self.shapes, self.root
+        hidden = size(shapes, (f"{self.decoder}.weight_hh_l0", 1), (f"{self.encoder}.weight_hh_l0", 1))
+        read = size(shapes, (f"{self.encoder}.weight_hh_l0", 1), (f"{self.decoder}.weight_hh_l0", 1))
+        embedding = size(shapes, (f"{root}decoder.embedding.weight", 1))
+        layers, of_encoder = self.layers(self.decoder), self.layers(self.encoder)
+        return {
+            "source_vocab": size(shapes, (f"{root}encoder.embedding.weight", 0)),
+            "target_vocab": size(shapes, (f"{root}decoder.embedding.weight", 0)),
+            "hidden": hidden,
+            "d_embedding": 0 if embedding == hidden else embedding,
+            "encoder_hidden": 0 if read == hidden else read,
+            "cell": "lstm" if size(shapes, (f"{self.decoder}.weight_hh_l0", 0)) == 4 * hidden else "gru",
+            "n_layers": layers,
+            "n_encoder_layers": 0 if of_encoder == layers else of_encoder,
+            "bidirectional": f"{self.encoder}.weight_ih_l0_reverse" in shapes,
+            "max_length": size(shapes, (f"{root}decoder.attn.weight", 0)) if location else 512,
+        }
+
+    def layers(self, net: str) -> int:
+        """How many layers a net has."""
+        found = re.compile(rf"{re.escape(net)}\.weight_ih_l(\d+)")
+        return max(1, sum(bool(found.fullmatch(name)) for name in self.shapes))
+
+    def of(self, *names: str) -> str:
+        """The first of the decoder's tensors of these names that is there, or the first."""
+        found = (f"{self.root}decoder.{name}" for name in names if f"{self.root}decoder.{name}.weight" in self.shapes)
+        return next(found, f"{self.root}decoder.{names[0]}")
+
+    def _net(self, half: str) -> str:
+        start = f"{self.root}{half}."
+        found = (_NET.fullmatch(name) for name in self.shapes if name.startswith(start))
+        return next((net["net"] for net in found if net), f"{start}gru")
+
+
+def _attention(names: _Names, pair: _Pair) -> str:
+    """Our name for the way in which the decoder looks."""
+    if names.kind == "location":
+        return "location"
+    if names.kind == "product":
+        with_map = f"{pair.root}decoder.attn.attn.weight" in pair.shapes
+        with_score = f"{pair.root}decoder.attn.v" in pair.shapes
+        return "additive" if with_score else "general" if with_map else "dot"
+    return "additive"
+
+
+def _decoder_options(names: _Names, pair: _Pair, answers: Answers) -> dict[str, Any]:
+    """What the layout's own code does, beside what shapes tell.
+
+    Raises:
+        ConfigError: the two halves have other depths, and nothing tells which states the decoder begins with.
+    """
+    layers, of_encoder = pair.layers(pair.decoder), pair.layers(pair.encoder)
+    if names.kind == "product":
+        both = f"{pair.encoder}.weight_ih_l0_reverse" in pair.shapes
+        found = {"attend_after": True, "sum_directions": both, "copy_states": both}
+    elif names.kind == "joint":
+        found = {"wide_output": True}
+    elif layers != of_encoder:
+        raise ConfigError("halves_of_other_depth", encoder=of_encoder, decoder=layers)
+    elif layers > 1 and names.looks_with:
+        found = {"query_layer": choice(answers, "query_layer", names.looks_with, Message("why_most_common"))}
+    else:
+        found = {}
+    return {"attention": _attention(names, pair), **found}
+
+
+def _sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> dict[str, Source]:
     """Where each of our tensors stands."""
+    root, ways = pair.root, ("", "_reverse") if config.bidirectional else ("",)
     sources = {
         "source_embedding.weight": Source(f"{root}encoder.embedding.weight"),
         "target_embedding.weight": Source(f"{root}decoder.embedding.weight"),
-        **{f"encoder.{gate}_l0": Source(f"{root}encoder.gru.{gate}_l0") for gate in _GATES},
-        **{f"decoder.{gate}": Source(f"{root}decoder.gru.{gate}_l0") for gate in _GATES},
-        **linear("projection", f"{root}decoder.out"),
     }
-    if attention == "location":
+    for layer in range(config.encoder_layers):
+        for gate in (f"{gate}_l{layer}{way}" for gate in _GATES for way in ways):
+            sources[f"encoder.{gate}"] = Source(f"{pair.encoder}.{gate}")
+    for layer in range(config.n_layers):
+        ours = f"upper.{layer - 1}" if layer else "decoder"
+        sources |= {f"{ours}.{gate}": Source(f"{pair.decoder}.{gate}_l{layer}") for gate in _GATES}
+    embedding, features = config.embedding_size, config.source_features
+    if names.context_first:
+        turned, width = ((features, features + embedding), (0, features)), embedding + features
+        sources["decoder.weight_ih"] = Columns(f"{pair.decoder}.weight_ih_l0", runs=turned, width=width)
+    if config.bridges:
+        sources |= linear("bridge.0", f"{root}encoder.fc")
+    projection = pair.of(*names.projections)
+    sources |= linear("projection", projection)
+    if config.wide_output:
+        order = _order(config.hidden, features, embedding)
+        sources["projection.weight"] = Columns(f"{projection}.weight", runs=order, width=config.output_size)
+    if config.attend_after:
+        sources |= linear("deepen.0", pair.of("concat"))
+    return sources | _attention_sources(pair, names, config)
+
+
+def _order(state: int, context: int, token: int) -> tuple[tuple[int, int], ...]:
+    """Columns that stand for [state ; context ; token], in our order: state, token, context."""
+    end = state + context + token
+    return (0, state), (state + context, end), (state, state + context)
+
+
+def _attention_sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> dict[str, Source]:
+    """Where the tensors of the attention stand; a score's own bias changes no weight."""
+    start = f"{pair.root}decoder"
+    if config.attention == "location":
+        return linear("attention.where", f"{start}.attn") | linear("combine.0", f"{start}.attn_combine")
+    if config.attention == "general":
+        return linear("attention.key", f"{start}.attn.attn")
+    if config.attention == "dot":
+        return {}
+    if names.kind == "separate":
         return (
-            sources
-            | linear("attention.where", f"{root}decoder.attn")
-            | linear("combine.0", f"{root}decoder.attn_combine")
+            linear("attention.query", f"{start}.{names.query}", has_bias=names.biased)
+            | linear("attention.key", f"{start}.{names.key}", has_bias=names.biased)
+            | linear("attention.score", f"{start}.{names.score}", has_bias=names.biased)
         )
-    return (
-        sources
-        | linear("attention.query", f"{root}decoder.attention.Wa")
-        | linear("attention.key", f"{root}decoder.attention.Ua")
-        | linear("attention.score", f"{root}decoder.attention.Va")
-    )
+    joint = f"{start}.{names.query}"
+    hidden, width = config.hidden, config.hidden + config.source_features
+    score = f"{start}.{names.score}"
+    called = f"{score}.weight" in pair.shapes
+    return {
+        "attention.query.weight": Columns(f"{joint}.weight", runs=((0, hidden),), width=width),
+        "attention.query.bias": Source(f"{joint}.bias"),
+        "attention.key.weight": Columns(f"{joint}.weight", runs=((hidden, width),), width=width),
+        "attention.key.bias": Source(None),
+        "attention.score.weight": Source(f"{score}.weight") if called else Vector(score),
+        "attention.score.bias": Source(None),
+    }
 
 
 FIRST_TUTORIAL = RnnTutorial(
     "rnn-tutorial-1",
     Message("title_tutorial_1"),
-    "location",
-    "attn_combine",
+    r"attn_combine\.weight",
     Message("reason_tutorial_1"),
+    _Names("location", looks_with=("first", "last")),
 )
 SECOND_TUTORIAL = RnnTutorial(
     "rnn-tutorial-2",
     Message("title_tutorial_2"),
-    "additive",
-    r"attention\.Wa",
+    r"attention\.Wa\.weight",
     Message("reason_tutorial_2"),
+    _Names("separate", "attention.Wa", "attention.Ua", "attention.Va", looks_with=("last", "first")),
+)
+JOINT_TUTORIAL = RnnTutorial(
+    "rnn-bentrevett",
+    Message("title_tutorial_joint"),
+    r"attention\.v(?:\.weight)?",
+    Message("reason_tutorial_joint"),
+    _Names("joint", "attention.attn", score="attention.v", projections=("fc_out", "out", "fc"), ids=(-1, 2, 3)),
+)
+D2L = RnnTutorial(
+    "rnn-d2l",
+    Message("title_tutorial_d2l"),
+    r"attention\.W_q\.weight",
+    Message("reason_tutorial_d2l"),
+    _Names(
+        "separate", "attention.W_q", "attention.W_k", "attention.w_v", False, ("dense",), context_first=True,
+        ids=(-1, 2, 3),
+    ),
+)  # fmt: skip
+CHATBOT = RnnTutorial(
+    "rnn-chatbot",
+    Message("title_tutorial_chatbot"),
+    r"concat\.weight",
+    Message("reason_tutorial_chatbot"),
+    _Names("product", "attn.attn", score="attn.v", ids=(0, 1, 2)),
 )

@@ -1,0 +1,278 @@
+"""A class of readers: sessions that look at another head or layer of their own sentence every few seconds.
+
+`python -m benchmarks load` measures what the project promises; `python -m benchmarks.load --sessions 75 --seconds 30
+--servers 2` anything else. Sessions speak the page's own protocol (`benchmarks.websocket`); with several servers they
+are dealt out in turn, as a proxy with sticky sessions would.
+
+An answer is wrong if its heatmap is not, number for number, that of the sentence and head which were asked for, as the
+library computes it without a server.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measuring import Result
+from benchmarks.websocket import Answer, Session
+from tests.browser.visiting import PATIENCE, ROOT, start_server
+from transformer import DecodingOptions, load, translate
+from transformer.attention.measures import sites_of
+
+CHECKPOINT = ROOT / "checkpoints" / "multi30k-en-de"
+KIND = "decoder.cross"
+NOUNS = (
+    *("dog", "man", "woman", "boy", "girl", "cat", "group", "child", "player", "rider", "worker", "teacher"),
+    *("singer", "runner", "driver"),
+)
+COLOURS = ("red", "blue", "green", "white", "black", "brown", "yellow", "orange", "grey", "pink")
+PLACES = ("down the street", "along the beach", "in the park")
+SECTION = "A class of readers: another head or layer every 5 s"
+PAUSE = 5.0
+"""Seconds from a reader's action to the next, give or take 30 %."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """So many sessions for so many seconds on so many servers, each acting every `pause` seconds."""
+
+    sessions: int
+    seconds: float
+    servers: int = 1
+    pause: float = PAUSE
+
+
+@dataclass
+class Report:
+    """What came of it: seconds and bytes of each action, errors, wrong answers, CPU seconds and MB of the servers."""
+
+    seconds: list[float] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    drawn_again: set[str] = field(default_factory=set)
+    """Kinds of messages and elements that an action brought."""
+    wrong: int = 0
+    compared: int = 0
+    lasted: float = 0.0
+    cpu: float = 0.0
+    cpu_of_a_visit: float = 0.0
+    """CPU seconds of a visit with a new sentence: its translation and the whole page."""
+    memory: list[float] = field(default_factory=list)
+    """MB of all servers together at the beginning, after each minute, and at the end."""
+    load: float = 0.0
+    """How many processes wanted a core at the end, on the average of a minute."""
+
+    def percentile(self, share: float) -> float:
+        """The time (s) within which this share of the actions was answered."""
+        return float(np.quantile(self.seconds, share))
+
+    @property
+    def cpu_of_an_action(self) -> float:
+        """CPU seconds of the servers, divided by the actions."""
+        return self.cpu / len(self.seconds)
+
+    @property
+    def bytes_of_an_action(self) -> float:
+        """Median bytes that the server sends for an action."""
+        return float(np.median(self.bytes))
+
+    @property
+    def rate(self) -> float:
+        """Actions answered in a second."""
+        return len(self.seconds) / self.lasted
+
+    def line(self) -> str:
+        """All of it in one line."""
+        memory = ", ".join(f"{megabytes:.0f}" for megabytes in self.memory)
+        return (
+            f"p50 {1e3 * self.percentile(0.5):.0f} ms, p95 {1e3 * self.percentile(0.95):.0f} ms, {self.rate:.1f}/s, "
+            f"{1e3 * self.cpu_of_an_action:.0f} ms of CPU and {self.bytes_of_an_action / 1e3:.1f} kB an action, "
+            f"{1e3 * self.cpu_of_a_visit:.0f} ms of CPU a visit, "
+            f"{self.wrong} wrong of {self.compared}, {len(self.errors)} errors, {memory} MB; load {self.load:.1f}"
+        )
+
+
+def sentence(reader: int) -> str:
+    """One reader's own sentence; 450 readers have different ones."""
+    noun, colour, place = NOUNS[reader % 15], COLOURS[reader // 15 % 10], PLACES[reader // 150 % 3]
+    return f"a {noun} in a {colour} shirt is riding a bicycle {place} ."
+
+
+class Truth:
+    """Every map of cross-attention of these sentences, as the library has them."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        checkpoint = load(CHECKPOINT)
+        self._maps: dict[tuple[str, int, int], np.ndarray] = {}
+        for text in sentences:
+            record = translate(checkpoint, text, DecodingOptions(beam=5, length_penalty=1.0, max_length=100)).record
+            sites = sites_of(record, KIND)
+            self.layers, self.heads = len(sites), record[sites[0]].n_heads
+            for layer, site in enumerate(sites):
+                for head in range(self.heads):
+                    self._maps[text, layer, head] = record[site].picture(head, words=True, special=True).values
+
+    def differs(self, answer: Answer, text: str, layer: int, head: int) -> bool:
+        """Whether an answer shows anything else than this head of this sentence, or nothing."""
+        seen = drawn(answer)
+        return seen is None or not np.array_equal(seen, self._maps[text, layer, head])
+
+
+def drawn(answer: Answer) -> np.ndarray | None:
+    """The numbers of the large heatmap, as they were sent; None where there is none."""
+    found = answer.keyed("heatmap")
+    if found is None:
+        return None
+    z = json.loads(found.plotly_chart.spec)["data"][0]["z"]
+    rows, columns = map(int, z["shape"].split(","))
+    return np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"])).reshape(rows, columns)
+
+
+def taught(plan: Class) -> Report:
+    """Let a class work."""
+    truth = Truth([sentence(reader) for reader in range(plan.sessions)])
+    with _servers(plan.servers) as (addresses, processes):
+        return asyncio.run(_work(plan, truth, addresses, processes))
+
+
+async def _work(plan: Class, truth: Truth, addresses: Sequence[str], processes: Sequence[int]) -> Report:
+    report = Report()
+    for address in addresses:  # the first visit of a server loads the checkpoint
+        first = Session(address)
+        report.errors += (await first.open("translate")).errors
+        await first.close()
+    before = _cpu(processes)
+    async with _opened(plan, addresses, report) as sessions:
+        report.cpu_of_a_visit = (_cpu(processes) - before) / plan.sessions
+        report.memory.append(_megabytes(processes))
+        before, begun = _cpu(processes), time.monotonic()
+        watching = asyncio.create_task(_watch(processes, report))
+        readers = (_read(plan, reader, session, truth, report) for reader, session in enumerate(sessions))
+        await asyncio.gather(*readers)
+        report.lasted = time.monotonic() - begun
+        report.cpu = _cpu(processes) - before
+        watching.cancel()
+        report.memory.append(_megabytes(processes))
+        report.load = os.getloadavg()[0]
+    return report
+
+
+@asynccontextmanager
+async def _opened(plan: Class, addresses: Sequence[str], report: Report) -> AsyncIterator[list[Session]]:
+    """One session a reader, each with its sentence on the page; a few come at a time."""
+    sessions = [Session(addresses[reader % len(addresses)]) for reader in range(plan.sessions)]
+    few = asyncio.Semaphore(4)
+
+    async def come(reader: int) -> None:
+        async with few:
+            report.errors += (await sessions[reader].open("translate", text=sentence(reader))).errors
+
+    await asyncio.gather(*map(come, range(plan.sessions)))
+    yield sessions
+    for session in sessions:
+        await session.close()
+
+
+async def _read(plan: Class, reader: int, session: Session, truth: Truth, report: Report) -> None:
+    """One reader: mostly another head, one time in four another layer, until the time is over."""
+    chance = random.Random(reader)
+    end = time.monotonic() + plan.seconds
+    await asyncio.sleep(chance.uniform(0, plan.pause))
+    layer = chance.randrange(truth.layers)
+    moves = {"layer": str(layer), "head": str(chance.randrange(truth.heads))}
+    while time.monotonic() < end:
+        answer = await session.choose(moves)
+        report.seconds.append(answer.seconds)
+        report.bytes.append(answer.bytes)
+        report.errors += answer.errors
+        report.drawn_again |= answer.by_element.keys()
+        report.compared += 1
+        report.wrong += truth.differs(answer, sentence(reader), int(moves["layer"]), int(moves["head"]))
+        name, count = ("layer", truth.layers) if chance.random() < 0.25 else ("head", truth.heads)
+        moves[name] = str((int(moves[name]) + chance.randrange(1, count)) % count)
+        await asyncio.sleep(chance.uniform(0.7, 1.3) * plan.pause)
+
+
+async def _watch(processes: Sequence[int], report: Report) -> None:
+    while True:
+        await asyncio.sleep(60)
+        report.memory.append(_megabytes(processes))
+
+
+@contextmanager
+def _servers(count: int) -> Iterator[tuple[list[str], list[int]]]:
+    """Addresses and processes of so many servers of the dashboard."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        addresses, processes = [], []
+        for number in range(count):
+            server, address = start_server(ROOT / "app.py", folder / f"log{number}")
+            stack.callback(server.wait, timeout=PATIENCE)
+            stack.callback(server.terminate)
+            addresses.append(address)
+            processes.append(server.pid)
+        yield addresses, processes
+
+
+def _cpu(processes: Sequence[int]) -> float:
+    """CPU seconds that these processes have used (Linux only)."""
+    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in processes]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def _megabytes(processes: Sequence[int]) -> float:
+    """Memory that these processes hold (Linux only)."""
+    pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in processes)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def measure() -> list[Result]:
+    """Classes of growing size, the largest one for five minutes; then the same on two servers."""
+    results = []
+    rates = []
+    for sessions, seconds in ((30, 30), (75, 30), (200, 300)):
+        report = taught(Class(sessions, seconds))
+        rates.append(report.rate)
+        results.append(Result(SECTION, f"{sessions} readers for {seconds} s", report.line()))
+    late, cpu = report.percentile(0.95), report.cpu_of_an_action
+    flat = report.memory[-1] <= 1.1 * report.memory[1]
+    results += [
+        Result(SECTION, "200 readers: 95 % of the actions within", f"{1e3 * late:.0f} ms", "300 ms", late < 0.3),
+        Result(SECTION, "200 readers: wrong answers, errors", f"{report.wrong}, {len(report.errors)}", "0, 0",
+               not report.wrong and not report.errors),
+        Result(SECTION, "200 readers: memory, from minute 1 to minute 5",
+               f"{report.memory[1]:.0f} to {report.memory[-1]:.0f} MB", "flat, under 1,500 MB",
+               flat and max(report.memory) < 1_500),
+        Result(SECTION, "200 readers: CPU an action", f"{1e3 * cpu:.0f} ms", "20 ms", cpu <= 0.02),
+        Result(SECTION, "200 readers: sent an action", f"{report.bytes_of_an_action / 1e3:.1f} kB", "15 kB",
+               report.bytes_of_an_action <= 15_000),
+        Result(SECTION, "a visit with a new sentence (beam 5, 15 tokens), page included: CPU",
+               f"{1e3 * report.cpu_of_a_visit:.0f} ms", "150 ms", report.cpu_of_a_visit <= 0.15),
+        Result(SECTION, "actions a second of 30, 75 and 200 readers", ", ".join(f"{rate:.1f}" for rate in rates),
+               "never fewer", rates == sorted(rates)),
+    ]  # fmt: skip
+    results.append(Result(SECTION, "200 readers for 60 s on two servers", taught(Class(200, 60, servers=2)).line()))
+    return results
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=PAUSE, help="seconds from an action to the next (default: 5)")
+    asked = parser.parse_args()
+    found = taught(Class(asked.sessions, asked.seconds, asked.servers, asked.pause))
+    print(f"{asked.sessions} sessions, {asked.seconds:.0f} s, {asked.servers} servers: {found.line()}")
+    for problem in sorted(set(found.errors)):
+        print(problem)

@@ -1,0 +1,52 @@
+"""What a GPU says, against what the CPU says, for every shipped checkpoint: `make test-gpu`, on a machine with one.
+
+No test of the usual run, which needs no GPU, is skipped for want of one: this file is not among them.
+"""
+
+import sys
+
+import pytest
+import torch
+
+from tests.runs.test_devices import CHECKPOINTS, differences, run_of
+from transformer import load
+from transformer.runs.classify import Classification
+from transformer.runs.translate import Translation
+
+BOUNDS = {torch.float32: (5e-3, 5e-3), torch.float16: (6e-3, 1e-2), torch.bfloat16: (4e-2, 6e-2)}
+"""How far weights and probabilities may lie from the CPU's in single precision. In single precision convolutions may
+use TF32, whose products have 10 bits."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def gpu() -> None:
+    """Refuse to pretend."""
+    if not torch.cuda.is_available():
+        pytest.exit("PyTorch finds no GPU here, and these tests compare one with the CPU", returncode=2)
+
+
+@pytest.fixture(scope="module", params=sorted(path.name for path in CHECKPOINTS.iterdir()))
+def usual(request: pytest.FixtureRequest) -> tuple[str, Classification | Translation]:
+    """A checkpoint's name, and what the CPU says."""
+    return request.param, run_of(load(CHECKPOINTS / request.param))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+def test_a_gpu_says_what_the_cpu_says(usual: tuple[str, Classification | Translation], dtype: torch.dtype) -> None:
+    name, run = usual
+    checkpoint = load(CHECKPOINTS / name, device="auto", dtype=dtype)
+    assert checkpoint.device.type == "cuda"
+    other = run_of(checkpoint, None if isinstance(run, Classification) else run.text)
+    maps, probabilities = differences(run, other)
+    said = f"{name}, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
+    sys.stderr.write(said + "\n")  # pytest -s shows it
+    assert maps < BOUNDS[dtype][0], said
+    assert probabilities < BOUNDS[dtype][1], said
+
+
+def test_a_gpu_decodes_as_the_cpu_does() -> None:
+    folder = CHECKPOINTS / "multi30k-en-de"
+    here, there = run_of(load(folder)), run_of(load(folder, device="auto"))
+    assert isinstance(here, Translation)
+    assert isinstance(there, Translation)
+    assert there.text == here.text

@@ -1,0 +1,191 @@
+"""Where a model computes and how exactly: what is chosen, what is refused, what comes back, and how far off half is.
+
+No GPU is needed here: a model on PyTorch's `meta` device, which has shapes and no numbers, refuses whatever was made
+in another place than its own. `make test-gpu` compares the numbers of a real one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.classifiers import sequence_checkpoint
+from tests.toy import tokenizer, write_checkpoint
+from transformer import load
+from transformer.attention.capture import watch
+from transformer.checkpoint.checkpoint import Checkpoint, OtherModel
+from transformer.errors import CheckpointError
+from transformer.flow.run import flow
+from transformer.layers import masks
+from transformer.layers.masks import Mask
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.protocols import Abilities
+from transformer.runs.any_model import run_any
+from transformer.runs.classify import Classification, classify, verdicts
+from transformer.runs.scan import plan_scan
+from transformer.runs.sequence_attribution import integrated_gradients, mutations
+from transformer.runs.sequence_methods import deletions, window_shares
+from transformer.runs.translate import Translation, translate
+from transformer.sequences.fasta import FastaRecord
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+LETTERS = "ACGTAGGTNACCATTGACAGGTA"
+SENTENCE = "Two young girls in red dresses are riding bicycles in front of a church."
+
+BOUNDS = {torch.float64: (2e-6, 1e-5), torch.float16: (4e-3, 5e-3), torch.bfloat16: (3e-2, 4e-2)}
+"""How far weights and probabilities may lie from those in single precision."""
+
+
+def of_two(asked: int) -> Any:
+    return lambda: asked
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "expected"),
+    [(0, "auto", "cpu"), (0, "cpu", "cpu"), (1, "auto", "cuda:0"), (2, "auto", "cuda:0"), (2, "cuda:1", "cuda:1"),
+     (1, "cuda", "cuda"), (2, "cpu", "cpu")],
+)  # fmt: skip
+def test_a_gpu_is_chosen_where_there_is_one(
+    gpus: int, asked: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[tuple[Any, ...]] = []
+    checkpoint = sequence_checkpoint()
+    monkeypatch.setattr(torch.cuda, "is_available", of_two(gpus > 0))
+    monkeypatch.setattr(torch.cuda, "device_count", of_two(gpus))
+    monkeypatch.setattr(checkpoint.model, "to", lambda *where: moved.append(where))
+    assert checkpoint.placed(asked) is checkpoint
+    assert moved == [(torch.device(expected), None)]
+
+
+@pytest.mark.parametrize(("asked", "gpus"), [("cuda", 0), ("cuda:1", 1), ("meta", 1), ("nowhere", 0), ("", 0)])
+def test_a_device_that_is_not_here_is_refused(asked: str, gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", of_two(gpus > 0))
+    monkeypatch.setattr(torch.cuda, "device_count", of_two(gpus))
+    with pytest.raises(CheckpointError, match=rf"no device {asked} here: choose auto or one of cpu{', cuda:0' * gpus}"):
+        load(CHECKPOINTS / "splice-junctions", device=asked)
+
+
+class Other(OtherModel):
+    """A model of another library."""
+
+    architecture = "encoder"
+    abilities = Abilities()
+
+    def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
+        return {}
+
+
+def test_a_model_of_another_library_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Checkpoint("theirs", Other())
+    monkeypatch.setattr(torch.cuda, "is_available", of_two(1))
+    monkeypatch.setattr(torch.cuda, "device_count", of_two(1))
+    for asked in ({"device": "cuda"}, {"device": "cpu", "dtype": torch.float16}):
+        with pytest.raises(CheckpointError, match="theirs is a model of another library and stays on the CPU"):
+            checkpoint.placed(**asked)  # type: ignore[arg-type]
+    assert checkpoint.placed("cpu") is checkpoint
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read from the `meta` device is zeros; and no number of it is looked at before."""
+    plain = Tensor.cpu
+
+    def read(x: Tensor) -> Tensor:
+        return torch.zeros(x.shape, dtype=x.dtype, device="cpu") if x.is_meta else plain(x)
+
+    monkeypatch.setattr(Tensor, "cpu", read)
+    monkeypatch.setattr(masks, "padding", lambda ids, pad, shown=None: Mask(keys=ids != pad))
+    monkeypatch.setattr(masks, "causal", lambda ids, pad, shown=None: Mask(keys=ids != pad, causal=True))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_classifier_runs_where_it_is_and_answers_on_the_cpu() -> None:
+    checkpoint = sequence_checkpoint()
+    checkpoint.model.to("meta")
+    run = classify(checkpoint, LETTERS)
+    assert run.probabilities.tolist() == [1 / 3] * 3
+    assert {one.source.q.device.type for one in run.record.values()} == {"meta"}  # type: ignore[union-attr]
+    assert [one.problem for one in verdicts(checkpoint, [FastaRecord("a", "", LETTERS)] * 3)] == [""] * 3
+    assert checkpoint.task is not None
+    (block,) = plan_scan(checkpoint, checkpoint.task.alphabet.read(LETTERS * 2)).blocks()
+    assert block.probabilities.shape[0] == 2
+    assert torch.zeros(1).device.type == "cpu"  # nothing stays behind
+    read = checkpoint.task.alphabet.read(LETTERS)
+    for ask in (
+        lambda: mutations(checkpoint, read, 1),
+        lambda: integrated_gradients(checkpoint, read, 1),
+        lambda: deletions(checkpoint, read, 1),
+        lambda: window_shares(checkpoint, run, "rollout"),
+    ):
+        with pytest.raises(CheckpointError, match="computed on the CPU alone, and the model is on meta"):
+            ask()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_translator_runs_where_it_is_and_answers_on_the_cpu(tmp_path: Path) -> None:
+    checkpoint = load(write_checkpoint(tmp_path / "toy"))
+    checkpoint.model.to("meta")
+    run = translate(checkpoint, "the dog runs.", forced="der Hund läuft.")
+    assert checkpoint.tokenizer is not None
+    evenly = 1 / len(checkpoint.tokenizer)  # logits are read as zeros
+    with pytest.raises(CheckpointError, match="computed on the CPU alone"):
+        run.attribution(checkpoint, "rollout")
+    with pytest.raises(CheckpointError, match="computed on the CPU alone"):
+        flow(checkpoint, run.source_ids, run.target_ids)
+    assert [step.probability for step in run.steps] == pytest.approx([evenly] * len(run.steps))
+    assert {one.source.q.device.type for one in run.record.values()} == {"meta"}  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_encoder_runs_where_it_is_in_half_precision_and_answers_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.models.encoder.check_ids", lambda *named: None)  # it looks at numbers
+    words = tokenizer()
+    model = Encoder(EncoderConfig(vocab=len(words), d_model=6, n_heads=2, n_layers=1, d_ff=7, max_length=19))
+    checkpoint = Checkpoint("small", watch(model.eval()), words)
+    checkpoint.model.to("meta", torch.bfloat16)
+    run = run_any(checkpoint, "the dog runs.")
+    assert {name: str(value.dtype) for name, value in run.outputs.items()} == dict.fromkeys(run.outputs, "float32")
+
+
+@pytest.fixture(scope="module", params=["splice-junctions", "multi30k-en-de", "multi30k-en-de-rnn-location"])
+def usual(request: pytest.FixtureRequest) -> tuple[str, Classification | Translation]:
+    return request.param, run_of(load(CHECKPOINTS / request.param))
+
+
+def run_of(checkpoint: Checkpoint, forced: str | None = None) -> Classification | Translation:
+    """The first example classified, or a sentence translated."""
+    if checkpoint.task is not None:
+        return classify(checkpoint, checkpoint.examples[0].partition("\n")[2])
+    return translate(checkpoint, SENTENCE, forced=forced)
+
+
+def differences(run: Classification | Translation, other: Classification | Translation) -> tuple[float, float]:
+    """The largest difference of a weight, and of a probability."""
+    assert run.record.keys() == other.record.keys()
+    maps = max(float(np.abs(run.record[s].all_weights() - other.record[s].all_weights()).max()) for s in run.record)
+    if isinstance(run, Classification) and isinstance(other, Classification):
+        return maps, float(np.abs(run.probabilities - other.probabilities).max())
+    assert isinstance(run, Translation)
+    assert isinstance(other, Translation)
+    pairs = zip(run.steps, other.steps, strict=True)
+    return maps, max(abs(one.probability - two.probability) for one, two in pairs)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+def test_half_and_double_precision_say_what_single_says(
+    usual: tuple[str, Classification | Translation], dtype: torch.dtype
+) -> None:
+    """The same translation is found, and what is recorded of it can be read."""
+    name, run = usual
+    checkpoint = load(CHECKPOINTS / name, dtype=dtype)
+    assert {p.dtype for p in checkpoint.model.parameters()} == {dtype}
+    other = run_of(checkpoint)
+    if isinstance(run, Translation) and isinstance(other, Translation):
+        assert other.text == run.text
+    maps, probabilities = differences(run, other)
+    most_maps, most_probabilities = BOUNDS[dtype]
+    assert 0 < maps < most_maps
+    assert 0 <= probabilities < most_probabilities

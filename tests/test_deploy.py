@@ -1,0 +1,99 @@
+"""What `deploy/` and `docs/deploy.md` say fits the app: files, ports, commands, settings."""
+
+import configparser
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from streamlit import config
+
+from tests.deploying import CADDY
+from ui.store import log, settings, user_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+FILES = sorted(DEPLOY.iterdir())
+DOC = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+OURS = {*settings.SIZES, log.LEVEL, log.TEXTS, user_folder.VARIABLE}
+OF_THE_PROXY = {"HEEDMAP_SITE", "HEEDMAP_SERVERS"}
+PORTS = ["8501", "8502"]
+
+
+def text(name: str) -> str:
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def streamlit_variables() -> set[str]:
+    """Every variable that Streamlit reads a setting from."""
+    names = config.get_config_options()
+    return {"STREAMLIT_" + re.sub("([A-Z])", r"_\1", name).replace(".", "_").upper() for name in names}
+
+
+def test_every_setting_is_explained_and_every_one_that_is_named_exists() -> None:
+    everything = DOC + "".join(map(text, (file.name for file in FILES)))
+    named = set(re.findall(r"\b(?:HEEDMAP|STREAMLIT)_[A-Z_]+\b", everything))
+    assert named <= OURS | OF_THE_PROXY | streamlit_variables()
+    assert named >= OURS | OF_THE_PROXY
+    for name, size in settings.SIZES.items():
+        assert re.search(rf"\| `{name}` \|[^|]*\| {size.default} \|", DOC), name
+
+
+def test_every_file_is_explained() -> None:
+    assert [file.name for file in FILES if f"deploy/{file.name}" not in DOC] == []
+    named = re.findall(r"deploy/([\w.@-]*\w)", DOC + "".join(map(text, (file.name for file in FILES))))
+    assert set(named) <= {file.name for file in FILES}
+
+
+def test_the_unit_runs_the_app_and_may_take_what_the_settings_allow() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(text("heedmap@.service"))
+    service = unit["Service"]
+    python, *command = shlex.split(service["ExecStart"])
+    assert python.removeprefix(service["WorkingDirectory"]) == "/.venv/bin/python"
+    assert command == ["-m", "streamlit", "run", "app.py"]
+    assert "Environment=STREAMLIT_SERVER_PORT=%i" in text("heedmap@.service")
+    together = ("HEEDMAP_CACHE_MB", "HEEDMAP_MODELS_MB", "HEEDMAP_SERVER_MB")
+    needed = 512 + sum(settings.SIZES[name].default for name in together)
+    assert int(service["MemoryMax"].removesuffix("G")) * 1024 >= needed
+
+
+def test_the_compose_file_and_the_container_file_name_what_is_there() -> None:
+    compose: dict[str, Any] = yaml.safe_load(text("compose.yaml"))
+    servers = {name: one for name, one in compose["services"].items() if "build" in one}
+    assert len(servers) == 2
+    for one in servers.values():
+        assert ((DEPLOY / one["build"]["context"]).resolve(), ROOT / one["build"]["dockerfile"]) == (
+            ROOT,
+            DEPLOY / "Containerfile",
+        )
+    proxy = compose["services"]["proxy"]
+    assert proxy["environment"]["HEEDMAP_SERVERS"].split() == [f"{name}:{PORTS[0]}" for name in servers]
+    assert (DEPLOY / proxy["volumes"][0].partition(":")[0]).is_file()
+    container = text("Containerfile")
+    copied = re.findall(r"^COPY (\S+)", container, re.MULTILINE)
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert {"app.py", "pages", "ui", "transformer", "checkpoints", ".streamlit", "requirements.txt"} == set(copied)
+    assert f"EXPOSE {PORTS[0]}" in container
+    assert 'CMD ["python", "-m", "streamlit", "run", "app.py"]' in container
+
+
+def test_caddy_takes_its_file() -> None:
+    command = [CADDY, "validate", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("name", ["Caddyfile", "nginx.conf"])
+def test_both_proxies_know_the_same_servers_bounds_and_closed_doors(name: str) -> None:
+    proxy = text(name)
+    assert sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", proxy))) == PORTS
+    (most,) = re.findall(r"(?:max_size|client_max_body_size) (\d+)[mM]", proxy)
+    assert int(most) > settings.SIZES["HEEDMAP_UPLOAD_MB"].default
+    assert re.search(r"/_stcore/metrics (?:403|\{ return 403; \})", proxy)
+    assert proxy.count("{") == proxy.count("}")
+    assert len(re.findall("heedmap_server", proxy)) >= 1  # the cookie

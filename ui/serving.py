@@ -1,0 +1,54 @@
+"""The server's life: what is done when it starts and when it stops, and what a page says that failed."""
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
+
+from transformer.checkpoint.safe.limits import MEGABYTE
+from ui.store import holdings, log, settings
+from ui.store.user_folder import own_folder
+from ui.texts import t
+
+
+@asynccontextmanager
+async def life(_app: object) -> AsyncIterator[None]:
+    """Around all that is served: settings are checked before anything is, and what has happened is written down.
+
+    Raises:
+        CheckpointError: a setting is none; the server does not start.
+    """
+    log.begin()
+    bounds = {
+        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE for name in settings.SIZES
+    }
+    # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
+    # of several users who come at the same moment to a server that has just started, the second would see a page alone.
+    PagesManager.uses_pages_directory = False
+    # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
+    gc.freeze()
+    holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
+    start = time.monotonic()
+    log.event(
+        "start",
+        pid=os.getpid(),
+        address=st.get_option("server.address"),
+        port=st.get_option("server.port"),
+        own_checkpoints=own_folder() is not None,
+        **bounds,
+    )
+    try:
+        yield
+    finally:
+        log.event("stop", seconds=round(time.monotonic() - start))
+
+
+def on_error(error: Exception) -> bool:
+    """Say on the page that it failed, and by what name the line in the log is found; returns that it was said."""
+    st.error(t("store.failed", id=log.failed(error)), icon=":material/error:")
+    return True

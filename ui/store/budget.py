@@ -1,0 +1,183 @@
+"""How much memory kept results may take, all kinds and all sessions together; what was used longest ago goes first.
+
+Results are measured, not counted: the record of a sentence takes 0.3 MB, one of 16,384 tokens 400 MB. They share
+tensors, so each buffer counts once. They grow as they are looked at (a row's log-sum-exp is remembered), so those that
+were used are measured again when the next one comes.
+"""
+
+import os
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from itertools import count
+from threading import RLock
+from typing import Protocol
+
+from ui.store import settings
+from ui.store.sizes import Size, size_of
+
+ANEW = 8
+"""Results that are measured again at a time."""
+
+EACH = 512
+"""Bytes that it takes to keep a result at all, however small it is."""
+
+
+class Keeper(Protocol):
+    """What keeps results: a store."""
+
+    pinned: bool
+    """Whether its results count, and stay: work on its way, which would have to begin again."""
+
+    def peek(self, key: Hashable) -> object:
+        """The result of a key, without using it; None where there is none."""
+
+    def drop(self, key: Hashable) -> None:
+        """Keep the result of a key no longer."""
+
+
+Name = tuple[int, Hashable]
+"""A result: the number of its store, and its key."""
+
+
+@dataclass
+class _Entry:
+    keeper: weakref.ref[Keeper]
+    size: Size
+    pinned: bool
+
+
+class Budget:
+    """Every kept result with its size, the one that was used longest ago first.
+
+    `limit` says how many bytes they may take together. A result that alone takes more is not kept, unless the newest
+    always stays.
+    """
+
+    def __init__(self, limit: Callable[[], int], newest_stays: bool = False) -> None:
+        self._limit, self._newest_stays = limit, newest_stays
+        self._lock = RLock()
+        self._entries = OrderedDict[Name, _Entry]()
+        self._used = OrderedDict[Name, None]()
+        self._shares = dict[int, tuple[int, int]]()
+        self._held = 0
+        self._numbers = count()
+        self._gone = deque[int]()
+
+    @property
+    def held(self) -> int:
+        """Bytes of all kept results."""
+        with self._lock:
+            self._strike_gone()
+            return self._held
+
+    def join(self, keeper: Keeper) -> int:
+        """A number for a store; what it kept is struck when nothing refers to it any more."""
+        number = next(self._numbers)
+        # A finalizer runs at any moment of any thread: it only leaves a note.
+        weakref.finalize(keeper, self._gone.append, number).atexit = False
+        return number
+
+    def count(self, number: int, keeper: Keeper, key: Hashable, value: object) -> None:
+        """Count a new result, and make room for it."""
+        size = size_of((key, value))
+        size.rest += EACH
+        measured = self._measured_anew()
+        with self._lock:
+            self._strike_gone()
+            for name, new in measured:
+                if name in self._entries:
+                    self._remove(self._entries[name].size)
+                    self._entries[name].size = new
+                    self._put(new)
+            name = number, key
+            self._strike(name)
+            self._entries[name] = _Entry(weakref.ref(keeper), size, keeper.pinned)
+            self._put(size)
+            self._make_room(name)
+
+    def use(self, number: int, key: Hashable) -> None:
+        """A result was used."""
+        with self._lock:
+            name = number, key
+            if name in self._entries:
+                self._entries.move_to_end(name)
+                self._used[name] = None
+                self._used.move_to_end(name)
+
+    def strike(self, number: int, key: Hashable) -> None:
+        """A result is kept no more."""
+        with self._lock:
+            self._strike((number, key))
+
+    def _make_room(self, newest: Name) -> None:
+        limit = self._limit()
+        if self._entries[newest].size.n_bytes > limit and not self._newest_stays:
+            self._let_go(newest)
+        for name in list(self._entries):
+            if self._held <= limit:
+                return
+            if name != newest:
+                self._let_go(name)
+
+    def _let_go(self, name: Name) -> None:
+        entry = self._entries[name]
+        if entry.pinned:
+            return
+        self._strike(name)
+        keeper = entry.keeper()
+        if keeper is not None:
+            keeper.drop(name[1])
+
+    def _measured_anew(self) -> list[tuple[Name, Size]]:
+        """New sizes of results that were used since they were measured, those first that were used last."""
+        with self._lock:
+            names = [self._used.popitem()[0] for _ in range(min(ANEW, len(self._used)))]
+            found = [(name, self._entries[name].keeper()) for name in names if name in self._entries]
+        measured = []
+        for name, keeper in found:
+            value = None if keeper is None else keeper.peek(name[1])
+            if value is not None:
+                size = size_of((name[1], value))
+                size.rest += EACH
+                measured.append((name, size))
+        return measured
+
+    def _strike(self, name: Name) -> None:
+        self._used.pop(name, None)
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            self._remove(entry.size)
+
+    def _put(self, size: Size) -> None:
+        self._held += size.rest
+        for place, n_bytes in size.buffers.items():
+            holders, counted = self._shares.get(place, (0, n_bytes))
+            self._held += 0 if holders else counted
+            self._shares[place] = holders + 1, counted
+
+    def _remove(self, size: Size) -> None:
+        self._held -= size.rest
+        for place in size.buffers:
+            holders, counted = self._shares.pop(place)
+            if holders > 1:
+                self._shares[place] = holders - 1, counted
+            else:
+                self._held -= counted
+
+    def _strike_gone(self) -> None:
+        """Strike what stores kept that are no more: with a session go its stores."""
+        gone = set[int]()
+        while self._gone:
+            gone.add(self._gone.popleft())
+        if gone:
+            for name in [name for name in self._entries if name[0] in gone]:
+                self._strike(name)
+
+
+RESULTS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_CACHE_MB"))
+"""What is computed from checkpoints."""
+
+MODELS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_MODELS_MB"), newest_stays=True)
+"""Checkpoints that are ready to run. Results never push one out, and one that is in use stays, whatever its size."""

@@ -1,0 +1,97 @@
+"""A model's folder among uploads: a ZIP, or its files side by side, put where the library that reads it finds them.
+
+That place is in memory where the system has one (see `unpacked`), is counted like every upload, and goes with it.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from io import BufferedIOBase
+from pathlib import Path
+
+from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.safe.zips import KEPT, ZIP_ENDING
+from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
+from transformer.checkpoint.worker import apart
+from transformer.errors import CheckpointError
+from ui.store.ledger import Counted, UploadLimits, megabytes
+
+CHUNK = 1024 * 1024
+
+
+def folder_name(files: Mapping[str, BufferedIOBase]) -> str | None:
+    """What the model's folder is called that these files are; None if they are none.
+
+    Raises:
+        CheckpointError: there are other files beside a ZIP.
+    """
+    zips = [name for name in files if name.lower().endswith(ZIP_ENDING)]
+    if zips and len(files) > 1:
+        raise CheckpointError("zip_alone", name=zips[0])
+    if zips:
+        return Path(zips[0]).stem
+    return _model_type(files[CONFIG]) if CONFIG in files else None
+
+
+def brought(
+    files: Mapping[str, BufferedIOBase], name: str, counted: Counted, limits: UploadLimits, room: int
+) -> tuple[PrivateFolder, Counted]:
+    """The folder, once a worker could load it, and what counts it: `counted`, or more where a ZIP held more.
+
+    Raises:
+        CheckpointError: it is refused, or larger than a session or the server may hold.
+    """
+    if not any(file.lower().endswith(ZIP_ENDING) for file in files):
+        useless = tuple(sorted(file for file in files if Path(file).suffix.lower() not in KEPT))
+        if useless:
+            raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
+        folder, own = PrivateFolder(name), counted
+        for file, stream in files.items():
+            folder.put(file, _pieces(stream))
+    else:
+        folder, own = _unzipped(*next(iter(files.items())), limits, room)
+    try:
+        apart.folder_architecture(folder.path)
+    except BaseException:
+        folder.remove()
+        if own is not counted:
+            own.strike()
+        raise
+    return folder, own
+
+
+def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: int) -> tuple[PrivateFolder, Counted]:
+    kept: list[Counted] = []
+
+    def count(n_bytes: int) -> None:
+        if n_bytes > room:
+            found = limits.session_bytes - room + n_bytes
+            raise CheckpointError("uploads_too_large", found=megabytes(found), most=megabytes(limits.session_bytes))
+        kept.append(Counted(n_bytes, limits.server_bytes))
+
+    try:
+        return apart.unpack(stream, source, count, ReadLimits(file_bytes=limits.session_bytes)), kept[0]
+    except BaseException:
+        for one in kept:
+            one.strike()
+        raise
+
+
+def _pieces(stream: BufferedIOBase) -> Iterator[bytes]:
+    stream.seek(0)
+    while piece := stream.read(CHUNK):
+        yield piece
+
+
+def _model_type(stream: BufferedIOBase) -> str | None:
+    """What a config.json of the transformers library names; None for one of ours, or what cannot be read."""
+    if stream.seek(0, io.SEEK_END) > CONFIG_BYTES:
+        return None
+    stream.seek(0)
+    try:
+        about = json.loads(stream.read())
+    except (ValueError, RecursionError):
+        return None
+    found = about.get("model_type") if isinstance(about, dict) and "architecture" not in about else None
+    return found if isinstance(found, str) else None

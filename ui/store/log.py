@@ -1,0 +1,100 @@
+"""What the server says of itself: one line an event, on its standard error, and nothing that a user typed.
+
+    2026-11-22T08:10:11Z info checkpoint_loaded name=multi30k-en-de seconds=0.141
+
+A line is a moment (UTC), a level, what happened, and fields; a value that is no plain word is written as JSON. What
+comes from users (sentences, names of files, words of an error) is left out, unless it is asked for
+(`HEEDMAP_LOG_TEXT=1`).
+"""
+
+import json
+import logging
+import os
+import re
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from transformer.errors import CheckpointError, HeedmapError
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+LEVEL, TEXTS = "HEEDMAP_LOG", "HEEDMAP_LOG_TEXT"
+
+ROOT = Path(__file__).parents[2]
+FRAMES = 6
+"""Places of the code that the line of an error names: those nearest to it."""
+
+_LOGGER = logging.getLogger("heedmap")
+_WORD = re.compile(r"[\w./:@%+<-]+", re.ASCII)
+
+
+def begin() -> None:
+    """Write events from now on, and errors as one line each instead of Streamlit's tracebacks.
+
+    Raises:
+        CheckpointError: the level that is set is none.
+    """
+    name = os.environ.get(LEVEL, "info")
+    if name not in LEVELS:
+        raise CheckpointError("no_log_level", name=LEVEL, value=name, known=tuple(LEVELS))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Line("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
+    _LOGGER.handlers, _LOGGER.propagate = [handler], False
+    _LOGGER.setLevel(LEVELS[name])
+    logging.getLogger("streamlit.error_util").addFilter(_is_none_of_ours)
+
+
+def event(what: str, level: str = "info", /, **fields: object) -> None:
+    """Write that something happened. Fields are the server's own words and numbers, never a user's."""
+    said = " ".join(f"{name}={_written(value)}" for name, value in fields.items() if value is not None)
+    _LOGGER.log(LEVELS[level], "%s %s %s", level, what, said)
+
+
+def refused(error: HeedmapError, page: str | None = None) -> None:
+    """Write that something was refused: the code of the refusal and its numbers; its words where they are asked for."""
+    fields = {name: value for name, value in error.fields.items() if isinstance(value, int | float) or _texts()}
+    event("refused", code=error.code, page=page, **{f"of_{name}": value for name, value in fields.items()})
+
+
+def failed(error: BaseException) -> str:
+    """Write that something went wrong that should not; returns the name by which the line is found."""
+    name = secrets.token_hex(4)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)]
+    places = [f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}" for frame in frames[: -FRAMES - 1 : -1]]
+    event(
+        "error", "error", id=name, type=type(error).__name__, at="<".join(places), text=str(error) if _texts() else None
+    )
+    if _LOGGER.isEnabledFor(logging.DEBUG):
+        _LOGGER.debug("debug traceback id=%s", name, exc_info=error)
+    return name
+
+
+@contextmanager
+def timed(what: str, **fields: object) -> Iterator[None]:
+    """Write that something was done, and in how many seconds; nothing where it fails."""
+    start = time.perf_counter()
+    yield
+    event(what, **fields, seconds=round(time.perf_counter() - start, 3))
+
+
+class _Line(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+
+
+def _texts() -> bool:
+    return os.environ.get(TEXTS, "0") == "1"
+
+
+def _written(value: object) -> str:
+    """A value in a line: as it is, or as JSON, which has no line breaks."""
+    plain = f"{value:g}" if isinstance(value, float) else str(value)
+    return plain if _WORD.fullmatch(plain) else json.dumps(plain[:2000])
+
+
+def _is_none_of_ours(record: logging.LogRecord) -> bool:
+    """Whether Streamlit's line says something that `failed` does not."""
+    return record.exc_info is None
