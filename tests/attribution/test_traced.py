@@ -285,9 +285,8 @@ ODD: dict[str, tuple[str, dict[str, Any], Callable[[Reading], Any], str]] = {
         "follow_no_residual",
     ),
     "given away": (
-        "GPTNeoForCausalLM",
-        dict(vocab_size=61, hidden_size=12, num_heads=3, num_layers=1, attention_types=[[["global"], 1]],
-             intermediate_size=7, max_position_embeddings=23),
+        "BloomForCausalLM",
+        dict(vocab_size=61, hidden_size=12, n_head=3, n_layer=1),
         lambda given: list(in_reading(given)),
         "follow_no_values",
     ),

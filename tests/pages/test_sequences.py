@@ -18,8 +18,9 @@ from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import classify
+from transformer.runs.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequence_attribution import mutations
-from transformer.runs.sequence_methods import DELETIONS, deletions, window_shares
+from transformer.runs.sequence_methods import DELETIONS, deletions, window_relevance, window_shares
 from ui.components.shared.blob import unpack
 from ui.sequences import file, runs
 from ui.store import holdings
@@ -333,6 +334,8 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
     for values, each, step in ((drawn[0], run, 1), (drawn[1], other, -1)):
         if method in DELETIONS:
             expected = deletions(shipped, each.letters, run.predicted, method).lost
+        elif method == "gradients":
+            expected = window_relevance(shipped, each, run.predicted).relative
         else:
             expected = window_shares(shipped, each, method).relative
         np.testing.assert_allclose(values, expected[::step], atol=1e-7)
@@ -340,6 +343,19 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
     assert said.count("It asks:") == said.count("It cannot say:") == 1
     assert "** (reverse complement) against mutation effects" in said
     assert "completeness gap" in said
+    assert "was not measured" in at.info[-1].value
+
+
+def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:
+    """What lies beside the weights is said of the method that is chosen, and of the tracks that are always drawn."""
+    shares = {"random": 0.11, "gradients": 0.47, "integrated_gradients": 0.83, "weights": 0.29}
+    fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40) for name, share in shares.items()}
+    saved(Faithfulness(40, True, fares), tmp_path / "small" / SUMMARY)
+    at = fine(page(by="gradients"))
+    assert all(number in at.info[-1].value for number in ("40 sequences", "47%", "2.50 nats", "11%", "0.61"))
+    lines = [one.value for one in at.caption if "How far the tracks can be trusted" in one.value]
+    assert len(lines) == 1
+    assert all(number in lines[0] for number in ("40 sequences", "83%", "29%", "11%"))
 
 
 def test_a_classifier_that_averages_its_windows_has_a_page(

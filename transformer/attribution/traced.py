@@ -167,8 +167,8 @@ def traced(name: str, model: Attending, *inputs: Tensor) -> dict[Site, TracedSub
         AttributionError: its attention, its projection or its residual are not to be found, or what they add up is not
             what the model computed.
     """
-    twin = twin_of(model)
-    sites = twin.attending()
+    twin: Any = twin_of(cast(nn.Module, model))
+    sites: Mapping[Site, nn.Module] = twin.attending()
     if not sites:
         raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
     watcher = _Watcher(sites)
