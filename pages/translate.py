@@ -1,7 +1,6 @@
 """Translate: type a sentence, read its translation, see what every head of every layer looked at."""
 
 from collections.abc import Callable
-from functools import partial
 
 import streamlit as st
 
@@ -62,7 +61,7 @@ def looked_at() -> None:
         first_screen.role_of_head(name, choice)
         first_screen.habit_of_head(name, choice)
         what_if_link(model=name)
-        record_views.all_heads_panel(shown.record, choice, partial(heads.role_of, name), origin=origin)
+        record_views.all_heads_panel(shown.record, choice, heads.roles_of(name), origin=origin)
     panels: dict[str, Callable[[], None]] = {
         "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
         "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),

@@ -48,8 +48,25 @@ def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
     assert first[:3] == ["one", "11", "15"]
     assert float(first[3]) == pytest.approx(expected, rel=1e-4)
     assert [path.name for path in sorted(tracks.iterdir())] == [
-        f"{name}-{strand}-strand.bedgraph" for name in ("EI", "N") for strand in ("given", "other")
+        *(f"{name}-{strand}-strand.bedgraph" for name in ("EI", "N") for strand in ("given", "other")),
+        "chrom.sizes",
     ]
+
+
+def test_tracks_are_what_a_converter_to_bigwig_takes(folder, tmp_path) -> None:
+    """Sorted within a record, without an overlap, and none past the end that chrom.sizes says, whatever the step."""
+    file, tracks = tmp_path / "some.fa", tmp_path / "tracks"
+    file.write_text(f">one first\n{TEXT}\n>two\n{TEXT[:41]}\n")
+    assert command_line.main(["scan", str(folder), str(file), "--step", "23", "--tracks", str(tracks)]) == 0
+    sizes = dict(line.split("\t") for line in (tracks / "chrom.sizes").read_text().splitlines())
+    assert sizes == {"one": "47", "two": "41"}
+    for path in tracks.glob("*.bedgraph"):
+        ends = {"one": 0, "two": 0}
+        for line in path.read_text().splitlines()[1:]:
+            name, start, end, _ = line.split("\t")
+            assert ends[name] <= int(start) < int(end) <= int(sizes[name])
+            ends[name] = int(end)
+        assert ends == {"one": 47, "two": 34}  # from the middle of a window on, for the 23 letters to the next or less
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """What of one sequence is looked at: which of several pasted records, and its known letters."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
+from tests.classifiers import sequence_checkpoint
 from tests.commands.test_motifs import JASPAR
 from tests.pages.test_sequences import SET, chart, fine, numbers, page, shipped
 from transformer import Checkpoint
+from transformer.checkpoint.ours.folder import save_folder
 from transformer.runs.classify import classify
 from transformer.runs.known_motifs import head_matches
 from transformer.sequences.motif_files import read_motifs
@@ -65,3 +70,18 @@ def test_known_motifs_stand_beside_the_heads_own(shipped: Checkpoint) -> None:
     at.file_uploader(key="known").upload("other.meme", b"MEME version 4\nALPHABET= ACGU\n").run()
     assert not at.exception
     assert "Line 2: the motifs are over RNA" in at.warning[0].value
+
+
+def test_probabilities_are_called_calibrated_only_where_they_are(tmp_path: Path) -> None:
+    """One temperature was fitted, for sequences of the length that was trained on, which is 23."""
+    plain = sequence_checkpoint()
+    assert plain.task is not None
+    save_folder(tmp_path / "plain", "kmer", plain.model, task=replace(plain.task, temperature=1.0))
+
+    def said(model: str, sequence: str) -> str:
+        return " ".join(caption.value for caption in fine(page(model=model, sequence=sequence)).caption)
+
+    trained, other = "ACGTTGCANGTGTCAGTTGACGT", "ACGTTGCANGTG"
+    assert "calibrated by one temperature" in said("small", trained)
+    for model, sequence in (("small", other), ("plain", trained)):
+        assert "Nothing says that these probabilities are calibrated" in said(model, sequence)

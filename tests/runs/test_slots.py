@@ -11,7 +11,7 @@ import torch
 from transformer import DecodingOptions, load
 from transformer.decoding.search import decode
 from transformer.runs import concurrency
-from transformer.runs.concurrency import Slots, forward_slot, let_others, letting_others
+from transformer.runs.concurrency import Slots, forward_slot, let_others, letting_others, long_work
 
 PATIENCE = 30
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -129,3 +129,46 @@ def test_outside_of_a_slot_nobody_is_waited_for(one_slot: Slots) -> None:
     let_others()
     letting_others(None)(0.5)
     one_slot.give_back()
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often it was asked whether somebody looks; somebody does the first three times."""
+    asked = list[int]()
+
+    def busy() -> bool:
+        asked.append(1)
+        return len(asked) <= 3
+
+    monkeypatch.setattr(concurrency, "_busy", [busy])
+    monkeypatch.setattr(concurrency, "PATIENCE", 25 * 0.001 * 20)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return asked
+
+
+def test_long_work_stands_back_for_those_who_look_and_short_work_does_not(
+    one_slot: Slots, looking: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with forward_slot():
+        let_others()
+    assert not looking
+    monkeypatch.setattr(concurrency, "GRACE", 0.0)
+    with forward_slot():
+        let_others()
+        assert one_slot._free == 0
+    assert len(looking) == 4
+    looking.clear()
+    with long_work(), forward_slot():
+        assert len(looking) == 4
+    with forward_slot():
+        assert len(looking) == 4
+
+
+def test_long_work_goes_on_however_many_look(one_slot: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(concurrency, "_busy", [lambda: True])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    with long_work(), forward_slot():
+        assert now[0] == pytest.approx(concurrency.PATIENCE)
+    assert one_slot._free == 1

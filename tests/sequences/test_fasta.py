@@ -159,3 +159,17 @@ def test_what_was_read_before_a_file_broke_off_is_not_lost():
     assert [next(records).id, next(records).id] == ["one", "two"]
     with pytest.raises(InputError, match="broken"):
         list(records)
+
+
+@pytest.mark.parametrize("divider", ["\t", ","])
+def test_a_table_is_read_by_the_names_of_its_columns(divider) -> None:
+    rows = ("Label", "sequence", "id"), ("EI", "ACGT", "one"), ("N", '"GG TT"', ""), ("", "AC"), ("IE",)
+    text = "\r\n".join(divider.join(row) for row in rows) + "\n\n"
+    assert list(fasta_of(b"\xef\xbb\xbf" + text.encode())) == [
+        FastaRecord("one", "label=EI", "ACGT"),
+        FastaRecord("2", "label=N", "GG TT"),
+        FastaRecord("3", "", "AC"),
+        FastaRecord("4", "label=IE", ""),
+    ]
+    found = [label_of(one, ("EI", "IE", "N")) for one in fasta_of(text.encode())]
+    assert found == ["EI", "N", "", "IE"]

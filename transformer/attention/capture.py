@@ -22,6 +22,7 @@ from transformer.errors import RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
+from transformer.layers import log_sums
 from transformer.layers.attention import DotProductAttention
 from transformer.messages import Message
 from transformer.models.common import in_single
@@ -158,7 +159,8 @@ def recording(outputs: bool = False, mixing: bool = False) -> Iterator[Recording
     seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
     token = _sink.set(seen)
     try:
-        yield seen
+        with log_sums.noting():
+            yield seen
     finally:
         _sink.reset(token)
 
@@ -188,7 +190,8 @@ class _Hook:
         changed = changed_output(self.site, module, inputs, output)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, v, mask = inputs
-            base = QueriesKeys(in_single(q.detach()), in_single(k.detach()), mask, module.scale)
+            kept = in_single(q.detach()), in_single(k.detach())
+            base = QueriesKeys(*kept, mask, module.scale, known=log_sums.noted())
             sink.add(self.site, kept_inputs(self.site, base), changed, v)
         elif sink is not None:
             mixed, weights = changed

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from transformer.attention.blocks import reduced_blocks
 from transformer.attention.softmax_inputs import QueriesKeys, Weights, row_groups
 from transformer.interventions.active import active
 from transformer.interventions.edits import (
@@ -104,6 +105,12 @@ class ChangedQueriesKeys:
             return self.base.weights(batch, head, rows, keys)
         parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`."""
+        if not any(one.touches_head(head) for one in self.of_weights):
+            return self.base.block_maxima(batch, head, rows, keys, width)
+        return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
 
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         every = slice(0, self.n_keys)

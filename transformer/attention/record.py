@@ -122,8 +122,11 @@ class AttentionMap:
         tall, wide = block_length(n_queries, size), block_length(n_keys, size)
         parts = []
         for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
-            weights = self._weights(head, rows, slice(0, n_keys))
-            parts.append(reduced_blocks(reduced_blocks(weights, wide, reduce, -1), tall, reduce, -2))
+            if reduce == "max":
+                blocks = self.source.block_maxima(self.batch, head, rows, slice(0, n_keys), wide).cpu()
+            else:
+                blocks = reduced_blocks(self._weights(head, rows, slice(0, n_keys)), wide, reduce, -1)
+            parts.append(reduced_blocks(blocks, tall, reduce, -2))
         return torch.cat(parts).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:

@@ -1,7 +1,8 @@
 """What is kept of one softmax: enough to compute any part of its weights exactly, when they are asked for.
 
-Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row): the first look at a
-row computes all of it and remembers its log-sum-exp, so that later a part of the row costs that part only.
+Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row). Long runs leave it
+(`layers.log_sums`); else the first look at a row computes all of it and remembers its log-sum-exp, so that later a part
+of the row costs that part only.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.attention.blocks import reduced_blocks
 from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
 from transformer.pictures.quantity import Quantity
@@ -31,7 +33,7 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 class QueriesKeys:
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
-    `bias` is added to the scaled dot products.
+    `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
     """
 
     q: Float[Tensor, "batch head query d_k"]
@@ -39,6 +41,7 @@ class QueriesKeys:
     mask: Mask
     scale: float
     bias: Bias | None = None
+    known: Float[Tensor, "batch head query"] | None = None
     notes: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -69,12 +72,15 @@ class QueriesKeys:
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
-        return self.q.nbytes + self.k.nbytes + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
+        others = sum(one.nbytes for one in (self.q, self.k, self.known) if one is not None)
+        return others + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
         """Each row's log-sum-exp, as far as it is known; NaN where it is not. Every later look may write to it."""
         with torch.inference_mode(False):
+            if self.known is not None:
+                return self.known.clone()
             return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
@@ -95,6 +101,14 @@ class QueriesKeys:
             return self._hide(weights, 0.0, batch, rows, keys)
         parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
+        if self.known is None:
+            return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
+        scores = self._hide(self.scores(batch, head, rows, keys), -torch.inf, batch, rows, keys)
+        highest = reduced_blocks(scores, width, "max", -1)
+        return highest.sub_(self.known[batch, head, rows, None]).exp_()
 
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         """All weights of `rows`; keys that none of them sees are not computed, and their log-sum-exp is noted."""
@@ -157,6 +171,10 @@ class Weights:
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return self.values.nbytes
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`."""
+        return reduced_blocks(self.values[batch, head, rows, keys], width, "max", -1)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
         """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""

@@ -22,14 +22,18 @@ from transformer.runs.scan import ScanPlan, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
-from transformer.sequences.tracks import intervals, track_line
+from transformer.sequences.tracks import column_name, intervals, track_line
 
 DESCRIPTION = """Read every record of a FASTA file in windows of the length that a classifier was trained on.
 
 Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
 the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
 stderr, where that was measured. Tracks are bedGraph, a file for each class and strand: the probability from the
-middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged."""
+middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged.
+
+For bigWig, UCSC's bedGraphToBigWig takes each of these files without its first line, and chrom.sizes beside them:
+  grep -v ^track EI-given-strand.bedgraph | sort -k1,1 -k2,2n > EI.bedgraph
+  bedGraphToBigWig EI.bedgraph chrom.sizes EI.bw"""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -69,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     _say_errors(checkpoint, wanted, arguments.threshold)
     status = 0
     with ExitStack() as files:
+        sizes = files.enter_context(_sizes(arguments.tracks)) if arguments.tracks else io.StringIO()
         tracks = _opened(files, arguments.tracks, wanted, arguments.strands) if arguments.tracks else {}
         if arguments.format == "gff3":
             sys.stdout.write(GFF3_START)
@@ -80,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
                 status = 1
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
                 continue
+            sizes.write(f"{column_name(record.id)}\t{len(letters)}\n")
             hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks, arguments.threads)
             gff = arguments.format == "gff3"
             sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
@@ -91,8 +97,13 @@ Tracks = Mapping[tuple[str, str], TextIO]
 """The file of each strand and class."""
 
 
-def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
+def _sizes(folder: Path) -> TextIO:
+    """The file of the lengths of all records, by the names that the tracks have."""
     folder.mkdir(parents=True, exist_ok=True)
+    return (folder / "chrom.sizes").open("w", encoding="utf-8")
+
+
+def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
     opened: dict[tuple[str, str], TextIO] = {}
     for sign in strands.signs:
         for name in wanted:
@@ -134,6 +145,7 @@ def _hits(
 ) -> list[Hit]:
     columns = [task.classes.index(name) for name in wanted]
     peaks = {(sign, name): Peaks(threshold, plan.width // 2) for sign in plan.strands.signs for name in wanted}
+    end = len(plan.letters)
     with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
         for block in plan.blocks(threads):
             n_windows = block.probabilities.shape[1]
@@ -143,7 +155,7 @@ def _hits(
                     values = block.probabilities[row, :, column]
                     peaks[sign, name].add(starts, values)
                     if (sign, name) in tracks:
-                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step))
+                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step, end))
             bar.update(block.probabilities[..., 0].size)
     found = [
         Hit(start, start + plan.width, sign, name, probability)

@@ -8,7 +8,7 @@ with what Plotly's classes make of it.
 from typing import Any
 
 import numpy as np
-from _plotly_utils.utils import to_typed_array_spec
+from _plotly_utils.utils import to_typed_array_spec  # type: ignore[import-untyped]
 from plotly.basedatatypes import BaseFigure
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer.layers import log_sums
 from transformer.layers.masks import Mask
 
 
@@ -30,13 +31,19 @@ class DotProductAttention(nn.Module):
     ) -> Float[Tensor, "batch head query d_v"]:
         """A query sees only the keys that `mask` leaves visible; a query that sees none returns zeros."""
         fused_causal = mask.causal and mask.keys is None and q.shape[2] == k.shape[2]
+        dropout = self.dropout if self.training else 0.0
+        visible = None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device)
+        if visible is None and not dropout:
+            noted = log_sums.attention(q, k, v, fused_causal, self.scale)
+            if noted is not None:
+                return noted
         return F.scaled_dot_product_attention(
             q,
             k,
             v,
-            attn_mask=None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device),
+            attn_mask=visible,
             is_causal=fused_causal,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=dropout,
             scale=self.scale,
         )
 

@@ -27,7 +27,13 @@ from transformer.layers.kmers import AttentionPooling
 from transformer.models.kmer import KmerClassifier
 
 TOGETHER = 16
-"""Windows that share a pass: with more, what one head needs would leave the processor's cache."""
+"""Most windows that share a pass: with more, what one head needs would leave the processor's cache."""
+
+WEIGHTS = 250_000
+"""Attention weights of one head that are held at once, of all windows that share a pass, but for a single window's."""
+
+LONGEST = 2_000
+"""Windows of more positions than this are left to the model, which never holds all weights of a head."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +51,24 @@ class _Layer:
 class StretchReader:
     """Logits of windows of `width` letters that lie along a stretch; it keeps its own memory, so one thread uses it.
 
+    Another device than the CPU, and half precision, read every window by itself: what is shared here spares a
+    processor's cache.
+
     Raises:
         InputError: the model does not read windows of this width.
     """
 
     def __init__(self, model: KmerClassifier, width: int, together: int = TOGETHER) -> None:
-        self.model, self.width, self.together = model, width, together
+        self.model, self.width = model, width
         self.config = config = model.config
         self._lengths = [width - k + 1 for k in config.widths]
         self._n_windows = len(model.windows(width))
+        self.together = max(1, min(together, WEIGHTS // self._n_windows**2))
+        weight = model.embedding.weight
+        on_cpu = weight.device.type == "cpu" and weight.dtype in {torch.float32, torch.float64}
+        self._is_shared = on_cpu and self._n_windows <= LONGEST
+        if not self._is_shared:
+            return
         with torch.inference_mode():
             self._prepare_letters()
             self._centred = config.norm_first and config.norm_after_stack
@@ -63,7 +78,7 @@ class StretchReader:
     def logits(self, ids: Int[Tensor, " letter"], step: int = 1) -> Float[Tensor, "window classes"]:
         """What the model says of the letters from 0, from `step`, from 2 `step` on, as far as `ids` reaches."""
         count = (len(ids) - self.width) // step + 1
-        if bool((ids == self.config.pad_id).any()):
+        if not self._is_shared or bool((ids == self.config.pad_id).any()):
             return self.model(ids.unfold(0, self.width, step))
         missing = -count % self.together
         padded = F.pad(ids, (0, missing * step))
@@ -230,7 +245,7 @@ class StretchReader:
 
 def _folded(layer: nn.Linear, norm: nn.LayerNorm | None = None) -> Float[Tensor, "out in_and_bias"]:
     """A map with its bias as the last column, and with the weight and bias of the norm that it reads."""
-    weight, bias = layer.weight, layer.bias
-    if norm is not None:
-        weight, bias = weight * norm.weight, bias + weight @ norm.bias
-    return torch.cat([weight, bias[:, None]], dim=1)
+    if norm is None:
+        return torch.cat([layer.weight, layer.bias[:, None]], dim=1)
+    bias = layer.bias + layer.weight @ norm.bias
+    return torch.cat([layer.weight * norm.weight, bias[:, None]], dim=1)

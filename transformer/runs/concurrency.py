@@ -1,5 +1,6 @@
 """How many forward passes run at once, so that many sessions share the memory of two, and each comes to its turn."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,20 +77,52 @@ class Slots:
             raise
 
 
+GRACE = 0.5
+"""Seconds after which work is long: from then on it stands back for whoever only wants to look."""
+
+PATIENCE = 0.25
+"""Seconds that long work stands back at most, each time: it is slow while many look, and never stops."""
+
 _forward = Slots(AT_ONCE)
-_mine = local()
-"""Whether this thread has a slot."""
+_busy: list[Callable[[], bool]] = []
+"""Who says that somebody only wants to look at what is there; nobody in a notebook."""
+
+
+class _Mine(local):
+    """What this thread does: whether it has a slot, and since when; `long` for work that is known to be."""
+
+    held, long, since = False, False, 0.0
+
+
+_mine = _Mine()
 
 
 @contextmanager
 def forward_slot() -> Iterator[None]:
     """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside."""
+    if _mine.long:
+        _stand_back()
     with _forward.slot(), torch.inference_mode():
-        _mine.held = True
+        _mine.held, _mine.since = True, time.monotonic()
         try:
             yield
         finally:
             _mine.held = False
+
+
+@contextmanager
+def long_work() -> Iterator[None]:
+    """Inside, this thread's forward passes stand back: parts of a file, of a scan, of a sweep."""
+    before, _mine.long = _mine.long, True
+    try:
+        yield
+    finally:
+        _mine.long = before
+
+
+def stand_back_for(busy: Callable[[], bool]) -> None:
+    """Let long work stand back while `busy` says so: a server, where others wait for pages that are computed."""
+    _busy[:] = [busy]
 
 
 def let_others() -> None:
@@ -98,8 +131,23 @@ def let_others() -> None:
     So a translation of 256 tokens delays a short one by a step and not by seconds. What the work holds by then stays in
     memory. Nothing happens outside of `forward_slot`.
     """
-    if getattr(_mine, "held", False):
+    if not _mine.held:
+        return
+    if time.monotonic() - _mine.since < GRACE:
         _forward.let_others()
+        return
+    _forward.give_back()
+    try:
+        _stand_back()
+    finally:
+        _forward.take()
+
+
+def _stand_back() -> None:
+    """Wait, not for long, until nobody wants to look."""
+    until = time.monotonic() + PATIENCE
+    while any(busy() for busy in _busy) and time.monotonic() < until:
+        time.sleep(PATIENCE / 25)
 
 
 def letting_others(progress: Callable[[float], None] | None) -> Callable[[float], None]:

@@ -18,16 +18,17 @@ from jaxtyping import Float, Int, UInt8
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.models.kmer_stretch import StretchReader
-from transformer.runs.classify import calibrated, classifier
+from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classifier
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.held_out import MOST_UNKNOWN
 from transformer.sequences.alphabet import Letters
 
 BLOCK = 128
-"""Windows of a block, which is the time between two signs of life."""
+"""Most windows of a block, which is the time between two signs of life; long windows are fewer, so that on a strand
+they have at most about twice `LETTERS_AT_ONCE` letters."""
 
 STRETCH = 64
-"""Windows of a block that one thread reads at a time."""
+"""Most windows of a block that one thread reads at a time; they have at most about `LETTERS_AT_ONCE` letters."""
 
 
 class Strands(StrEnum):
@@ -97,22 +98,24 @@ class ScanPlan:
 
         def read(job: tuple[str, int, int]) -> Float[np.ndarray, "window classes"]:
             sign, first, after = job
-            stretch = ids[first * self.step : (after - 1) * self.step + self.width]
+            letters = ids[first * self.step : (after - 1) * self.step + self.width]
             if sign == "-" and opposite is not None:
-                stretch = opposite[stretch[::-1]]
+                letters = opposite[letters[::-1]]
             reader = readers.get()
             try:
                 with torch.inference_mode():
-                    letters = torch.from_numpy(stretch.astype(np.int64)).to(self.checkpoint.device)
+                    letters = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
                     found = calibrated(reader.logits(letters, self.step), task).numpy()
             finally:
                 readers.put(reader)
             return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first
 
+        block = min(BLOCK, max(1, 2 * LETTERS_AT_ONCE // self.width))
+        stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
         with ThreadPoolExecutor(workers) as pool:
-            for first in range(0, self.n_windows, BLOCK):
-                after = min(self.n_windows, first + BLOCK)
-                stretches = [(begin, min(after, begin + STRETCH)) for begin in range(first, after, STRETCH)]
+            for first in range(0, self.n_windows, block):
+                after = min(self.n_windows, first + block)
+                stretches = [(begin, min(after, begin + stretch)) for begin in range(first, after, stretch)]
                 unknown = self._unknown(ids, first, after)
                 judged = unknown <= MOST_UNKNOWN
                 found = np.full((len(self.strands.signs), after - first, len(task.classes)), np.nan)

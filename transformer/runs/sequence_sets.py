@@ -11,7 +11,7 @@ from jaxtyping import Float
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.kmers import Window
-from transformer.runs.classify import Classification, classifier, classify_together, read
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier, classify_together, read
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
@@ -30,7 +30,7 @@ MOST_FALSE = 0.05
 """A head's motif passes if its q-value, over the heads of one class and width, is at most this."""
 
 AT_ONCE = 32
-"""Sequences of one length that share a pass."""
+"""Most sequences of one length that share a pass; together they have at most about `LETTERS_AT_ONCE` letters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +144,9 @@ def read_set(
     labelled = all(words)
     by_length = sorted(range(len(known)), key=lambda i: len(sequences[i]))
     found: dict[int, ReadSequence] = {}
-    for _, same in groupby(by_length, key=lambda i: len(sequences[i])):
-        while rows := list(islice(same, AT_ONCE)):
+    for length, same in groupby(by_length, key=lambda i: len(sequences[i])):
+        size = min(AT_ONCE, max(1, LETTERS_AT_ONCE // length))
+        while rows := list(islice(same, size)):
             for i, run in zip(rows, classify_together(checkpoint, [sequences[i] for i in rows]), strict=True):
                 label = task.classes.index(words[i]) if labelled else run.predicted
                 found[i] = ReadSequence(known[i].id, run.letters.text, label, run.predicted, run.spans, _received(run))

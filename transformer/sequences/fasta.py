@@ -1,6 +1,6 @@
 """Records of sequences, one at a time, from text or from a plain or gzip file, with every length bounded.
 
-FASTA, FASTQ (its qualities are passed over) and GenBank are told apart by how they begin.
+FASTA, FASTQ (its qualities are passed over), GenBank and tables are told apart by how they begin.
 """
 
 import codecs
@@ -28,6 +28,9 @@ OTHERS = {
 }  # fmt: skip
 """How files begin that hold no plain sequences, and what they are called."""
 
+SEQUENCE, NAMES, LABELS = "sequence", ("id", "name"), ("label", "class")
+"""Columns of a table: that of the letters, which it needs, of names and of classes."""
+
 
 @dataclass(frozen=True)
 class FastaRecord:
@@ -41,7 +44,9 @@ class FastaRecord:
 def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
     """The records in `lines` of FASTA, FASTQ or GenBank; letters without a header are one record called `sequence`.
 
-    A byte order mark is passed over. A record may be empty: whoever reads its letters refuses it, by name.
+    A table, divided by tabs or commas, has a first line that names its columns, one of them `sequence`; `label` or
+    `class` says the class of each row, which `label_of` finds. A byte order mark is passed over. A record may be empty:
+    whoever reads its letters refuses it, by name.
 
     Raises:
         InputError: the lines are of another format, which is named, or end inside a record of FASTQ.
@@ -58,6 +63,8 @@ def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
         parse = _fastq
     elif first.startswith("LOCUS "):
         parse = _genbank
+    elif SEQUENCE in (columns := _cells(first.lower(), _divider(first))) and len(columns) > 1:
+        parse = _table
     yield from parse(chain([first], cleaned))
 
 
@@ -89,6 +96,27 @@ def _fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
             started = True
     if started:
         yield _record(header, parts)
+
+
+def _divider(line: str) -> str:
+    return "\t" if "\t" in line else ","
+
+
+def _cells(line: str, divider: str) -> list[str]:
+    return [cell.strip().strip('"') for cell in line.split(divider)]
+
+
+def _table(lines: Iterable[str]) -> Iterator[FastaRecord]:
+    """A record a row; a row that is too short has no letters."""
+    rows = iter(lines)
+    first = next(rows)
+    divider = _divider(first)
+    columns = _cells(first.lower(), divider)
+    for number, line in enumerate((line for line in rows if line.strip()), 1):
+        row = dict(zip(columns, _cells(line, divider), strict=False))
+        name = next((row[column] for column in NAMES if row.get(column)), str(number))
+        label = next((row[column] for column in LABELS if row.get(column)), "")
+        yield FastaRecord(name, f"label={label}" if label else "", row.get(SEQUENCE, ""))
 
 
 def _fastq(lines: Iterable[str]) -> Iterator[FastaRecord]:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from transformer.sequences.task import SequenceTask
+from transformer.sequences.tracks import column_name
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,9 @@ def bed(sequence: str, hits: Iterable[Hit], task: SequenceTask) -> str:
     lines = []
     for hit in hits:
         first, after = landmark_of(hit, task)
-        cells = [_name(sequence), hit.start, hit.end, _name(hit.label), math.floor(1000 * hit.probability), hit.strand]
-        lines.append("\t".join(map(str, [*cells, first, after])))
+        score = math.floor(1000 * hit.probability)
+        cells = [column_name(sequence), hit.start, hit.end, column_name(hit.label), score, hit.strand, first, after]
+        lines.append("\t".join(map(str, cells)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -97,8 +99,3 @@ def landmark_of(hit: Hit, task: SequenceTask) -> tuple[int, int]:
                 else (hit.end - after, hit.end - mark.start)
             )
     return hit.start, hit.end
-
-
-def _name(text: str) -> str:
-    """A name without the white space that divides columns."""
-    return "_".join(text.split()) or "sequence"

@@ -144,11 +144,11 @@ def _laid(
     overlap = after - first
     found = []
     for strand, turned in (("+", known.frequencies), ("-", known.frequencies[::-1, ::-1])):
-        chance = chances.of(first, after, _along(scores(frequencies, turned), offsets).astype(int))
+        reached = chances.of(first, after, _along(scores(frequencies, turned), offsets).astype(int))
         apart = _along(distances(frequencies, turned), offsets) / overlap
-        i = np.lexsort((apart, chance))[0]
-        found.append((float(chance[i]), float(apart[i]), int(offsets[i]), strand, int(overlap[i])))
-    chance, distance, offset, strand, shared = min(found)  # of equals, the forward strand
+        i = np.lexsort((apart, reached))[0]
+        found.append((float(reached[i]), float(apart[i]), int(offsets[i]), strand, int(overlap[i])))
+    chance, distance, offset, strand, shared = min(found)
     p_value = any_of(chance, 2 * len(offsets))
     return MotifMatch(known, offset, strand, shared, distance, p_value, p_value * n_known)
 

@@ -87,8 +87,8 @@ def _run(job: Job) -> None:
         st.button(t("atlas.own_run"), on_click=job.start, type="primary", icon=":material/play_arrow:")
         return
     if not job.done:
-        turns.give_back()
-        job.advance()
+        with turns.aside():
+            job.advance()
     if not job.done:
         st.button(t("atlas.own_cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         st.progress(

@@ -112,8 +112,8 @@ def file_panel(name: str, task: SequenceTask) -> None:
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), 1, pinned=True)
     if not job.done:
-        turns.give_back()
-        job.advance(SLICE_SECONDS)
+        with turns.aside():
+            job.advance(SLICE_SECONDS)
     if job.done:
         st.caption(job.note)
         problems = sum(one.probabilities is None for one in job.found)

@@ -24,7 +24,7 @@ from ui.store.refs import Revision
 from ui.store.slow import with_progress
 from ui.texts import plain, said, t
 
-FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt"]
+FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt", "tsv", "csv"]
 """What files of sequences are called."""
 
 EXAMPLE_SET = "examples.fa"

@@ -185,8 +185,8 @@ def _job(checkpoint: Checkpoint, task: SequenceTask, record: FastaRecord, step: 
 def _waits(job: Job) -> bool:
     """Measure the first block of a new scan; True when the rest will take long, and the reader has not asked for it."""
     if not job.track.read:
-        turns.give_back()
-        job.advance(0)
+        with turns.aside():
+            job.advance(0)
     if job.done or job.started or job.plan.passes <= AT_ONCE:
         return False
     st.info(t("sequences.scan_cost", count=job.plan.passes, rate=job.rate, seconds=job.seconds_left))
@@ -197,8 +197,8 @@ def _waits(job: Job) -> bool:
 def _go_on(job: Job) -> None:
     """Scan for a while, say how far it is, and run the page again."""
     job.started = True
-    turns.give_back()
-    job.advance(SLICE_SECONDS)
+    with turns.aside():
+        job.advance(SLICE_SECONDS)
     if not job.done:
         st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         share = job.track.read / job.plan.n_windows
@@ -327,6 +327,7 @@ def _downloads(record: FastaRecord, job: Job, hits: Sequence[Hit], task: Sequenc
         for text, (data, file, kind) in files.items():
             label = t(text) if "." in text else as_text(text)
             st.download_button(label, data, file, kind, on_click="ignore", key=f"scan-{file}")
+    st.caption(t("sequences.scan_bigwig"))
 
 
 def _bedgraph(record: FastaRecord, job: Job) -> str:
@@ -336,7 +337,7 @@ def _bedgraph(record: FastaRecord, job: Job) -> str:
             parts.append(track_line(f"{name} {sign}"))
             for first, after in _chunks(job.track.read):
                 values = job.track.probabilities(first, after)[row, column]
-                parts.append(intervals(record.id, values, plan.centre(first), plan.step))
+                parts.append(intervals(record.id, values, plan.centre(first), plan.step, len(plan.letters)))
     return "".join(parts)
 
 

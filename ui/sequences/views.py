@@ -62,7 +62,13 @@ def verdict(
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
     other_length = len(run.letters) != task.length
     facts += [plain("sequences.facts_length", length=task.length)] * (other_length and not reasons)
-    st.caption(t("sequences.facts", facts=plain("sequences.facts_between").join(facts)))
+    is_calibrated = task.temperature != 1 and not reasons and not other_length
+    st.caption(
+        t(
+            "sequences.facts" if is_calibrated else "sequences.facts_uncalibrated",
+            facts=plain("sequences.facts_between").join(facts),
+        )
+    )
     for note in run.letters.notes:
         st.caption(as_text(said(note)))
 
@@ -176,7 +182,7 @@ def head_view_panel(run: Classification, place: Place) -> None:
             weights,
             None,
             heads=names,
-            query_labels=attention.queries.texts[queries],
+            query_labels=[said(label) for label in attention.queries.texts[queries]],
             key_labels=attention.keys.texts[keys],
             query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
             key_title=plain("sequences.key_window"),

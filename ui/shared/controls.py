@@ -184,6 +184,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
 
     every = [*complete, *dropped, *beginnings]
+    is_old = not (parameter(NODE) or "0").isdecimal()  # only then are all names said in English too
     chosen = choice(
         _counted(tree, options),
         [str(node) for node in every],
@@ -191,7 +192,7 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
         form="list",
         width="stretch",
         text=lambda node: name(int(node), language()),
-        old={name(node, "en"): str(node) for node in every},
+        old={name(node, "en"): str(node) for node in every} if is_old else None,
         help=t("translate.hypothesis_help"),
     )
     return int(chosen)

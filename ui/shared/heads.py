@@ -1,5 +1,7 @@
 """What is known of a checkpoint's heads: which of them a page starts with, and what each of them does."""
 
+from collections.abc import Callable
+
 from transformer import Translation
 from transformer.atlas.roles import roles
 from transformer.attention.measures import strongest_head
@@ -30,10 +32,19 @@ def role_of(name: str, site: str, head: int) -> str | None:
 
     Of cross-attention, whether it names the deciding word or follows the one before; else what the atlas says.
     """
-    found = agreement(name)
-    score = None if found is None else found.of(site, head)
-    role = None if score is None else score.role
-    return role or _atlas(store.revision(name)).get((Site(site), head))
+    return roles_of(name)(site, head)
+
+
+def roles_of(name: str) -> Callable[[str, int], str | None]:
+    """`role_of` for all heads of a checkpoint, looked up once."""
+    found, atlas = agreement(name), _atlas(store.revision(name))
+
+    def role(site: str, head: int) -> str | None:
+        score = None if found is None else found.of(site, head)
+        measured = None if score is None else score.role
+        return measured or atlas.get((Site(site), head))
+
+    return role
 
 
 def agreement(name: str) -> HeadAgreement | None:

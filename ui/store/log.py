@@ -48,7 +48,7 @@ def begin() -> None:
     logging.getLogger("streamlit.error_util").addFilter(_is_none_of_ours)
 
 
-def event(what: str, level: str = "info", **fields: object) -> None:
+def event(what: str, level: str = "info", /, **fields: object) -> None:
     """Write that something happened. Fields are the server's own words and numbers, never a user's."""
     said = " ".join(f"{name}={_written(value)}" for name, value in fields.items() if value is not None)
     _LOGGER.log(LEVELS[level], "%s %s %s", level, what, said)
@@ -82,7 +82,7 @@ def timed(what: str, **fields: object) -> Iterator[None]:
 
 
 class _Line(logging.Formatter):
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
 
 def _texts() -> bool:

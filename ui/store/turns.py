@@ -15,10 +15,15 @@ from threading import BoundedSemaphore
 
 import torch
 
+from transformer.runs import concurrency
+
 AT_ONCE = 2
 """Runs that draw at the same time: one, and one more while that one waits for the network or a lock."""
 
 _free = BoundedSemaphore(AT_ONCE)
+_drawing = list[None]()
+"""One for each run that has a turn."""
+
 _HELD: ContextVar[list[None] | None] = ContextVar("turn", default=None)
 """The turn of this run: a list that is empty once it was given back; None outside of `turn`."""
 
@@ -36,6 +41,7 @@ def turn() -> Iterator[None]:
         yield
         return
     _free.acquire()
+    _drawing.append(None)
     before = _HELD.set([None])
     try:
         yield
@@ -49,4 +55,21 @@ def give_back() -> None:
     held = _HELD.get()
     if held:
         held.clear()
+        _drawing.pop()
         _free.release()
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """For a slice of long work: without a turn, and standing back while others draw."""
+    give_back()
+    with concurrency.long_work():
+        yield
+
+
+def busy() -> bool:
+    """Whether somebody draws."""
+    return bool(_drawing)
+
+
+concurrency.stand_back_for(busy)

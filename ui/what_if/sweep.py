@@ -36,8 +36,8 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
     sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:
-            turns.give_back()
-            sweep.advance()
+            with turns.aside():
+                sweep.advance()
     except HeedmapError as error:
         sweep.cancel()
         controls.explain(error)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from transformer.runs import concurrency
 from ui.store import turns
 from ui.store.cache import Store
 
@@ -107,6 +108,18 @@ def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> No
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     assert not page.exception
     assert taken == [turns.AT_ONCE - 1]
+
+
+def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() -> None:
+    assert not turns.busy()
+    with turns.turn():
+        assert turns.busy()
+        with turns.aside():
+            assert not turns.busy()
+            assert free() == turns.AT_ONCE
+            assert concurrency._mine.long
+        assert not concurrency._mine.long
+    assert turns.busy in concurrency._busy
 
 
 def test_one_user_is_one_thread() -> None:

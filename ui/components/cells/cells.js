@@ -62,6 +62,7 @@ export default component("cells", (frame) => {
 function build(root) {
   const layer = element("canvas", "layer", null, { tabindex: "0", role: "grid" });
   const ring = element("div", "ring", null, { "aria-hidden": "true" });
+  ring.style.visibility = "hidden"; // until the keyboard comes
   const reading = element("div", "reading", "", { "aria-hidden": "true" });
   ring.style.visibility = "hidden"; // until the keyboard stands on a cell
   root.append(layer, ring, reading);

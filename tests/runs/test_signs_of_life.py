@@ -1,0 +1,79 @@
+"""Slow work over sequences says soon that it goes on, which is when it can be stopped.
+
+Counted by the letters that pass through the model between two signs, so that no clock is asked: a pass of 4,096
+letters takes well under half a second.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from tests.classifiers import sequence_checkpoint
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.models.kmer_stretch import StretchReader
+from transformer.runs.classify import verdicts
+from transformer.runs.scan import plan_scan
+from transformer.runs.sequence_attribution import integrated_gradients, mutations
+from transformer.runs.sequence_sets import read_set
+from transformer.sequences.alphabet import DNA
+from transformer.sequences.fasta import FastaRecord
+
+MOST = 4_096
+Sign = Callable[..., None]
+
+
+def text(length: int, seed: int = 0) -> str:
+    return "".join(np.random.default_rng(seed).choice(list("ACGT"), length))
+
+
+def records(length: int, count: int) -> Iterator[FastaRecord]:
+    return (FastaRecord(str(i), "", text(length, i)) for i in range(count))
+
+
+def file(one: Checkpoint, sign: Sign) -> None:
+    for _ in verdicts(one, records(300, 40)):
+        sign()
+
+
+def short_file(one: Checkpoint, sign: Sign) -> None:
+    for _ in verdicts(one, records(23, 400)):
+        sign()
+
+
+def motifs(one: Checkpoint, sign: Sign) -> None:
+    read_set(one, records(500, 20), sign)
+
+
+def mutation_map(one: Checkpoint, sign: Sign) -> None:
+    mutations(one, DNA.read(text(90)), 1, sign)
+
+
+def gradients(one: Checkpoint, sign: Sign) -> None:
+    integrated_gradients(one, DNA.read(text(400)), 1, steps=16, progress=sign)
+
+
+def scan(one: Checkpoint, sign: Sign) -> None:
+    for _ in plan_scan(one, DNA.read(text(1_500))).blocks():
+        sign()
+
+
+@pytest.mark.parametrize("work", [file, short_file, motifs, mutation_map, gradients, scan])
+def test_little_is_computed_between_two_signs(monkeypatch: pytest.MonkeyPatch, work: Callable[..., None]) -> None:
+    one = sequence_checkpoint(d_model=4, n_heads=1, d_ff=4, n_layers=1)
+    passed, largest = [0], [0]
+
+    def count(letters: int) -> None:
+        passed[0] += letters
+
+    def sign(*_: float) -> None:
+        largest[0] = max(largest[0], passed[0])
+        passed[0] = 0
+
+    one.model.kmers.register_forward_hook(lambda module, given, output: count(given[0].shape[0] * given[0].shape[1]))
+    some = StretchReader._some
+    monkeypatch.setattr(StretchReader, "_some", lambda *given: count(given[0].together * 23) or some(*given))
+    work(one, sign)
+    allowed = 2 * 128 * 23 + 16 * 23 if work is scan else MOST + 500  # both strands, or one more sequence
+    assert 0 < largest[0] <= allowed
+    assert passed[0] <= allowed  # after the last sign
