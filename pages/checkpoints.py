@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import streamlit as st
+
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.checkpoints import attention, bring, inspection, proof
@@ -11,12 +13,15 @@ from ui.store import store
 from ui.texts import t
 
 shell.heading(t("checkpoints.title"), t("checkpoints.intro"))
+brought, listed = st.columns([3, 2], gap="medium")
 try:
-    bring.bring_panel()
+    with brought:
+        bring.bring_panel()
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
-chosen = bring.choice()
+with listed:
+    chosen = bring.choice()
 if chosen is None:
     address.stop()
 name: str = chosen

@@ -53,6 +53,13 @@ STYLE = """
   .st-key-donor { min-height: 5.6rem; }
 }
 .st-key-sequence-area { min-height: 18.5rem; }
+[class*="st-key-upload-"] { min-height: 6rem; }
+.st-key-chosen, .st-key-look-area { min-height: 4.25rem; }
+@media (min-width: 641px) {
+  .st-key-choices { min-height: 6rem; }
+  .st-key-result-area { min-height: 14.6rem; }
+  [class*="st-key-upload-"]:not(:has([data-testid="stFileUploaderFile"])) { height: 6rem; }
+}
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
 }

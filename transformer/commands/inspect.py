@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from transformer.checkpoint import report
@@ -9,6 +10,7 @@ from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.inspect.compare import compare
 from transformer.checkpoint.inspect.tensors import inspect
 from transformer.checkpoint.ours.folder import is_folder
+from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.commands import answers
 from transformer.commands.paths import checkpoint_path
 
@@ -31,7 +33,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report and the tree to stdout; 1 when the file fits no layout, else 0."""
+    """Write the report and the tree to stdout, and to stderr what it took; 1 when the file fits no layout, else 0."""
+    began = time.perf_counter()
+    status = _looked(arguments)
+    peak = _peak_bytes()
+    memory = "" if peak is None else f", at most {peak / MEGABYTE:,.0f} MB of memory in all"
+    sys.stderr.write(f"took {time.perf_counter() - began:.1f} s{memory}\n")
+    return status
+
+
+def _looked(arguments: argparse.Namespace) -> int:
     path: Path = arguments.checkpoint
     if arguments.against is not None:
         sys.stdout.write(compare(path, arguments.against).text + "\n")
@@ -44,6 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     heading = ["Questions that --answer answers:"] if asked else []
     sys.stdout.write("\n".join([found.text, *heading, *asked, "", inspect(path).text]) + "\n")
     return 0 if found.fits else 1
+
+
+def _peak_bytes() -> int | None:
+    """The most memory that this process has had, as far as the system says so (Linux)."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return None
+    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
+    return next((1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"]), None)
 
 
 def _options(question: Question) -> str:

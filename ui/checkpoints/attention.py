@@ -50,7 +50,8 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
             writing.gaps_panel(name, checkpoint, text)
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
     first = strongest_head(whole.record, kind)  # whichever step is looked at
-    choice = controls.selection(shown.record, (first.layer, first.head))
+    with st.container(key="choices"):
+        choice = controls.selection(shown.record, (first.layer, first.head))
     origin = Origin(shown.checkpoint, shown.input)
     overview, detail = st.columns([1, 2], gap="medium")
     with overview:
@@ -85,13 +86,20 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     address.belong_to((name, by_id), "input", "forced")
-    with st.form("look", border=False):
+    with st.container(key="look-area"), st.form("look", border=False):
+        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
+        first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
+        with first:
+            text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
-        if checkpoint.translates:
-            forced = address.line(t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint"))
-        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+        for place in others:
+            with place:
+                forced = address.line(
+                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
+                )
+        with last:
+            st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     return text or "", forced if forced and forced.strip() else None
 
 
@@ -99,7 +107,8 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with; and what is known of a folder that had no questions."""
     _assumptions(checkpoint, shown.record.notes)
     if shown.translation is not None:
-        record_views.result(shown.translation, shown.translation, checkpoint.languages)
+        with st.container(key="result-area"):
+            record_views.result(shown.translation, shown.translation, checkpoint.languages)
         return
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():

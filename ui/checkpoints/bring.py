@@ -62,11 +62,11 @@ def choice() -> str | None:
     if not names:
         st.info(t("checkpoints.none"))
         return None
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        controls.warn_of_unknown()
+    controls.warn_of_unknown()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="chosen"):
         last_checkpoint.suggest(names)
         name = address.choice(
-            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=str, width=420,
+            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=str, width="stretch",
             default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
         )  # fmt: skip
         if store.is_upload(name):

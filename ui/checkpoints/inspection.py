@@ -175,8 +175,14 @@ def compare_panel(name: str, others: list[str]) -> None:
             t("checkpoints.moved_csv"), lambda: frame_csv(table), "moved.csv", "text/csv", on_click="ignore"
         )
     if rest:
-        names = [*found.only_in_first, *found.only_in_second, *found.other_shape]
-        st.dataframe(pd.DataFrame({t("checkpoints.tensor"): names}), hide_index=True, key="rest")
+        where = {
+            plain("checkpoints.only_in", name=name): found.only_in_first,
+            plain("checkpoints.only_in", name=other): found.only_in_second,
+            plain("checkpoints.of_other_shape"): found.other_shape,
+        }
+        rows = [(one, place) for place, names in where.items() for one in names]
+        columns = [t("checkpoints.tensor"), t("checkpoints.stands")]
+        st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, key="rest")
 
 
 def _spectra(values: Float[np.ndarray, "head rank"]) -> go.Figure:

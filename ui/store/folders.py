@@ -5,7 +5,7 @@ That place is in memory where the system has one (see `unpacked`), is counted li
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -48,8 +48,7 @@ def brought(
             raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
         folder, own = PrivateFolder(name), counted
         for file, stream in files.items():
-            stream.seek(0)
-            folder.put(file, iter(lambda stream=stream: stream.read(CHUNK), b""))
+            folder.put(file, _pieces(stream))
     else:
         folder, own = _unzipped(*next(iter(files.items())), limits, room)
     try:
@@ -77,6 +76,12 @@ def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: i
         for one in kept:
             one.strike()
         raise
+
+
+def _pieces(stream: BufferedIOBase) -> Iterator[bytes]:
+    stream.seek(0)
+    while piece := stream.read(CHUNK):
+        yield piece
 
 
 def _model_type(stream: BufferedIOBase) -> str | None:

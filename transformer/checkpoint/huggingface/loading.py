@@ -27,7 +27,7 @@ from transformer.checkpoint.huggingface.model import (
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import eager_sites, lazy_sites
+from transformer.checkpoint.huggingface.probing import adopted_sites, eager_sites, lazy_sites
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -262,6 +262,9 @@ def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[Hu
         if model.sites:
             return model, spare
     model, spare = _built(path, config, settings, "eager")
+    model.sites = adopted_sites(model.net, model.config)
+    if model.sites:
+        return model, spare
     model.note = Message("kept_eagerly", reason=reason)
     try:
         model.sites, sums = eager_sites(model)

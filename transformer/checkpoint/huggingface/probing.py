@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transformer.attention.capture import Recording, recording
 from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.huggingface.adopting import abandon, adopt
 from transformer.checkpoint.huggingface.attention import NAME, SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
 from transformer.errors import CheckpointError, HeedmapError
@@ -25,10 +26,30 @@ TOLERANCE = 1e-3
 """How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
 
 
-def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[Site, ...], str]:
+def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
+    """The same for families with attention of their own that is known: it runs through ours, if that is exact."""
+    if not adopt(net):
+        return ()
+    abandon(net)
+    try:
+        with torch.inference_mode():
+            expected = _parts(net(**_inputs(config), output_attentions=True), config)
+    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError):
+        return ()  # what is wrong is told when it runs eagerly
+    adopt(net)
+    sites, _ = lazy_sites(net, config, expected)
+    if not sites:
+        abandon(net)
+    return sites
+
+
+def lazy_sites(
+    net: Any, config: HuggingFaceConfig, known: dict[Site, Tensor] | None = None
+) -> tuple[tuple[Site, ...], str]:
     """The public names of `net`'s attention in the order they run, once they are found exact; else none, and why.
 
-    Each attention module is told its name.
+    Each attention module is told its name. `known` are the weights that its eager attention returns for the probe, if
+    they are known already.
     """
     for name, module in net.named_modules():
         setattr(module, SITE, name)
@@ -37,7 +58,7 @@ def lazy_sites(net: Any, config: HuggingFaceConfig) -> tuple[tuple[Site, ...], s
             with recording() as seen:
                 net(**_inputs(config))
             modules = _named(seen, config)
-            expected = _eager(net, config)
+            expected = _eager(net, config) if known is None else known
     except (HeedmapError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
         return (), _line(error)
     finally:
@@ -139,6 +160,11 @@ def _eager(net: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
         output = net(**_inputs(config), output_attentions=True)
     finally:
         net.set_attn_implementation(NAME)
+    return _parts(output, config)
+
+
+def _parts(output: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
+    """The weights that a pass returned, by site."""
     if config.kind == "seq2seq":
         parts = {
             ("encoder", "self"): output.encoder_attentions,

@@ -1,0 +1,114 @@
+"""Families with an attention method of their own are recorded lazily, exactly, and write what they wrote before."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tests.checkpoint.huggingface.families import random_model
+from transformer import Checkpoint, ContinueOptions, Intervention, continue_text, intervening, load, recording, run_any
+from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.checkpoint.huggingface import adopting
+from transformer.checkpoint.huggingface.library import quiet
+
+SIZES: dict[str, Any] = dict(vocab_size=97, initializer_range=0.4)
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gptj": ("GPTJForCausalLM", SIZES | dict(n_positions=41, n_embd=30, n_head=3, n_layer=2, rotary_dim=4)),
+    "gpt_neo": (
+        "GPTNeoForCausalLM",
+        SIZES | dict(max_position_embeddings=41, hidden_size=21, num_heads=3, num_layers=2)
+        | dict(attention_types=[[["global", "local"], 1]], window_size=3, initializer_range=0.2),
+    ),
+    "codegen": ("CodeGenForCausalLM", SIZES | dict(n_positions=41, n_embd=32, n_head=4, n_layer=2, rotary_dim=4)),
+}  # fmt: skip
+IDS = torch.tensor([[5, 7, 11, 13, 17, 19, 23, 29]])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("own")
+    with quiet():
+        for family, (class_name, options) in FAMILIES.items():
+            random_model(class_name, options | dict(bos_token_id=0, eos_token_id=0)).save_pretrained(place / family)
+    return {family: place / family for family in FAMILIES}
+
+
+def original(folder: Path) -> Any:
+    with quiet():
+        return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_recorded_lazily_and_is_what_its_own_attention_says(folders: dict[str, Path], family: str) -> None:
+    checkpoint: Checkpoint = load(folders[family])
+    model: Any = checkpoint.model
+    assert (model.eager, checkpoint.sites) == (False, ("decoder.0.self", "decoder.1.self"))
+    with torch.inference_mode():
+        theirs = original(folders[family])(IDS, output_attentions=True, use_cache=False)
+        with recording() as seen:
+            ours = model.run(IDS)
+    np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=1e-5)
+    for site, weights in zip(seen.sites, theirs.attentions, strict=True):
+        kept = seen.source(site)
+        assert isinstance(kept, QueriesKeys)
+        assert kept.kept_bytes < 4 * (kept.q.nbytes + kept.k.nbytes), "no map of n x n is kept"
+        assert float((torch.from_numpy(seen.map(site).all_weights()) - weights[0]).abs().max()) < 1e-6
+    sharp = torch.cat([weights.flatten() for weights in theirs.attentions])
+    assert float(sharp.std()) > 0.1
+    visible = seen.map(seen.sites[1]).mask()
+    apart = np.subtract.outer(np.arange(8), np.arange(8))
+    np.testing.assert_array_equal(visible, (apart >= 0) & (apart < (3 if family == "gpt_neo" else 8)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_writes_and_changes_as_any_other(folders: dict[str, Path], family: str) -> None:
+    checkpoint = load(folders[family])
+    found = continue_text(checkpoint, "5 7 11 13", ContinueOptions(6))
+    net = original(folders[family])
+    prompt = IDS[:, :4]
+    with quiet():
+        theirs = net.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=6, do_sample=False)
+    assert list(found.written) == theirs[0, 4:].tolist()
+    with intervening([Intervention("decoder.0.self", "zero", heads=(1,))]):
+        changed = run_any(checkpoint, "5 7 11 13")
+    plain = run_any(checkpoint, "5 7 11 13")
+    assert np.abs(changed.outputs["log_probs"] - plain.outputs["log_probs"]).max() > 1e-3
+
+
+def test_what_is_not_exact_stays_eager(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = copy.copy(adopting.OWN)
+    known["GPTJAttention"] = (lambda module: 0.9 / float(module.scale_attn), known["GPTJAttention"][1])
+    monkeypatch.setattr(adopting, "OWN", known)
+    model: Any = load(folders["gptj"]).model
+    assert model.eager
+    with torch.inference_mode():
+        ours = model.run(IDS).logits
+        assert torch.equal(ours, original(folders["gptj"])(IDS, use_cache=False).logits)
+
+
+@pytest.mark.parametrize("turns_values", [False, True])
+def test_an_encoder_s_whole_attention_is_replaced(tmp_path: Path, turns_values: bool) -> None:
+    sizes: dict[str, Any] = dict(num_hidden_layers=2, num_attention_heads=3, intermediate_size=11, pad_token_id=0)
+    sizes |= SIZES | dict(hidden_size=24, embedding_size=24, max_position_embeddings=41, rotary_value=turns_values)
+    with quiet():
+        random_model("RoFormerForMaskedLM", sizes).save_pretrained(tmp_path / "roformer")
+        net = transformers.AutoModel.from_pretrained(tmp_path / "roformer", attn_implementation="eager").eval().double()
+    model: Any = load(tmp_path / "roformer").model.double()
+    assert (model.eager, model.config.head) == (False, "words")
+    ids = torch.cat([IDS, IDS.flip(1)])
+    ids[1, 5:] = 0
+    with torch.inference_mode():
+        theirs = net(ids, attention_mask=(ids != 0).long(), output_attentions=True)
+        with recording() as seen:
+            ours = model.run(ids)
+    np.testing.assert_allclose(ours.last_hidden_state[0], theirs.last_hidden_state[0], atol=1e-9)
+    for site, weights in zip(seen.sites, theirs.attentions, strict=True):
+        assert isinstance(seen.source(site), QueriesKeys)
+        for batch, rows in ((0, 8), (1, 5)):
+            kept = torch.from_numpy(seen.map(site, batch=batch).all_weights())
+            assert float((kept[:, :rows] - weights[batch, :, :rows]).abs().max()) < 1e-12
+        assert not seen.map(site, batch=1).mask()[:, 5:].any()

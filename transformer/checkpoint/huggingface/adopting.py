@@ -1,0 +1,96 @@
+"""Families with attention code of their own: it is replaced by the function that may be watched.
+
+The library's attention interface does not reach them. What they compute is a softmax of scaled scores under a mask, so
+the fused attention computes it too; whether it does is found out by `probing`, as for every family.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from transformer.checkpoint.huggingface.attention import NAME
+from transformer.checkpoint.huggingface.library import library
+
+Mask = Callable[[Any, Tensor, Tensor, Tensor | None], Tensor | None]
+"""From a module, its queries, its keys and the mask that it got to the mask that its scores get, which is added."""
+
+
+def _as_given(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor | None:  # noqa: ARG001
+    return mask
+
+
+def _in_a_window(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor | None:
+    """GPT-Neo hides by a table of its own, which in every other layer is a window."""
+    n_queries, n_keys = query.shape[-2], key.shape[-2]
+    visible = module.bias[:, :, n_keys - n_queries : n_keys, :n_keys]
+    own = torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, torch.finfo(query.dtype).min)
+    return own if mask is None else (own + mask).clamp(min=torch.finfo(query.dtype).min)
+
+
+OWN: Final[dict[str, tuple[Callable[[Any], float], Mask]]] = {
+    "GPTJAttention": (lambda module: 1 / float(module.scale_attn), _as_given),
+    "GPTNeoSelfAttention": (lambda module: 1.0, _in_a_window),  # noqa: ARG005
+    "CodeGenAttention": (lambda module: 1 / float(module.scale_attn), _as_given),
+}
+"""Attention modules by class: the factor of their scores, and their mask. Each computes in a method `_attn`."""
+
+
+def _roformer(
+    module: Any,
+    attend: Callable[..., tuple[Tensor, None]],
+    hidden_states: Tensor,
+    attention_mask: Tensor | None = None,
+    sinusoidal_pos: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """What RoFormer's attention of an encoder computes: queries and keys are turned, with `rotary_value` values too."""
+    shape = (*hidden_states.shape[:-1], -1, module.attention_head_size)
+    parts = [made(hidden_states).view(shape).transpose(1, 2) for made in (module.query, module.key, module.value)]
+    if sinusoidal_pos is not None:
+        turned = parts if module.rotary_value else parts[:2]
+        parts[: len(turned)] = module.apply_rotary_position_embeddings(sinusoidal_pos, *turned)
+    output, _ = attend(module, *parts, attention_mask, is_causal=False)
+    return output.flatten(2), None
+
+
+WHOLE: Final[dict[str, Callable[..., tuple[Tensor, None]]]] = {"RoFormerSelfAttention": _roformer}
+"""Attention modules of encoders by class, whose whole forward pass is replaced: they have no method for it alone."""
+
+
+def adopt(net: nn.Module) -> bool:
+    """Let the attention of a model run through the function that may be watched; whether it has any that is known."""
+    attend = library().AttentionInterface()[NAME]
+    found = False
+    for module in net.modules():
+        name = type(module).__name__
+        if name in OWN:
+            module.__dict__["_attn"] = _watched(module, attend, *OWN[name])
+        elif name in WHOLE and not getattr(module, "is_decoder", False):
+            module.__dict__["forward"] = partial(WHOLE[name], module, attend)
+        found |= name in OWN or "forward" in module.__dict__
+    return found
+
+
+def abandon(net: nn.Module) -> None:
+    """Let its own attention run again."""
+    for module in net.modules():
+        module.__dict__.pop("_attn", None)
+        module.__dict__.pop("forward", None)
+
+
+def _watched(
+    module: nn.Module, attend: Callable[..., tuple[Tensor, None]], scaling: Callable[[Any], float], masked: Mask
+) -> Callable[..., tuple[Tensor, None]]:
+    def attention(
+        query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The fused attention, which like the family's own computes in single precision and ends as its values are."""
+        single = query.float(), key.float(), value.float()
+        mask = masked(module, single[0], single[1], attention_mask)
+        output, _ = attend(module, *single, mask, scaling=scaling(module), is_causal=mask is None)
+        return output.transpose(1, 2).to(value.dtype), None
+
+    return attention
