@@ -8,8 +8,10 @@ import sys
 import pytest
 import torch
 
-from tests.runs.test_devices import CHECKPOINTS, Classification, Translation, differences, run_of
+from tests.runs.test_devices import CHECKPOINTS, differences, run_of
 from transformer import load
+from transformer.runs.classify import Classification
+from transformer.runs.translate import Translation
 
 BOUNDS = {torch.float32: (5e-3, 5e-3), torch.float16: (6e-3, 1e-2), torch.bfloat16: (4e-2, 6e-2)}
 """How far weights and probabilities may lie from the CPU's in single precision. In single precision convolutions may

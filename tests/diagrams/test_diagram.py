@@ -1,5 +1,6 @@
 """Diagrams against the models that they draw: no part missing, none twice, in the order of a real run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ OWN: dict[str, nn.Module] = {
     "jadore": Seq2Seq(preset("jadore", **SIZES)),
     "torch, learned, norm first": Seq2Seq(preset("torch", positions="learned", norm_first=True, **SIZES)),
     "torch, no positions": Seq2Seq(preset("torch", positions="none", attention_bias=False, **SIZES)),
+    "chatbot": Recurrent(
+        RecurrentConfig(source_vocab=29, target_vocab=31, hidden=13, attention="general", bidirectional=True,
+                        sum_directions=True, copy_states=True, attend_after=True, n_layers=2, cell="lstm")
+    ),
     "encoder": Encoder(EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=3, norm_after_stack=True)),
     "encoder with a head": Encoder(
         EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=2, head=(7, 3), head_reads="mean",
@@ -112,7 +117,7 @@ def test_every_parameter_has_one_place(name: str) -> None:
     check_every_parameter(architecture(OWN[name]), OWN[name])
 
 
-@pytest.mark.parametrize("name", [name for name in OWN if not name.startswith(("location", "additive"))])
+@pytest.mark.parametrize("name", [name for name in OWN if not name.startswith(("location", "additive", "chatbot"))])
 def test_parts_stand_in_the_order_of_a_run(name: str) -> None:
     model = OWN[name].eval()
     inputs = (IDS, TARGET) if isinstance(model, Seq2Seq) else (IDS,)
@@ -257,3 +262,10 @@ def test_every_family_of_a_known_order_is_tried() -> None:
 def test_a_model_of_nobody_is_refused() -> None:
     with pytest.raises(CheckpointError, match="Linear has no diagram"):
         architecture(nn.Linear(2, 3))
+
+
+def test_what_scores_are_divided_by_is_told_where_it_is_not_the_heads_width() -> None:
+    config = EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=1)
+    usual, other = (architecture(Encoder(one)) for one in (config, replace(config, attention_scale=15**-0.5)))
+    sizes = [dict(node.sizes) for made in (usual, other) for node in made.nodes if node.kind == "attention"]
+    assert sizes == [{"n_heads": 5, "d_k": 3, "d_v": 3}, {"n_heads": 5, "d_k": 3, "d_v": 3, "divides_by": 15}]

@@ -88,7 +88,9 @@ def test_a_relative_scale_says_so_and_leaves_the_numbers_alone() -> None:
     cells = heatmap(drawn, relative=True).data[0]
     assert cells.zmax == pytest.approx(float(drawn.values.max()))
     largest = float(drawn.values.max())
-    assert f"relative: the scale ends at the largest weight here, {largest:.3g}" in cells.colorbar.title.text
+    assert f"relative: the scale ends at the largest weight here, {largest:.3g}" in cells.colorbar.title.text.replace(
+        "<br>", " "
+    )
     assert cells.colorbar.ticktext == tuple(f"{share * largest:.3g}" for share in (0, 0.25, 0.5, 0.75, 1))
     assert cells.colorbar.tickvals[-1] == pytest.approx(cells.zmax)
 
@@ -103,7 +105,7 @@ def test_a_relative_scale_of_nothing_says_so() -> None:
     drawn = replace(picture(2, 2), values=np.zeros((2, 2)))
     cells = heatmap(drawn, relative=True).data[0]
     assert (cells.zmin, cells.zmax) == (0, 1)
-    assert "no weight here is above 0" in cells.colorbar.title.text
+    assert "no weight here is above 0" in cells.colorbar.title.text.replace("<br>", " ")
 
 
 def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
@@ -111,7 +113,9 @@ def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
     cells = heatmap(drawn).data[0]
     assert cells.zmin == -cells.zmax
     assert cells.zmax == pytest.approx(float(np.abs(drawn.values).max()))
-    assert f"from {drawn.values.min():.3g} to {drawn.values.max():.3g} here" in cells.colorbar.title.text
+    assert f"from {drawn.values.min():.3g} to {drawn.values.max():.3g} here" in cells.colorbar.title.text.replace(
+        "<br>", " "
+    )
     assert cells.colorscale[0][1] != "#440154"
 
 
@@ -318,3 +322,18 @@ def test_what_a_page_draws_is_what_plotly_would_have_written(drawn: Picture, dar
         options = dict(relative=relative, selected=selected, dark=dark)
         page, checked = heatmap_on_page(drawn, **options), heatmap(drawn, **options)
         assert json.loads(to_json(page.to_dict(), validate=False)) == json.loads(checked.to_json())
+
+
+def test_titles_of_axes_and_of_the_scale_are_broken_where_a_narrow_screen_ends() -> None:
+    """Nothing of them is lost, the right-to-left isolates included, and the figure grows by the lines."""
+    short, long = picture(), picture()
+    keys = replace(long.keys, name="source (English), then token read so far (German)")
+    long = replace(long, keys=keys)
+    figure, usual = heatmap(long, relative=True), heatmap(short, relative=True)
+    title = figure.layout.xaxis2.title.text
+    assert title.replace("<br>", " ") == "key: \u2068source (English), then token read so far (German)\u2069"
+    assert max(map(len, title.split("<br>"))) * 0.55 * 13 <= 400 - figure.layout.margin.l
+    lines = title.count("<br>") - usual.layout.xaxis2.title.text.count("<br>")
+    assert lines > 0
+    assert figure.layout.height - usual.layout.height == figure.layout.margin.t - usual.layout.margin.t == 17 * lines
+    assert max(map(len, figure.data[0].colorbar.title.text.split("<br>"))) <= 40

@@ -21,6 +21,9 @@ _SHARD = re.compile(r"(?P<whole>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})")
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
 
+PICKLES = (".pkl", ".pickle")
+"""What some call files of torch.save, and others their vocabularies."""
+
 LIKE_WEIGHTS = (".tar", ".onnx", ".gguf", ".h5", ".hdf5", ".keras", ".npz", ".npy")
 """What else people bring for weights: read where it is a file of torch.save, else refused for what it is."""
 
@@ -84,7 +87,8 @@ def find_files(path: Path) -> dict[str, Path]:
         if not path.exists():
             raise CheckpointError("path_not_there", path=str(path))
         return _with_other_shards(path)
-    found = [file for file in sorted(path.iterdir()) if file.suffix in ENDINGS]
+    inside = sorted(path.iterdir())
+    found = [file for file in inside if file.suffix in ENDINGS] or [file for file in inside if file.suffix in PICKLES]
     by_stem = {file.stem: file for file in reversed(found)}
     if {"encoder", "decoder"} <= by_stem.keys():
         chosen = {part: by_stem[part] for part in ("encoder", "decoder")}

@@ -89,6 +89,7 @@ def register(kinds: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "--teachers", type=checkpoint_path, nargs="+", default=[], metavar="DIR", help="checkpoints that teach, too"
     )
     seeds.add_argument("--start", type=checkpoint_path, metavar="DIR", help="checkpoint whose weights to go on from")
+    seeds.add_argument("--start-rate", type=float, metavar="N", help="peak of the learning rate then (not of students)")
     parser.add_argument(
         "--device",
         default="auto",
@@ -158,7 +159,7 @@ def planned(arguments: argparse.Namespace) -> Plan:
             given.setdefault(one.part, {})[one.field] = tuple(value) if one.several else value
     for part, numbers in given.items():
         plan = replace(plan, **{part: replace(getattr(plan, part), **numbers)})
-    return plan
+    return plan if arguments.start_rate is None else replace(plan, start_rate=arguments.start_rate)
 
 
 def command(arguments: argparse.Namespace) -> str:
@@ -179,6 +180,7 @@ def command(arguments: argparse.Namespace) -> str:
         ("baseline-seeds", arguments.baseline_seeds),
         ("students", arguments.students),
         ("start", None if arguments.start is None else [shlex.quote(f"path/to/{arguments.start.name}")]),
+        ("start-rate", None if arguments.start_rate is None else [arguments.start_rate]),
         ("teachers", [shlex.quote(f"path/to/{path.name}") for path in arguments.teachers]),
     ]
     for one in OPTIONS:

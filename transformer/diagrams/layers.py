@@ -85,7 +85,9 @@ def _attention(
     sketch: Sketch, name: str, module: MultiHeadAttention, block: str, shape: Shape, keys: str, site: Site
 ) -> Made:
     d_k, d_v = module.query.out_features // module.n_heads, module.value.out_features // module.n_heads
-    sizes = (("n_heads", module.n_heads), ("d_k", d_k), ("d_v", d_v))
+    sizes = [("n_heads", module.n_heads), ("d_k", d_k), ("d_v", d_v)]
+    if (divisor := round(module.core.scale**-2)) != d_k:  # scores are divided by its root
+        sizes.append(("divides_by", divisor))
     return lambda read: sketch.part(
         name, "attention", block, shape, shape, [module], read, site=site, form=f"over {keys}", sizes=sizes
     )

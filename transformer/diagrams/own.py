@@ -145,7 +145,7 @@ def recurrent(model: Recurrent) -> Diagram:
         sketch.join(state, looks, "recurrence")
     scored: tuple[str, ...] = (state, embedded, looks) if config.wide_output else (state,)
     if config.attend_after or config.deep_output:
-        seen: Shape = ("target", model.deepen[0].in_features)
+        seen: Shape = ("target", config.hidden + features + (0 if config.attend_after else width))
         found = (state, looks) if config.attend_after else (state, embedded, looks)
         deep: Shape = ("target", config.output_size)
         scored = (sketch.part("deepen", "linear", target, seen, deep, [model.deepen], found, form="tanh"),)

@@ -41,6 +41,9 @@ LARGEST_CELL = 48
 TITLE_LETTER = 10
 """Pixels that a letter of the title takes at most, on average."""
 
+AXIS_TITLE, LINE = 13.0, 17
+"""The size of an axis title's letters, and how far apart its lines are, in pixels."""
+
 NARROW = 400
 """Pixels that a page has for a map on a narrow screen: it shrinks the cells there, but no letters."""
 
@@ -133,17 +136,22 @@ def _scale(picture: Picture, relative: bool) -> _Scale:
     unit = labels.safe(picture.unit)
     if not is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
-        return _Scale(-limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}", {})
+        return _Scale(-limit, limit, f"{unit}<br>{_line(words('figure_centred', low=low, high=high))}", {})
     quarters = np.linspace(0, 1, 5)
     if not relative:
         names = ["0", "0.25", "0.5", "0.75", "1"]
         return _Scale(0.0, 1.0, unit, dict(tickvals=quarters.tolist(), ticktext=names))
     if high <= 0:
-        title = f"{unit}<br>{words('figure_relative_to_nothing')}"
+        title = f"{unit}<br>{_line(words('figure_relative_to_nothing'))}"
         return _Scale(0.0, 1.0, title, dict(tickvals=[0.0], ticktext=["0"]))
-    title = f"{unit}<br>{words('figure_relative', largest=high)}"
+    title = f"{unit}<br>{_line(words('figure_relative', largest=high))}"
     weights = (quarters * high).tolist()
     return _Scale(0.0, high, title, dict(tickvals=weights, ticktext=[f"{weight:.3g}" for weight in weights]))
+
+
+def _line(text: str) -> str:
+    """A line of the colour bar's title, which stands under the cells, broken as a narrow screen needs it."""
+    return labels.wrapped(text, 0.7 * NARROW, AXIS_TITLE)
 
 
 def _cells(picture: Picture, scale: _Scale, colours: Theme) -> Trace:
@@ -176,8 +184,14 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     across, down = max(280, round(cell * n_keys)), max(60, round(cell * n_queries))
     keys_wide = labels.width(picture.keys.texts)
     upright = keys_wide + 8 > cell
-    left = round(labels.width(picture.queries.texts)) + 48
+    query_title = words("figure_query", text=labels.between(picture.queries.name))
+    query_title = labels.wrapped(query_title, down + 120.0, AXIS_TITLE)
+    left = round(labels.width(picture.queries.texts)) + 48 + LINE * query_title.count("<br>")
     wide = left + across + 24
+    room = float(
+        min(wide, NARROW) - left
+    )  # the title stands in the middle of the cells, and may reach over both margins
+    key_title = labels.wrapped(words("figure_key", text=labels.between(picture.keys.name)), room, AXIS_TITLE)
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
     title_lines = [say(picture.title)]
     if picture.changes:  # a title that names what was changed may be long, and has to be read whole
@@ -185,7 +199,8 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
     above = below_buttons + 22 * (len(title_lines) - 1)
     top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")
-    foot = 76 + 16 * ("<br>" in scale.title) + 32 * any_named(picture)
+    top += LINE * key_title.count("<br>")
+    foot = 76 + 16 * scale.title.count("<br>") + 32 * any_named(picture)
     title = dict(text="<br>".join(map(labels.safe, title_lines)), x=0, y=1, yref="container", yanchor="top")
     title["pad"] = dict(t=12 + below_buttons, l=12)
     if note:
@@ -200,7 +215,7 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
         hoverdistance=-1,
         barmode="overlay",
         legend=legend(y=4 / (top + down + foot), yref="container", yanchor="bottom"),
-        **_axes(picture, selected or (None, None), (across, down), upright),
+        **_axes(picture, selected or (None, None), (across, down), (key_title, query_title), upright),
     )
 
 
@@ -211,7 +226,11 @@ def _letters(title: str, pixels: int) -> int:
 
 
 def _axes(
-    picture: Picture, marked: tuple[int | None, int | None], pixels: tuple[int, int], upright: bool
+    picture: Picture,
+    marked: tuple[int | None, int | None],
+    pixels: tuple[int, int],
+    titles: tuple[str, str],
+    upright: bool,
 ) -> dict[str, Any]:
     """Two pairs of axes: the drawn pair has short labels where there is room, the pair below it has every label whole.
 
@@ -228,7 +247,7 @@ def _axes(
             **x,
             **apart,
             **labels.ticks(picture.keys, pixels[0] / max(n_keys, 1), marked[1]),
-            title=dict(text=words("figure_key", text=labels.isolated(picture.keys.name))),
+            title=dict(text=titles[0]),
             side="top",
             tickangle=-90 if upright else 0,
             overlaying="x",
@@ -239,7 +258,7 @@ def _axes(
             **y,
             **apart,
             **labels.ticks(picture.queries, pixels[1] / max(n_queries, 1), marked[0]),
-            title=dict(text=words("figure_query", text=labels.isolated(picture.queries.name))),
+            title=dict(text=titles[1]),
             overlaying="y",
             matches="y",
             anchor="x2",

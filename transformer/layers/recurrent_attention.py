@@ -19,8 +19,8 @@ from transformer.errors import InputError
 class SourceStates:
     """What a recurrent decoder reads: the encoder's states, zero at padding; and the keys that stand for them.
 
-    `keys` are the states as the attention compares them, computed once a sentence. `real` marks positions that
-    hold a token; None when all do.
+    `keys` are the states as the attention compares them, computed once a sentence; None where these are the
+    states themselves. `real` marks positions that hold a token; None when all do.
     """
 
     states: Float[Tensor, "batch source features"]
@@ -106,13 +106,13 @@ class ProductAttention(nn.Module):
 
     def __init__(self, hidden: int, features: int, learned: bool) -> None:
         super().__init__()
-        self.key = nn.Linear(features, hidden) if learned else nn.Identity()
+        self.key = nn.Linear(features, hidden) if learned else None
 
     def prepare(
         self, states: Float[Tensor, "batch source features"], real: Bool[Tensor, "batch source"] | None
     ) -> SourceStates:
         """Project the source states once, where a matrix is learned; every step multiplies itself with them."""
-        return SourceStates(states, keys=self.key(states), real=real)
+        return SourceStates(states, keys=None if self.key is None else self.key(states), real=real)
 
     def forward(
         self,
@@ -121,7 +121,8 @@ class ProductAttention(nn.Module):
         source: SourceStates,
     ) -> Mixed:
         """Look at source positions whose keys point where the decoder's state does; padding gets no weight."""
-        scores = (source.keys * state[:, None]).sum(-1)  # (batch, source)
+        keys = source.states if source.keys is None else source.keys
+        scores = (keys * state[:, None]).sum(-1)  # (batch, source)
         if source.real is not None:
             scores = scores.masked_fill(~source.real, -torch.inf)
         return _mix(scores.softmax(-1), source)

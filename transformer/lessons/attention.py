@@ -5,7 +5,6 @@ in scores and weights rows are queries, columns keys.
 """
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,7 +128,7 @@ class AttentionLayer:
         scale = attention.core.scale if n_heads == attention.n_heads else made.q.shape[-1] ** -0.5
         steps = softmax_steps(made.q, made.k, visible, scale, recipe)
         mixed = steps.used @ made.v
-        factor = _scale(recipe, scale, made.q.shape[-1], self.model.config.d_model)
+        factor = _scale(recipe, scale, made.q.shape[-1])
         for head in range(n_heads):
             yield from self._attended(head, steps, mixed, visible.numpy(), recipe, factor)
         joined = mixed.transpose(0, 1).flatten(1)
@@ -263,14 +262,12 @@ def _projected(
         yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, columns, made, head, axes=axes)
 
 
-def _scale(recipe: Recipe, scale: float, d_k: int, d_model: int) -> Scale:
-    """What scores are divided by, in numbers and in letters: the root of d_k, unless this model divides by another."""
+def _scale(recipe: Recipe, scale: float, d_k: int) -> Scale:
+    """What scores are divided by, in numbers and in letters."""
     parts = []
     if recipe.temperature != 1.0:
         parts.append((number(recipe.temperature), "T", f"T = {number(recipe.temperature)}"))
-    if recipe.scaled and math.isclose(scale, d_model**-0.5) and d_model != d_k:
-        parts.append((rf"\sqrt{{{d_model}}}", r"\sqrt{d}", f"d = {d_model}"))
-    elif recipe.scaled:
+    if recipe.scaled:
         parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
     written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
     return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), tuple(where))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer.errors import InputError
 from transformer.layers.recurrent_attention import (
@@ -91,15 +91,16 @@ def _product(
     hidden, wide = dimensions(state.shape[1]), dimensions(states.states.shape[2])
     yield Matrix("s", "s", "input", plain(state), query, hidden, Given(), axes=QUERIES)
     yield Matrix("V", "H", "input", plain(states.states), keys, wide, Given(), axes=KEYS)
-    compared = "V"
-    if isinstance(attention.key, nn.Linear):
+    compared, compare = "V", states.states
+    if attention.key is not None and states.keys is not None:
+        compare = states.keys
         weight, bias = attention.key.weight.T, attention.key.bias[None]
         yield Matrix("W_K", "W^K", "project", plain(weight), wide, hidden, Given(), axes=SQUARE)
         yield Matrix("b_K", "b^K", "project", plain(bias), ("",), hidden, Given(), axes=SQUARE)
         product = Product("V", "W_K", bias="b_K")
-        yield Matrix("K", "K", "project", plain(states.keys), keys, hidden, product, axes=KEYS)
+        yield Matrix("K", "K", "project", plain(compare), keys, hidden, product, axes=KEYS)
         compared = "K"
-    scores = plain((states.keys * state[:, None]).sum(-1))
+    scores = plain((compare * state[:, None]).sum(-1))
     product = Product("s", compared, transposed=True)
     yield Matrix("S", "S", "scores", scores, query, keys, product, axes=("query", "key"))
 

@@ -104,8 +104,8 @@ class ScanPlan:
             reader = readers.get()
             try:
                 with torch.inference_mode():
-                    letters = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
-                    found = calibrated(reader.logits(letters, self.step), task).numpy()
+                    placed = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
+                    found = calibrated(reader.logits(placed, self.step), task).numpy()
             finally:
                 readers.put(reader)
             return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first

@@ -16,10 +16,13 @@ def formula(node: Node, diagram: Diagram) -> str:
     sizes = dict(node.sizes)
     code, fields = "", dict[str, object]()
     match node.kind:
-        case "attention" if node.form in {"additive", "location"}:
+        case "attention" if node.form in {"additive", "location", "dot", "general"}:
             code = node.form
         case "attention":
-            code, fields = "masked" if is_masked(node, diagram) else "attention", {"d_k": sizes.get("d_k", "d_k")}
+            code, fields = (
+                "masked" if is_masked(node, diagram) else "attention",
+                {"d_k": sizes.get("divides_by", sizes.get("d_k", "d_k"))},
+            )
         case "norm" if node.form in {"torch", "annotated"}:
             code = f"norm_{node.form}"
         case "sum":

@@ -69,7 +69,7 @@ def _understand(name: str, shown: Shown, text: str, node: Node, head: int) -> li
         if kind != "encoder":
             query["target"] = target
         found.append(("pages/attention_steps.py", "understand_attention", query))
-    elif node.kind == "attention" and architecture == "recurrent":
+    elif node.kind == "attention" and architecture == "recurrent" and node.form in {"additive", "location"}:
         query = {"attention": node.form, "made": "shipped", "rnn": name, "source": text, "target": target}
         found.append(("pages/attention_steps.py", "understand_attention", query))
     elif node.kind == "attention":

@@ -172,6 +172,13 @@ def _pair(draw: random.Random, plain: bool) -> Drawn:
     used = ["norm"] if not plain and draw.random() < 0.2 else []
     if used:
         parts["norm"], names["norm"] = nn.LayerNorm(d), draw.choice(NORMS_BEFORE)
+    if draw.random() < 0.4:  # one norm of two after the stacks
+        draw.choice([core.encoder, core.decoder]).norm = None
+    if draw.random() < 0.3:  # attention alone without biases
+        for layer in (*core.encoder.layers, *core.decoder.layers):
+            layer.self_attn = nn.MultiheadAttention(d, heads, bias=False, batch_first=True)
+        for layer in core.decoder.layers:
+            layer.multihead_attn = nn.MultiheadAttention(d, heads, bias=False, batch_first=True)
     prefix = draw.choice(PREFIXES)
     original = scramble(Pair(_declared(parts, draw), roles, used))
     told = prefix.removeprefix("module.")

@@ -118,3 +118,41 @@ def test_a_model_of_the_transformers_library_without_its_config(name, saved, tmp
     else:  # no projection was saved: the embedding scores
         maps["log_probs"] = (run.last_hidden_state @ original.shared.weight.detach().T).log_softmax(-1)
     _same(tmp_path / "pytorch_model.bin", maps, n_heads=3, **NOTHING)
+
+
+def test_what_starts_a_target_is_read_though_it_pads_sources(tmp_path):
+    """Marian's targets start with the padding id: its column is no padding."""
+    torch.manual_seed(11)
+    kind, config, more = MODELS["marian"]
+    original = kind(config(**LIBRARY | more))
+    waves = {key: value.clone() for key, value in original.state_dict().items() if "embed_positions" in key}
+    scramble(original).load_state_dict(waves, strict=False)
+    torch.save(original.state_dict(), tmp_path / "model.bin")
+    found = load(tmp_path / "model.bin", n_heads=3)
+    assert (found.model.config.pad_id, found.model.config.bos_id, found.model.config.written_pad_id) == (30, 30, -1)
+    target = torch.cat([torch.full((2, 1), 30), TARGET], 1)
+    with torch.no_grad():
+        run = original.double()(SOURCE, decoder_input_ids=target, output_attentions=True)
+    maps = attention_maps(found, SOURCE, target)
+    assert np.abs(maps["decoder.0.self"] - run.decoder_attentions[0].numpy()).max() < 1e-9
+    assert np.abs(maps["log_probs"] - run.logits.log_softmax(-1).numpy()).max() < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["Blenderbot", "BlenderbotSmall"])
+def test_a_table_whose_first_rows_are_positions_is_asked_and_a_norm_before_positions_refused(kind, tmp_path):
+    torch.manual_seed(11)
+    config = getattr(transformers, f"{kind}Config")(**LIBRARY | {"max_position_embeddings": 32})
+    original = scramble(getattr(transformers, f"{kind}ForConditionalGeneration")(config))
+    torch.save(original.state_dict(), tmp_path / "model.bin")
+    found = report(tmp_path / "model.bin", n_heads=3)
+    if kind == "BlenderbotSmall":
+        assert not found.fits
+        assert "adds positions after the norm" in found.text
+        return
+    assert any(text.startswith("first_position=0 is assumed") for text in found.assumptions)
+    with torch.no_grad():
+        run = original.double()(SOURCE, decoder_input_ids=TARGET, output_attentions=True)
+    activation, answers = config.activation_function, {"scale_embedding": config.scale_embedding, "pad_id": -1}
+    maps = attention_maps(load(tmp_path / "model.bin", n_heads=3, activation=activation, **answers), SOURCE, TARGET)
+    assert np.abs(maps["decoder.2.cross"] - run.cross_attentions[2].numpy()).max() < 1e-9
+    assert np.abs(maps["log_probs"] - run.logits.log_softmax(-1).numpy()).max() < 1e-9

@@ -26,12 +26,13 @@ MODELS = {
         Seq2SeqConfig(
             11, 13, d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
             positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
+            without_norm="encoder", activation="silu",
         )
     ),
     "encoder": Encoder(
         EncoderConfig(
             11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
-            segment=True, norm_after_embedding=True,
+            segment=True, norm_after_embedding=True, attention_scale=6**-0.5,
         )
     ),
     "kmer": KmerClassifier(
@@ -43,8 +44,8 @@ MODELS = {
     "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
 }  # fmt: skip
 ANSWERS = {
-    "seq2seq": dict(n_heads=2, norm_first=False, bos_id=1, eos_id=2),
-    "encoder": dict(n_heads=2, head="first"),
+    "seq2seq": dict(n_heads=2, norm_first=False, bos_id=1, eos_id=2, activation="silu"),
+    "encoder": dict(n_heads=2, head="first", scores_divided_by="d_model"),
     "kmer": dict(n_heads=2, positions="doubled"),
     "recurrent": dict(bos_id=1, eos_id=2),
 }

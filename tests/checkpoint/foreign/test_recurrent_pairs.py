@@ -110,7 +110,7 @@ def test_it_is_translated_converted_and_read_again(tmp_path):
         load(tmp_path / "ours" / "model.safetensors")
 
 
-@pytest.mark.parametrize("names", [("attn_encoder_final.pth", "attn_decoder_final.pth"), ("dec_9.pt", "enc_9.pt")])
+@pytest.mark.parametrize("names", [("attn_encoder_final.pth", "attn_decoder_final.pth"), ("dec_9.pkl", "enc_9.pkl")])
 def test_halves_in_files_of_other_names(names, tmp_path):
     encoder, decoder = _made("rnn-d2l")
     for name in names:
@@ -124,3 +124,11 @@ def test_halves_in_files_of_other_names(names, tmp_path):
     for stream in streams.values():
         stream.close()
     assert brought.contents.tensors.keys() == read(tmp_path, DEFAULT_LIMITS).tensors.keys()
+
+
+def test_halves_of_other_depths_are_refused(tmp_path):
+    torch.manual_seed(3)
+    halves = originals.D2lEncoder(31, 11, 13, 3), originals.D2lDecoder(37, 11, 13, 2)
+    torch.save({"encoder": halves[0].state_dict(), "decoder": halves[1].state_dict()}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="the encoder has 3 layers, the decoder 2"):
+        load(tmp_path / "model.pt")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.gpt import Gpt
+from tests.checkpoint.originals.gpt_lecture import LectureGpt
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 
@@ -40,6 +41,23 @@ def test_nano_and_mini_gpt(bias, mini, tmp_path):
     assert (found.layout, found.confidence) == ("gpt", 1.0)
     with torch.no_grad():
         _same(attention_maps(load(path, n_heads=5), IDS), original.double()(IDS))
+
+
+@pytest.mark.parametrize("by", ["d_head", "d_model"])
+def test_the_lecture_s_gpt_has_a_map_a_head(by, tmp_path):
+    torch.manual_seed(7)
+    original = scramble(LectureGpt(31, 17, 2, 15, 5, by))
+    path = tmp_path / "model.pt"
+    torch.save(original.state_dict(), path)
+    found = report(path)
+    assert (found.layout, found.confidence, found.config.n_heads) == ("gpt-lecture", 1.0, 5)
+    assert any("scores_divided_by='d_head' is assumed" in text for text in found.assumptions)
+    with torch.no_grad():
+        _same(attention_maps(load(path, scores_divided_by=by), IDS), original.double()(IDS))
+    torch.save(original.float().state_dict() | {"blocks.1.sa.heads.3.tril": torch.ones(17, 17)}, path)
+    assert list(report(path).unexpected) == ["blocks.1.sa.heads.3.tril"]
+    torch.save(original.state_dict() | {"blocks.1.sa.heads.5.key.weight": torch.ones(3, 15)}, path)
+    assert list(report(path).unexpected) == ["blocks.1.sa.heads.5.key.weight"]
 
 
 SIZES: dict[str, Any] = {"vocab_size": 31, "initializer_range": 0.4}

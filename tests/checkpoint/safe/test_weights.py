@@ -96,3 +96,15 @@ def test_looking_everywhere_costs_no_more_than_the_file() -> None:
         inner = {"k" * 900: inner}
     with pytest.raises(CheckpointError, match="holds no tensors"):
         read({"first": inner, "second": inner})
+
+
+def test_what_lies_under_a_tuple_is_passed_over_and_told() -> None:
+    stream = io.BytesIO()
+    torch.save({"model": STATE, "pairs": {(1, "a"): 3}, "best": 1}, stream)
+    found = read_stream(stream, "upload.pt")
+    assert set(found.tensors) == STATE.keys()
+    assert found.dropped == ("dict[tuple]",)
+    with pytest.raises(CheckpointError, match="a tensor lies under a tuple"):
+        read({"model": STATE | {(1, "a"): LONE}})
+    with pytest.raises(CheckpointError, match="a key is a tuple"):
+        read({"model": STATE, "pairs": {((1, 2), 3): 4}})

@@ -163,7 +163,7 @@ def test_training_goes_on_from_a_checkpoint_of_its_sizes(taught: Outcome, data: 
     """Near nothing is learned at such a rate: what comes out is the start, which fresh weights are far from."""
     export(taught, data / "begun", "the command")
     start = read_start(SMALL, data / "begun")
-    still = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, rate=1e-9, epochs=1))
+    still = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, epochs=1), start_rate=1e-9)
     begun = run.train_all(still, outcome_tables(data), data / "further", Seeds((1,)), start=start)
     expected = answers(start, begun.valid)
     torch.testing.assert_close(begun.best.logits, expected, atol=1e-4, rtol=0)

@@ -15,11 +15,13 @@ from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
+from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
+from transformer.checkpoint.safe.legacy import LEGACY_START
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, parts_of
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -156,7 +158,11 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
     """
     taken = {*ENDINGS, *LIKE_WEIGHTS}
-    weights = {name: stream for name, stream in files.items() if Path(name).suffix.lower() in taken}
+    weights = {
+        name: stream
+        for name, stream in files.items()
+        if Path(name).suffix.lower() in taken or _saved_by_torch(name, stream)
+    }
     if not weights:
         brought = ", ".join(files) or Message("nothing")
         raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
@@ -166,7 +172,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     contents = apart.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings=settings)
-    vocabularies = {name: stream for name, stream in files.items() if is_vocabulary(name)}
+    vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
     lists = {name for name in files if name.endswith(INDEX_ENDING)}
     useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES}
     if useless:
@@ -180,6 +186,14 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
         limits=limits,
     )
+
+
+def _saved_by_torch(name: str, stream: BufferedIOBase) -> bool:
+    """Whether a file that is called like a pickled vocabulary begins as those of torch.save do."""
+    if Path(name).suffix.lower() not in PICKLES:
+        return False
+    stream.seek(0)
+    return stream.read(len(LEGACY_START)).startswith((ARCHIVE_START, LEGACY_START))
 
 
 def is_vocabulary(name: str) -> bool:

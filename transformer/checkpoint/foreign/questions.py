@@ -181,7 +181,9 @@ def target_pad(answers: Answers, pad_id: int) -> int | None:
 def seq2seq_special_ids(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, Any]:
     """The special ids of an encoder-decoder, whose target may be padded with an id of its own."""
     ids = special_id_questions(answers, pad_id, bos_id, eos_id)
-    return {**ids, "target_pad_id": target_pad(answers, ids["pad_id"])}
+    usual = -1 if ids["bos_id"] == ids["pad_id"] else ids["pad_id"]  # what starts a target is read, not hidden
+    found = target_pad(answers, usual)
+    return {**ids, "target_pad_id": usual if found is None and usual == -1 else found}
 
 
 def special_id(answers: Answers, name: str, default: int) -> int:

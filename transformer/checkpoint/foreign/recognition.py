@@ -13,6 +13,7 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.foreign.strangers import stranger
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import CheckpointError, ConfigError
@@ -170,12 +171,14 @@ def _nearest(contents: Contents) -> Report:
         shares[layout] = len(found & typical) / len(found | typical)
     best = max(shares, key=lambda layout: shares[layout])
     title = Message("title_unknown_near", nearest=best.title) if shares[best] > 0 else Message("title_unknown")
+    known = stranger(contents.tensors)
     return Report(
         source=contents.source,
         layout=None,
-        title=title,
+        title=known.title if known else title,
         confidence=shares[best],
-        reasons=(Message("reason_starts_with", names=tuple(contents.tensors)[:3]),),
+        reasons=(known.reason if known else Message("reason_starts_with", names=tuple(contents.tensors)[:3]),),
+        remedy=known.remedy if known else "",
         unexpected=contents.shapes,
         format=contents.format,
     )

@@ -43,6 +43,7 @@ class Report:
     assumptions: tuple[str, ...] = ()
     config: Any = None
     format: str = ""
+    remedy: str = ""
 
     @property
     def fits(self) -> bool:
@@ -53,7 +54,7 @@ class Report:
     def changes(self) -> tuple[str, ...]:
         """What would have to change in the file for it to fit."""
         if self.layout is None:
-            return (Message("change_layout"),)
+            return (self.remedy or Message("change_layout"),)
         steps: list[str] = []
         if self.missing:
             steps.append(Message("change_missing", count=len(self.missing)))

@@ -42,6 +42,12 @@ PROTOCOL = 2
 _LARGEST_KEY = 2**31
 """Numbers that are keys (the optimiser's state has some) are small: a large one takes long to hash and to print."""
 
+_IN_KEY = (str, int, float, bool, type(None))
+_KEY_ITEMS = 16
+"""What a tuple that is a key may hold, and how much: people keep counts of pairs, say."""
+
+_OF_PAIRS = "dict[tuple]"
+
 
 @dataclass
 class Structure:
@@ -176,7 +182,10 @@ class _Machine:
         target.extend(values)
 
     def set_items(self, values: list[Any]) -> None:
-        """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash."""
+        """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash.
+
+        What lies under a tuple has no name, and is passed over; a tensor is not.
+        """
         target = self.stack[-1]
         if isinstance(target, Dropped):
             return
@@ -186,10 +195,19 @@ class _Machine:
         longest = self.file.limits.name_characters
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
-                raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
+                self._pass_over(key, value)
+                continue
             if isinstance(key, str) and len(key) > longest:
                 raise refused("key_long", self.file.source, SAVE_WEIGHTS, found=len(key), most=longest)
             target[key] = value
+
+    def _pass_over(self, key: Any, value: Any) -> None:
+        """Note that a value was left out whose key is a tuple."""
+        if type(key) is not tuple or len(key) > _KEY_ITEMS or not all(type(one) in _IN_KEY for one in key):
+            raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
+        if isinstance(value, TensorInfo):
+            raise refused("key_no_name", self.file.source, SAVE_WEIGHTS)
+        self.file.dropped.add(_OF_PAIRS)
 
     def set_item(self, _: None) -> None:
         """Put one key and its value into a dictionary."""

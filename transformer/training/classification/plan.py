@@ -107,7 +107,7 @@ class Plan:
     """Everything that decides a classifier.
 
     `may_pass_on` says whether rows of the data may be examples, `tried` what else was tried before the plan was fixed,
-    and what came of it.
+    and what came of it. `start_rate` (where it is not 0) is the peak rate of what goes on from trained weights.
     """
 
     name: str
@@ -123,6 +123,13 @@ class Plan:
     family_width: int = 24
     distillation: Distillation | None = None
     tried: str = ""
+    start_rate: float = 0.0
+
+    @property
+    def going_on(self) -> "Plan":
+        """The plan by which a classifier goes on from trained weights."""
+        rate = self.start_rate or self.hyperparameters.rate
+        return replace(self, hyperparameters=replace(self.hyperparameters, rate=rate))
 
     @property
     def of_student(self) -> "Plan":

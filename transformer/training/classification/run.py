@@ -88,7 +88,8 @@ def train_all(
         KMER: lambda: KmerClassifier(plan.config),
         STUDENT: lambda: KmerClassifier(plan.config),
     }
-    plans = dict.fromkeys(kinds, plan) | ({STUDENT: plan.of_student} if seeds.students else {})
+    going_on = {KMER: plan.going_on} if start is not None and not seeds.students else {}
+    plans = dict.fromkeys(kinds, plan) | going_on | ({STUDENT: plan.of_student} if seeds.students else {})
     parts = {part: _divided(plan, rows, part) for part in dict.fromkeys(seeds.parts.values())}
     known = tuple(_given(name, model, valid) for name, model in given)
     train, held = next(iter(parts.values()))

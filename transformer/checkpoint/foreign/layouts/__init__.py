@@ -5,6 +5,7 @@ from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source
 from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
 from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
+from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
@@ -28,6 +29,7 @@ LAYOUTS: tuple[Layout, ...] = (
     D2L,
     CHATBOT,
     Gpt(),
+    LectureGpt(),
     BERT,
     DISTILBERT,
     *FAMILIES,

@@ -36,23 +36,28 @@ def _bart_dialect(contents: Contents, root: str) -> Dialect:
     """BART and mBART have a norm on their embeddings, mBART, Pegasus and some of fairseq's one after the layers.
 
     Marian's and Pegasus's tables are waves; BART's are learned, and their first two rows stand for no position.
+    Blenderbot's have no such rows, so that their number is a round one; Blenderbot Small's decoder adds positions after
+    the norm on its embeddings, and is refused.
     """
     shapes = contents.shapes
     after = f"{root}encoder.layer_norm.weight" in shapes
     on_embedding = f"{root}encoder.layernorm_embedding.weight" in shapes
-    library = f"{root}shared.weight" in shapes or any(name.endswith("final_logits_bias") for name in shapes)
-    marian = library and not on_embedding and not after
+    library = any(name.endswith("final_logits_bias") for name in shapes)
     waves = _waves(contents, f"{root}encoder.embed_positions.weight")
+    marian = (library or waves) and not on_embedding and not after
+    rows = shapes.get(f"{root}encoder.embed_positions.weight", (0,))[0]
+    usual_rows = (0, 2) if rows and rows & (rows - 1) == 0 else (2, 0)
     usual = "gelu" if on_embedding else "silu" if marian else "relu"
     vocab = shapes.get(f"{root}decoder.embed_tokens.weight", shapes.get(f"{root}shared.weight", (1,)))[0]
-    ids = (vocab - 1, vocab - 1, 0) if marian else (0, 0, 1) if library and not on_embedding else (1, 2, 2)
+    ids = (vocab - 1, vocab - 1, 0) if marian else (0, 0, 1) if (library or waves) and not on_embedding else (1, 2, 2)
     formulas = ("halved", "fairseq", "tensor2tensor", "sinusoidal")
     return Dialect(
         activations=tuple(dict.fromkeys((usual, "relu", "gelu", "silu"))),
         norm_first=(after, not after),
         scaled=(False, True) if on_embedding and not after else (True, False),
         formulas=formulas if library else ("fairseq", "tensor2tensor", "halved", "sinusoidal"),
-        first_row=0 if waves else 2,
+        first_rows=(0,) if waves else usual_rows,
+        norm_needs_row=2 if on_embedding else None,
         ids=ids,
     )
 
@@ -237,7 +242,7 @@ OLD_JADORE = Family(
     source_positions=("encoder.position_enc.weight",),
     target_positions=("decoder.position_enc.weight",),
     dialect=lambda contents, root: Dialect(  # noqa: ARG005
-        scaled=(False, True), first_row=1, ids=(0, 2, 3), tied_is_scaled=True
+        scaled=(False, True), first_rows=(1,), ids=(0, 2, 3), tied_is_scaled=True
     ),
 )
 

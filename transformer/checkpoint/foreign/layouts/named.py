@@ -11,6 +11,7 @@ from typing import Any
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.seq2seq import Seq2SeqConfig
 
@@ -22,7 +23,8 @@ NORMS = ("self_residual.norm", "cross_residual.norm", "feed_forward_residual.nor
 class Dialect:
     """What a family's own code does and its shapes do not tell; the first of several is the usual one.
 
-    `formulas` are asked where no table of positions is there. `first_row` is the row that position 0 gets of one. With
+    `formulas` are asked where no table of positions is there, `first_rows` (the row that position 0 gets) where one is
+    and there are several. `norm_needs_row` is the only such row with which embeddings have a norm as ours have. With
     `tied_is_scaled`, logits of a projection that is the embedding are multiplied by d_model^-0.5.
     """
 
@@ -31,13 +33,14 @@ class Dialect:
     scaled: tuple[bool, ...] = (True, False)
     formulas: tuple[str, ...] = ("sinusoidal", "doubled", "none")
     eps: float = 1e-5
-    first_row: int = 0
+    first_rows: tuple[int, ...] = (0,)
+    norm_needs_row: int | None = None
     ids: tuple[int, int, int] = (0, 1, 2)
     norm: str = "torch"
     tied_is_scaled: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
     """One way to name the parts.
 
@@ -159,7 +162,7 @@ class _Reading:
 
     def _positions(self, d_model: int) -> dict[str, Any]:
         """Tables that lie in the file, of which either may be longer; else the formula that is asked for."""
-        family, first = self.family, self.dialect.first_row
+        family = self.family
         tables = [self._all_there(names)[:1] for names in (family.source_positions, family.target_positions)]
         if not any(tables):
             return {"positions": choice(self.answers, "positions", self.dialect.formulas, Message("why_original"))}
@@ -167,12 +170,25 @@ class _Reading:
             tables, (family.source_positions, family.target_positions), strict=True)]  # fmt: skip
         wide = next((self.shapes[name] for name in named if len(self.shapes.get(name, ())) == 3), ())
         axis = None if not wide else 0 if wide[0] == 1 else 1
+        first = self._first_row()
         rows = [size(self.shapes, (name, 1 if axis == 0 else 0)) for name in named]
         for side, name, count in zip(("source", "target"), named, rows, strict=True):
             table = Source(name, extra_axis=axis, first_row=first, rows_of=count)
             self.sources[f"{side}_positions.table"] = table
         learned = not any(_is_fixed(self.contents, name) for name in named)
         return {"positions": "learned" if learned else "stored", "max_length": max(1, min(rows) - first)}
+
+    def _first_row(self) -> int:
+        """Which row of the table position 0 gets.
+
+        Raises:
+            ConfigError: with this row the original has its norm elsewhere.
+        """
+        rows, only = self.dialect.first_rows, self.dialect.norm_needs_row
+        first = choice(self.answers, "first_position", rows, Message("why_rows_of_table")) if len(rows) > 1 else rows[0]
+        if only is not None and first != only:
+            raise ConfigError("norm_before_positions", first=first)
+        return first
 
     def _ends(self, source: str, target: str) -> dict[str, Any]:
         """Embeddings and projection; what holds the same numbers is one matrix."""

@@ -23,6 +23,8 @@ from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
+from transformer.layers.blocks import ACTIVATIONS
+from transformer.layers.positions import FORMULAS
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 from transformer.models.kmer import KmerConfig
@@ -90,9 +92,16 @@ def _seq2seq(shapes: Mapping[str, Shape], answers: Answers) -> Seq2SeqConfig:
         projection_scale=choice(answers, "projection_scale", options, _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         **_stack(shapes, answers, d_model, n_heads, scaled=True, first=True),
-        **_positions(shapes, answers, "source_positions.table", ("sinusoidal", "doubled", "none")),
+        without_norm=_without_norm(shapes),
+        **_positions(shapes, answers, "source_positions.table", tuple(FORMULAS)),
         **seq2seq_special_ids(answers, 0, 2, 3),
     )
+
+
+def _without_norm(shapes: Mapping[str, Shape]) -> str:
+    """The stack that has no norm after it where the other one has."""
+    there = [stack for stack in ("encoder", "decoder") if f"{stack}_norm.weight" in shapes]
+    return {("encoder",): "decoder", ("decoder",): "encoder"}.get(tuple(there), "")
 
 
 def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
@@ -105,6 +114,9 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),
+        attention_scale={"d_head": 0.0, "d_model": d_model**-0.5}[
+            choice(answers, "scores_divided_by", ("d_head", "d_model"), _USUAL)
+        ],
         pad_id=special_id(answers, "pad_id", -1),
         **head_options({n: s for n, s in shapes.items() if n.startswith("head.")}, d_model, vocab, answers),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=False, first=False),
@@ -136,7 +148,7 @@ def _recurrent(shapes: Mapping[str, Shape], answers: Answers) -> RecurrentConfig
     hidden, embedding = size(shapes, ("decoder.weight_hh", 1)), size(shapes, ("source_embedding.weight", 1))
     location = "attention.where.weight" in shapes
     _refuse_other_peoples(shapes, hidden)
-    ties = {
+    ties: dict[str, Any] = {
         "tie_embeddings": "target_embedding.weight" not in shapes,
         "tie_projection": "projection.weight" not in shapes,
     }
@@ -183,8 +195,8 @@ def _stack(
         "n_heads": n_heads,
         "d_ff": size(shapes, ("encoder.0.feed_forward.widen.weight", 0)),
         "norm_first": choice(answers, "norm_first", (first, not first), _USUAL),
-        "norm_after_stack": "encoder_norm.weight" in shapes,
-        "activation": choice(answers, "activation", ("relu", "gelu"), _USUAL),
+        "norm_after_stack": bool({"encoder_norm.weight", "decoder_norm.weight"} & shapes.keys()),
+        "activation": choice(answers, "activation", tuple(ACTIVATIONS), _USUAL),
         "scale_embedding": choice(answers, "scale_embedding", (scaled, not scaled), _USUAL),
         "norm_eps": norm_eps(answers, 1e-5),
     }

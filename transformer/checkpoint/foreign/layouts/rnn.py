@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from transformer.checkpoint.foreign.layouts.base import Columns, Fit, Source, Vector, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, choice, special_id
+from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.recurrent import RecurrentConfig
 
@@ -32,7 +33,8 @@ class _Names:
     """What one tutorial calls the decoder's parts, and how they are used.
 
     `query`, `key` and `score` compare (`joint`: `query` does, over [state ; source]); `projections` are the names that
-    the last map had over the years. `context_first` says in which order the cell reads context and token.
+    the last map had over the years. `context_first` says in which order the cell reads context and token. A decoder of
+    several layers looks with the state of one of them: `looks_with` is asked where the original has one layer.
     """
 
     kind: Kind
@@ -42,6 +44,7 @@ class _Names:
     biased: bool = True
     projections: tuple[str, ...] = ("out",)
     context_first: bool = False
+    looks_with: tuple[str, ...] = ()
     ids: tuple[int, int, int] = (-1, 0, 1)
 
 
@@ -58,14 +61,8 @@ class RnnTutorial:
         if root is None:
             return None
         pair = _Pair(shapes, root)
-        config = RecurrentConfig(
-            **pair.sizes(names.kind == "location"),
-            **_decoder_options(names, pair, answers),
-            **{
-                kind: special_id(answers, kind, usual)
-                for kind, usual in zip(("pad_id", "bos_id", "eos_id"), names.ids, strict=True)
-            },
-        )
+        options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
+        config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
         return Fit("recurrent", config, _sources(pair, names, config), (self.reason,))
 
     def typical_names(self) -> Iterable[str]:
@@ -141,16 +138,21 @@ def _attention(names: _Names, pair: _Pair) -> str:
 
 
 def _decoder_options(names: _Names, pair: _Pair, answers: Answers) -> dict[str, Any]:
-    """What the layout's own code does, beside what shapes tell."""
-    several = pair.layers(pair.decoder) > 1
+    """What the layout's own code does, beside what shapes tell.
+
+    Raises:
+        ConfigError: the two halves have other depths, and nothing tells which states the decoder begins with.
+    """
+    layers, of_encoder = pair.layers(pair.decoder), pair.layers(pair.encoder)
     if names.kind == "product":
         both = f"{pair.encoder}.weight_ih_l0_reverse" in pair.shapes
         found = {"attend_after": True, "sum_directions": both, "copy_states": both}
     elif names.kind == "joint":
         found = {"wide_output": True}
-    elif several and names.kind == "location":
-        why = Message("why_original")
-        found = {"query_layer": choice(answers, "query_layer", ("first", "last"), why)}
+    elif layers != of_encoder:
+        raise ConfigError("halves_of_other_depth", encoder=of_encoder, decoder=layers)
+    elif layers > 1 and names.looks_with:
+        found = {"query_layer": choice(answers, "query_layer", names.looks_with, Message("why_most_common"))}
     else:
         found = {}
     return {"attention": _attention(names, pair), **found}
@@ -225,14 +227,14 @@ FIRST_TUTORIAL = RnnTutorial(
     Message("title_tutorial_1"),
     r"attn_combine\.weight",
     Message("reason_tutorial_1"),
-    _Names("location"),
+    _Names("location", looks_with=("first", "last")),
 )
 SECOND_TUTORIAL = RnnTutorial(
     "rnn-tutorial-2",
     Message("title_tutorial_2"),
     r"attention\.Wa\.weight",
     Message("reason_tutorial_2"),
-    _Names("separate", "attention.Wa", "attention.Ua", "attention.Va"),
+    _Names("separate", "attention.Wa", "attention.Ua", "attention.Va", looks_with=("last", "first")),
 )
 JOINT_TUTORIAL = RnnTutorial(
     "rnn-bentrevett",

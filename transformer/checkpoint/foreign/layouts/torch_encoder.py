@@ -22,7 +22,7 @@ from transformer.checkpoint.foreign.layouts.roles import (
     says_after,
 )
 from transformer.checkpoint.foreign.layouts.torch_ends import Ends, Table, bias_of, find_ends, head_maps, head_options
-from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
+from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.layouts.torch_module import TEMPLATE
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
@@ -86,7 +86,10 @@ def _published(shapes: Mapping[str, Shape]) -> str | None:
 
 
 def _typical(first: str, embedding: str) -> list[str]:
-    return [embedding, *(s.name for s in layer("encoder.0", first, decodes=False, bias=True).values() if s.name)]
+    return [
+        embedding,
+        *(s.name for s in layer("encoder.0", first, decodes=False, biases=Biases(True, True)).values() if s.name),
+    ]
 
 
 def _fit(
@@ -95,12 +98,13 @@ def _fit(
     """The stack, its embedding and its positions; the first of `scaled` and of `axes` is the default."""
     shapes = contents.shapes
     first = f"{stack.path}0"
-    bias = f"{first}.self_attn.in_proj_bias" in shapes
+    biases = Biases.of(shapes, first)
+    bias = biases.rest
     d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
     normed = norm_after((stack,), shapes, answers)
     sources: dict[str, Source] = {}
     for i in range(stack.count):
-        sources |= layer(f"encoder.{i}", f"{stack.path}{i}", decodes=False, bias=bias)
+        sources |= layer(f"encoder.{i}", f"{stack.path}{i}", decodes=False, biases=biases)
     if normed:
         sources |= linear("encoder_norm", stack.norm, has_bias=bias)
     unused = templates(contents, answers)
@@ -147,7 +151,7 @@ def _fit(
         norm_first=choice(answers, "norm_first", (False, True), Message("why_torch")),
         norm_after_stack=normed,
         activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
-        attention_bias=bias,
+        attention_bias=biases.attention,
         norm_eps=norm_eps(answers, 1e-5),
         scale_embedding=choice(answers, "scale_embedding", scaled, why),
         causal=_causal(contents, answers),
@@ -158,6 +162,7 @@ def _fit(
     reasons = (
         Message("reason_encoder_layers", count=stack.count, path=stack.path),
         Message("reason_no_decoder"),
+        *(() if embedding in shapes else (Message("reason_layers_alone"),)),
     )
     return Fit("encoder", config, sources, reasons, ignored=ignored, doubts=doubts)
 

@@ -101,12 +101,26 @@ def attention(ours: str, theirs: str, bias: bool) -> dict[str, Source]:
     return sources
 
 
-def layer(ours: str, theirs: str, decodes: bool, bias: bool) -> dict[str, Source]:
+@dataclass(frozen=True)
+class Biases:
+    """Which parts of a layer have biases: its attention may have none though its norms and its net have."""
+
+    attention: bool
+    rest: bool
+
+    @classmethod
+    def of(cls, shapes: Mapping[str, Shape], layer: str) -> "Biases":
+        """Those of the layer at `layer`."""
+        return cls(f"{layer}.self_attn.in_proj_bias" in shapes, f"{layer}.linear1.bias" in shapes)
+
+
+def layer(ours: str, theirs: str, decodes: bool, biases: Biases) -> dict[str, Source]:
     """torch.nn.TransformerEncoderLayer or TransformerDecoderLayer."""
+    bias = biases.rest
     kinds = {"self": "self_attn", "cross": "multihead_attn"} if decodes else {"self": "self_attn"}
     sources: dict[str, Source] = {}
     for i, (kind, name) in enumerate(kinds.items(), start=1):
-        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", bias)
+        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", biases.attention)
         sources |= linear(f"{ours}.{kind}_residual.norm", f"{theirs}.norm{i}", has_bias=bias)
     sources |= linear(f"{ours}.feed_forward.widen", f"{theirs}.linear1", has_bias=bias)
     sources |= linear(f"{ours}.feed_forward.narrow", f"{theirs}.linear2", has_bias=bias)

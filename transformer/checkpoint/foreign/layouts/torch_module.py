@@ -3,7 +3,7 @@
 Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorch tutorials).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     projection,
     source_and_target,
 )
-from transformer.checkpoint.foreign.layouts.torch_layers import Stack, layer, norm_after, stacks, templates
+from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
@@ -41,15 +41,17 @@ class TorchModule:
         if encoder is None or decoder is None:
             return None
         first = f"{encoder.path}0"
-        bias = f"{first}.self_attn.in_proj_bias" in shapes
+        biases = Biases.of(shapes, first)
         d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1), (f"{decoder.path}0.norm1.weight", 0))
         normed = norm_after((encoder, decoder), shapes, answers)
-        sources = _layers(encoder, decoder, bias, normed)
+        parts = ("weight", "bias")
+        there = {stack: any(f"{stack.norm}.{part}" in shapes for part in parts) for stack in (encoder, decoder)}
+        ends = [stack for stack in (encoder, decoder) if normed and there[stack]]
+        sources = _layers(encoder, decoder, biases, ends)
         unused = templates(contents, answers)
         ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
         used = {source.name for source in sources.values() if source.name} | ignored.keys()
-        ends = find_ends(shapes, used, d_model)
-        options, ends_sources, copies = _ends(contents, answers, ends)
+        options, ends_sources, copies = _ends(contents, answers, find_ends(shapes, used, d_model))
         config = preset(
             "torch",
             **options,
@@ -62,7 +64,8 @@ class TorchModule:
             activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
             scale_embedding=choice(answers, "scale_embedding", (True, False), Message("why_paper")),
             norm_after_stack=normed,
-            attention_bias=bias,
+            without_norm="" if len(ends) != 1 else "decoder" if ends[0] is encoder else "encoder",
+            attention_bias=biases.attention,
             norm_eps=norm_eps(answers, 1e-5),
             **seq2seq_special_ids(answers),
         )
@@ -73,6 +76,7 @@ class TorchModule:
             reasons=(
                 Message("reason_encoder_layers", count=encoder.count, path=encoder.path),
                 Message("reason_decoder_layers", count=decoder.count, path=decoder.path),
+                *(() if options["source_vocab"] > 1 else (Message("reason_layers_alone"),)),
             ),
             copies=copies,
             ignored=ignored,
@@ -81,24 +85,23 @@ class TorchModule:
 
     def typical_names(self) -> Iterable[str]:
         """The names of nn.Transformer with one layer, and what stands around it."""
-        stacked = _layers(
+        both = (
             Stack("transformer.encoder.layers.", 1, decodes=False),
             Stack("transformer.decoder.layers.", 1, decodes=True),
-            bias=True,
-            normed=True,
         )
+        stacked = _layers(*both, Biases(True, True), both)
         ends = ("src_embed.weight", "tgt_embed.weight", "generator.weight", "generator.bias")
         return [*(source.name for source in stacked.values() if source.name), *ends]
 
 
-def _layers(encoder: Stack, decoder: Stack, bias: bool, normed: bool) -> dict[str, Source]:
-    """The layers, and the norms after them."""
+def _layers(encoder: Stack, decoder: Stack, biases: Biases, normed: Sequence[Stack]) -> dict[str, Source]:
+    """The layers, and the norms after those stacks that have one."""
     sources: dict[str, Source] = {}
     for ours, stack in (("encoder", encoder), ("decoder", decoder)):
         for i in range(stack.count):
-            sources |= layer(f"{ours}.{i}", f"{stack.path}{i}", stack.decodes, bias)
-        if normed:
-            sources |= linear(f"{ours}_norm", stack.norm, has_bias=bias)
+            sources |= layer(f"{ours}.{i}", f"{stack.path}{i}", stack.decodes, biases)
+        if stack in normed:
+            sources |= linear(f"{ours}_norm", stack.norm, has_bias=biases.rest)
     return sources
 
 

@@ -1,0 +1,70 @@
+"""Files that are known by their names, and cannot be run from them alone: what each is, and what to bring.
+
+Nothing here makes a model. A family of the transformers library is read through it once its config is there: what
+shapes cannot tell (heads, rotary or relative positions, how far they reach) stands in it.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from transformer.messages import Message
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """What a file is, why it is not run, and what to bring instead."""
+
+    title: str
+    reason: str
+    remedy: str
+
+
+def _of_library(family: str) -> Stranger:
+    return Stranger(
+        Message("title_stranger", family=family),
+        Message("stranger_library", family=family),
+        Message("stranger_bring_config"),
+    )
+
+
+_VISION = Stranger(Message("title_stranger_vision"), Message("stranger_vision"), Message("stranger_bring_text"))
+_SIGNS: tuple[tuple[str, Stranger], ...] = (
+    (
+        r"lora_[AB]\.",
+        Stranger(Message("title_stranger_adapter"), Message("stranger_adapter"), Message("stranger_merge")),
+    ),
+    (r"patch_embed|(?:class|patch)_embedding|encoder_layer_\d+\.self_attention\.|vision_model\.", _VISION),
+    (r"block\.\d+\.layer\.\d+\.SelfAttention\.q\.weight", _of_library("T5, mT5 or UMT5")),
+    (r"albert_layer_groups\.", _of_library("ALBERT")),
+    (r"attention\.self\.query_proj\.weight|attention\.self\.in_proj\.weight", _of_library("DeBERTa")),
+    (r"attention\.query_key_value\.weight", _of_library("Bloom, Falcon, GPT-NeoX")),
+    (r"conv1\.weight[\s\S]*encoder_attn\.|encoder_attn\.[\s\S]*conv1\.weight", _of_library("Whisper")),
+    (r"layers\.\d+\.mlp\.gate_(?:up_)?proj\.weight", _of_library("Llama, Mistral, Qwen or Gemma")),
+    (r"decoder\.layers\.\d+\.self_attn\.q_proj\.weight", _of_library("OPT, XGLM or BioGPT")),
+    (r"h\.\d+\.attn\.(?:attention\.)?q_proj\.weight", _of_library("GPT-J or GPT-Neo")),
+    (
+        r"layers\.\d+\.attention\.wq\.weight",
+        Stranger(
+            Message("title_stranger", family="Llama"), Message("stranger_consolidated"), Message("stranger_convert")
+        ),
+    ),
+    (
+        r"attn_layers\.layers\.\d+\.1\.to_q\.weight",
+        Stranger(Message("title_stranger_x"), Message("stranger_x"), Message("stranger_bring_text")),
+    ),
+    (
+        r"\d\.multihead_attn\.in_proj_weight",
+        Stranger(Message("title_stranger_decoder"), Message("stranger_decoder"), Message("stranger_bring_encoder")),
+    ),
+    (
+        r"(?:^|\n|\.)(?:in_proj_weight|q_proj_weight)(?:$|\n)",
+        Stranger(Message("title_stranger_alone"), Message("stranger_alone"), Message("stranger_bring_whole")),
+    ),
+)  # fmt: skip
+
+
+def stranger(names: Iterable[str]) -> Stranger | None:
+    """What the file with these names is, if its names say that it is none of the layouts."""
+    lines = "\n".join(names)
+    return next((found for sign, found in _SIGNS if re.search(sign, lines)), None)
