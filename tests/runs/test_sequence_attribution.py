@@ -55,7 +55,7 @@ def test_steps_are_doubled_until_the_gap_is_small_and_are_told(monkeypatch):
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     letters = read(checkpoint, SEQUENCE)
     monkeypatch.setattr("transformer.runs.sequence_attribution.FIRST_STEPS", 1)
-    seen = []
+    seen: list[float] = []
     found = integrated_gradients(checkpoint, letters, 0, progress=seen.append)
     assert found.gap <= 0.01 * abs(found.difference)
     assert found.steps > 1

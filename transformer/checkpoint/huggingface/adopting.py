@@ -45,7 +45,7 @@ def _roformer(
     hidden_states: Tensor,
     attention_mask: Tensor | None = None,
     sinusoidal_pos: Tensor | None = None,
-    **_: Any,
+    **others: Any,  # noqa: ARG001  (weights that are asked for, and a cache that an encoder has not)
 ) -> tuple[Tensor, None]:
     """What RoFormer's attention of an encoder computes: queries and keys are turned, with `rotary_value` values too."""
     shape = (*hidden_states.shape[:-1], -1, module.attention_head_size)
