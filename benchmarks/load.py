@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from benchmarks.measuring import Result
 from benchmarks.websocket import Answer, Session
@@ -140,7 +141,12 @@ def drawn(answer: Answer) -> np.ndarray | None:
 
 def taught(plan: Class) -> Report:
     """Let a class work."""
-    truth = Truth([sentence(reader) for reader in range(plan.sessions)])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two wait for each other where something else runs
+    try:
+        truth = Truth([sentence(reader) for reader in range(plan.sessions)])
+    finally:
+        torch.set_num_threads(threads)
     with _servers(plan.servers) as (addresses, processes):
         return asyncio.run(_work(plan, truth, addresses, processes))
 

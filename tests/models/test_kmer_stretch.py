@@ -9,7 +9,7 @@ from transformer.models.kmer import KmerClassifier
 from transformer.models.kmer_stretch import StretchReader
 
 WIDTH = 13
-DIALECTS = (
+DIALECTS: tuple[dict[str, object], ...] = (
     {},
     {"norm_first": False, "positions": "learned", "max_length": 19},
     {"position_place": "after", "scale_embedding": True, "pooling": "mean", "widths": (2, 5, 7), "max_length": 40},

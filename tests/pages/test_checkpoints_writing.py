@@ -161,6 +161,7 @@ def test_classes_bear_the_names_of_the_config() -> None:
     page = opened(model="mine/classes", input=TEXT)
     logits = run_any(store.checkpoint("mine/classes"), TEXT).outputs["logits"]
     odds = np.exp(logits) / np.exp(logits).sum()
+    assert any("\\[CLS\\] before the text, \\[SEP\\] after" in part.value for part in page.caption), "said"
     shown = table(page, "glad")
     assert list(shown.columns) == list(LABELS.values())
     np.testing.assert_allclose(shown.iloc[0], odds, atol=1e-6)

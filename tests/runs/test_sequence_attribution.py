@@ -51,6 +51,25 @@ def test_integrated_gradients_add_up_to_the_difference():
     assert fine.contribution.shape == (23,)
 
 
+def test_steps_are_doubled_until_the_gap_is_small_and_are_told(monkeypatch):
+    checkpoint = sequence_checkpoint(double=True, activation="gelu")
+    letters = read(checkpoint, SEQUENCE)
+    monkeypatch.setattr("transformer.runs.sequence_attribution.FIRST_STEPS", 1)
+    seen: list[float] = []
+    found = integrated_gradients(checkpoint, letters, 0, progress=seen.append)
+    assert found.gap <= 0.01 * abs(found.difference)
+    assert found.steps > 1
+    half = integrated_gradients(checkpoint, letters, 0, found.steps // 2)
+    assert half.gap > 0.01 * abs(half.difference), "no more than were needed"
+    again = integrated_gradients(checkpoint, letters, 0, found.steps)
+    np.testing.assert_array_equal(found.contribution, again.contribution)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+    monkeypatch.setattr("transformer.runs.sequence_attribution.MOST_STEPS", 2)
+    monkeypatch.setattr("transformer.runs.sequence_attribution.CLOSE", 0.0)
+    assert integrated_gradients(checkpoint, letters, 0).steps == 2
+
+
 @pytest.mark.parametrize("steps", [1, 5])
 def test_gradients_are_taken_at_midpoints_of_the_line_from_the_mean_of_all_known_letters(monkeypatch, steps):
     """The definition, one point after the other; the unknown letter's embedding is no part of the mean."""

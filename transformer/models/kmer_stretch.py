@@ -69,9 +69,9 @@ class StretchReader:
         self._is_shared = on_cpu and self._n_windows <= LONGEST
         if not self._is_shared:
             return
+        self._centred = config.norm_first and config.norm_after_stack
         with torch.inference_mode():
             self._prepare_letters()
-            self._centred = config.norm_first and config.norm_after_stack
             self._layers = [self._layer(block) for block in model.encoder]
             self._prepare_memory()
 
@@ -110,6 +110,9 @@ class StretchReader:
         self._biases: list[Tensor | None] = [None if before else one.bias for one in convolutions]
         if before:
             self._places = [F.conv1d(places[None], one.weight, one.bias)[0] for one in convolutions]
+            norm = model.kmers.norm
+            first = torch.cat([norm.weight.diag(), norm.bias[:, None]], dim=1)
+            self._first_norm = first - first.mean(0) if self._centred else first
         else:
             self._places = list(places.split(self._lengths, dim=1))
 
@@ -179,8 +182,9 @@ class StretchReader:
             here = found.as_strided(part.shape, (found.stride(0), step, 1), found.storage_offset() + start)
             torch.add(here, place[:, None], out=part)
         if self.config.position_place == "before":
-            self._norm(self._x, self.model.kmers.norm)
-        if self._centred:
+            self._standardised(self._x, self.config.norm_eps, self._read[:-1], False)
+            torch.mm(self._first_norm, self._read, out=self._x)
+        elif self._centred:
             self._x.sub_(torch.mm(self._average, self._x, out=self._row))
         return self._x
 
@@ -224,23 +228,29 @@ class StretchReader:
         torch.mm(self._average, self._scratch, out=self._row)
         torch.mul(x, self._row.add_(eps).rsqrt_(), out=out)
 
-    def _norm(self, x: Tensor, norm: nn.LayerNorm, centred: bool = False) -> None:
+    def _norm(self, x: Tensor, norm: nn.LayerNorm) -> None:
         """A layer norm of each column, in place."""
-        self._standardised(x, norm.eps, x, centred)
+        self._standardised(x, norm.eps, x, centred=False)
         x.mul_(norm.weight[:, None]).add_(norm.bias[:, None])
 
     def _pooled(self, x: Tensor) -> Float[Tensor, "window pooled"]:
+        """Averages of states whose weights sum to 1, so that the last norm's weight and bias can come after them."""
+        scale, shift = x.new_ones(len(x)), x.new_zeros(len(x))
         if self.config.norm_after_stack:
-            self._norm(x, cast(nn.LayerNorm, self.model.encoder_norm), self._centred)
+            norm = cast(nn.LayerNorm, self.model.encoder_norm)
+            self._standardised(x, norm.eps, x, self._centred)
+            scale, shift = norm.weight, norm.bias
         shape = (self.together, self._n_windows)
         pooling = self.model.pooling
         if not isinstance(pooling, AttentionPooling):
-            return x.view(-1, *shape).mean(-1).T
-        key = pooling.key.weight.unflatten(0, (pooling.n_heads, -1))
+            return x.view(-1, *shape).mean(-1).T * scale + shift
+        heads = pooling.n_heads
+        key = (pooling.key.weight * scale).unflatten(0, (heads, -1))
         asked = torch.matmul(pooling.question, key) * pooling.core.scale  # a key's bias moves all scores alike
         weights = torch.mm(asked.flatten(0, 1), x).view(-1, *shape).softmax(-1)
-        by_head = weights.view(pooling.n_heads, -1, 1, *shape) * x.view(pooling.n_heads, 1, -1, *shape)
-        return by_head.sum(-1).movedim(-1, 0).flatten(1)
+        by_head = weights.view(heads, -1, 1, *shape) * x.view(heads, 1, -1, *shape)
+        scaled = by_head.sum(-1) * scale.view(heads, 1, -1, 1) + shift.view(heads, 1, -1, 1)
+        return scaled.movedim(-1, 0).flatten(1)
 
 
 def _folded(layer: nn.Linear, norm: nn.LayerNorm | None = None) -> Float[Tensor, "out in_and_bias"]:

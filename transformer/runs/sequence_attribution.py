@@ -55,16 +55,24 @@ class Mutations:
         return [sum(letter != given for letter in self.letters) for given in self.sequence]
 
 
+CLOSE = 0.01
+"""The share of the difference by which the sum of integrated gradients may miss it."""
+
+FIRST_STEPS, MOST_STEPS = 64, 1024
+"""Steps that are tried first, and at most."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gradients:
     """Integrated gradients of a class's log-odds (nats): what each position adds, against no letter in particular.
 
     They sum to `difference`, the log-odds of the sequence less those of the baseline, up to `gap`, the error of
-    adding up a finite number of steps.
+    adding up a finite number of `steps`.
     """
 
     contribution: Float[np.ndarray, " position"]
     difference: float
+    steps: int
 
     @property
     def gap(self) -> float:
@@ -112,15 +120,37 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
 
 
 def integrated_gradients(
-    checkpoint: Checkpoint, letters: Letters, target: int, steps: int = 64, progress: Progress | None = None
+    checkpoint: Checkpoint, letters: Letters, target: int, steps: int | None = None, progress: Progress | None = None
 ) -> Gradients:
     """Walk from the mean of all letters' embeddings, at every position, to the letters given, and add up gradients.
 
-    The midpoint rule over `steps` points of the straight line.
+    The midpoint rule over `steps` points of the straight line; if None, over more of them, twice as many each time,
+    until the gap is at most `CLOSE` of the difference (or there are `MOST_STEPS`).
 
     Raises:
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
+    if steps is not None:
+        return _gradients(checkpoint, letters, target, steps, progress)
+    steps, before = FIRST_STEPS, 0.0
+    while True:
+        left = (1.0 - before) / 2
+
+        def told(done: float, before: float = before, left: float = left) -> None:
+            if progress:
+                progress(before + left * done)
+
+        found = _gradients(checkpoint, letters, target, steps, told)
+        if found.gap <= CLOSE * abs(found.difference) or steps >= MOST_STEPS:
+            told(1.0, 0.0, 1.0)
+            return found
+        steps, before = 2 * steps, before + left
+
+
+def _gradients(
+    checkpoint: Checkpoint, letters: Letters, target: int, steps: int, progress: Progress | None
+) -> Gradients:
+    """With a certain number of steps."""
     model, task = classifier(checkpoint)
     refuse_elsewhere(model)
     refuse_long(letters)
@@ -142,7 +172,7 @@ def integrated_gradients(
     with forward_slot():
         both = log_odds(model.decide(torch.stack([end, start]), Mask()).double(), task.temperature, target)
     contribution = ((end - start) * total / steps).sum(-1)
-    return Gradients(contribution.numpy(), float(both[0] - both[1]))
+    return Gradients(contribution.numpy(), float(both[0] - both[1]), steps)
 
 
 def refuse_long(letters: Letters) -> None:

@@ -46,6 +46,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     else:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         _result(shown, checkpoint)
+        _added(shown, checkpoint)
         if mask_of(checkpoint):
             writing.gaps_panel(name, checkpoint, text)
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
@@ -116,6 +117,23 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
             _class_probabilities(values, checkpoint)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:
+    """Which tokens stand around the typed ones, that nobody typed: the maps have a row and a column for each."""
+    reader = checkpoint.tokenizer
+    ids = list(shown.ids if shown.translation is None else shown.translation.source_ids)
+    typed = [] if reader is None else reader.encode(shown.input)
+    starts = [i for i in range(len(ids) - len(typed) + 1) if ids[i : i + len(typed)] == typed]
+    if reader is None or not starts or len(ids) == len(typed):
+        return
+    before, after = (reader.labels(part) for part in (ids[: starts[0]], ids[starts[0] + len(typed) :]))
+    if before and after:
+        st.caption(t("checkpoints.added_both", before=" ".join(before), after=" ".join(after)))
+    elif before:
+        st.caption(t("checkpoints.added_before", tokens=" ".join(before)))
+    else:
+        st.caption(t("checkpoints.added_after", tokens=" ".join(after)))
 
 
 def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:

@@ -135,8 +135,9 @@ def letters_panel(
         _agreement(run, track, place, effects)
         methods.agreement(found, effects[0])
         gradients = effects[1]
-        gap = t("sequences.gap", sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
-        st.caption(gap)
+        total = float(gradients.contribution.sum())
+        told = {"whole": gradients.difference, "gap": gradients.gap, "steps": gradients.steps}
+        st.caption(t("sequences.gap", sum=total, **told))
         methods.tracks_trusted(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, sequence_id, place, found)

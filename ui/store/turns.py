@@ -5,7 +5,8 @@ them run at once, the fewer are done in a second. So at most `AT_ONCE` go on at 
 
 A turn is for drawing. Whoever computes something that takes its time, or waits for what another run computes, gives the
 turn back and goes on without: such work has bounds of its own (`transformer.runs.concurrency`, the workers that read
-files). A turn is taken where nothing else is held, and never a second time, so no two runs can wait for each other.
+files). A turn is taken where nothing else is held, and a second time only after a slice of long work
+(`aside`), so no two runs can wait for each other.
 """
 
 from collections.abc import Iterator
@@ -61,10 +62,19 @@ def give_back() -> None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """For a slice of long work: without a turn, and standing back while others draw."""
+    """For a slice of long work: without a turn, and standing back while others draw; what it draws takes a turn again.
+
+    Nothing may be held here that others wait for.
+    """
+    held = _HELD.get()
+    had = bool(held)
     give_back()
     with concurrency.long_work():
         yield
+    if held is not None and had:
+        _free.acquire()
+        _drawing.append(None)
+        held.append(None)
 
 
 def busy() -> bool:

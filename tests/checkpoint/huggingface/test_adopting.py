@@ -14,6 +14,7 @@ from transformer import Checkpoint, ContinueOptions, Intervention, continue_text
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.checkpoint.huggingface import adopting
 from transformer.checkpoint.huggingface.library import quiet
+from transformer.diagrams.of_model import architecture
 
 SIZES: dict[str, Any] = dict(vocab_size=97, initializer_range=0.4)
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -112,3 +113,25 @@ def test_an_encoder_s_whole_attention_is_replaced(tmp_path: Path, turns_values: 
             kept = torch.from_numpy(seen.map(site, batch=batch).all_weights())
             assert float((kept[:, :rows] - weights[batch, :, :rows]).abs().max()) < 1e-12
         assert not seen.map(site, batch=1).mask()[:, 5:].any()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_layers_that_are_one_are_watched_each(tmp_path: Path, groups: int) -> None:
+    sizes: dict[str, Any] = dict(num_hidden_layers=4, num_hidden_groups=groups, num_attention_heads=3, hidden_size=24)
+    sizes |= SIZES | dict(embedding_size=14, intermediate_size=11, max_position_embeddings=41, pad_token_id=0)
+    with quiet():
+        random_model("AlbertForMaskedLM", sizes).save_pretrained(tmp_path / "albert")
+        net = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "albert", attn_implementation="eager")
+    net = net.eval().double()
+    checkpoint = load(tmp_path / "albert")
+    model: Any = checkpoint.model.double()
+    assert (model.eager, len(model.sites)) == (False, 4)
+    assert checkpoint.n_parameters == sum(one.numel() for one in net.parameters()), "weights are shared, not copied"
+    assert architecture(model).parameters == checkpoint.n_parameters
+    with torch.inference_mode():
+        theirs = net(IDS, output_attentions=True)
+        with recording() as seen:
+            model.run(IDS)
+        np.testing.assert_allclose(model.word_scores(IDS), theirs.logits, atol=1e-9)
+    for site, weights in zip(seen.sites, theirs.attentions, strict=True):
+        assert float((torch.from_numpy(seen.map(site).all_weights()) - weights[0]).abs().max()) < 1e-12

@@ -29,7 +29,6 @@ MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
         "attention sink",
     ),
     "own code": ("DebertaV2ForMaskedLM", SMALL | dict(relative_attention=True, pos_att_type=["p2c", "c2p"]), ""),
-    "one for all layers": ("AlbertForMaskedLM", SMALL | dict(embedding_size=24), "ran 2 times"),
 }
 IDS = torch.tensor([[5, 7, 11, 13, 17, 19, 23]])
 

@@ -119,6 +119,14 @@ def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() ->
             assert free() == turns.AT_ONCE
             assert concurrency._mine.long
         assert not concurrency._mine.long
+        assert turns.busy()
+        assert free() == turns.AT_ONCE - 1  # what it draws takes a turn again
+        turns.give_back()
+        with turns.aside():
+            pass
+        assert free() == turns.AT_ONCE  # but none that it had not
+    with turns.aside():
+        assert not turns.busy()
     assert turns.busy in concurrency._busy
 
 

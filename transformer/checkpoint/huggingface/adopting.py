@@ -4,6 +4,7 @@ The library's attention interface does not reach them. What they compute is a so
 the fused attention computes it too; whether it does is found out by `probing`, as for every family.
 """
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -44,7 +45,7 @@ def _roformer(
     hidden_states: Tensor,
     attention_mask: Tensor | None = None,
     sinusoidal_pos: Tensor | None = None,
-    **_: Any,
+    **others: Any,  # noqa: ARG001  (weights that are asked for, and a cache that an encoder has not)
 ) -> tuple[Tensor, None]:
     """What RoFormer's attention of an encoder computes: queries and keys are turned, with `rotary_value` values too."""
     shape = (*hidden_states.shape[:-1], -1, module.attention_head_size)
@@ -94,3 +95,26 @@ def _watched(
         return output.transpose(1, 2).to(value.dtype), None
 
     return attention
+
+
+def set_layers_apart(net: nn.Module) -> None:
+    """Give layers that run several times (ALBERT's) a module for each run, so that each can be watched by its name.
+
+    Their weights stay the very same tensors: nothing is copied, and a change of one is a change of all.
+    """
+    for module in net.modules():
+        if type(module).__name__ != "AlbertTransformer":
+            continue
+        several: Any = module
+        groups, n_layers = several.albert_layer_groups, several.config.num_hidden_layers
+        runs = [groups[int(i / (n_layers / len(groups)))] for i in range(n_layers)]  # as the library counts them
+        several.albert_layer_groups = nn.ModuleList(_twin(group) for group in runs)
+        several.config = copy.copy(several.config)
+        several.config.num_hidden_groups = n_layers
+
+
+def _twin(module: nn.Module) -> nn.Module:
+    """Another module of the same tensors."""
+    shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    configs = {id(part.config): part.config for part in module.modules() if hasattr(part, "config")}
+    return copy.deepcopy(module, {**shared, **configs})

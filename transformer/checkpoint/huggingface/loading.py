@@ -16,6 +16,7 @@ from torch import nn
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.huggingface.adopting import set_layers_apart
 from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
 from transformer.checkpoint.huggingface.library import library, quiet
@@ -290,6 +291,7 @@ def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str)
     if headed is None or net is headed:
         config, headed = replace(config, head="", labels=()), None
         net, spare = _net(path, CLASSES[config.kind], settings, attention)
+    set_layers_apart(net)
     config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
     build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
     return build(config, net, headed=headed), spare

@@ -73,12 +73,8 @@ def _sweep(place: Path) -> None:
     """Remove the folders of processes of this user that are no more."""
     for folder in place.glob(f"{PREFIX}-*-*"):
         owner = folder.name.split("-")[1]
-        try:
-            mine = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
-        except (OSError, AttributeError):
-            continue
-        if mine and owner.isdecimal() and not _lives(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+        if owner.isdecimal() and not _lives(int(owner)) and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)  # of another user, it stays as it is
 
 
 def _lives(process: int) -> bool:

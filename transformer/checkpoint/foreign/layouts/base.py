@@ -11,6 +11,8 @@ from torch import Tensor
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.safe.contents import Contents, Shape
 
+_PLAIN_END = re.compile(r"(?:(?<!\\)\w|\\\.)*$")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -154,8 +156,14 @@ class Layout(Protocol):
 
 def root_of(names: Iterable[str], sign: str) -> str | None:
     """What stands before the first name that `sign` (a regular expression) matches to its end; None if none does."""
-    pattern = re.compile(rf"(?P<root>(?:.*\.)?){sign}")
-    return next((found["root"] for name in names if (found := pattern.fullmatch(name))), None)
+    pattern, end = re.compile(rf"(?P<root>(?:.*\.)?){sign}"), _ending(sign)
+    return next((found["root"] for name in names if name.endswith(end) and (found := pattern.fullmatch(name))), None)
+
+
+def _ending(sign: str) -> str:
+    """The plain text that all names end with which `sign` matches: most names are passed over by it, quickly."""
+    found = _PLAIN_END.search(sign)
+    return found[0].replace("\\.", ".") if found else ""
 
 
 def layer_count(names: Iterable[str], prefix: str) -> int:

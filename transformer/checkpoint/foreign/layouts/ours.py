@@ -100,8 +100,10 @@ def _seq2seq(shapes: Mapping[str, Shape], answers: Answers) -> Seq2SeqConfig:
 
 def _without_norm(shapes: Mapping[str, Shape]) -> str:
     """The stack that has no norm after it where the other one has."""
-    there = [stack for stack in ("encoder", "decoder") if f"{stack}_norm.weight" in shapes]
-    return {("encoder",): "decoder", ("decoder",): "encoder"}.get(tuple(there), "")
+    there = {stack for stack in ("encoder", "decoder") if f"{stack}_norm.weight" in shapes}
+    if len(there) != 1:
+        return ""
+    return "decoder" if "encoder" in there else "encoder"
 
 
 def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
