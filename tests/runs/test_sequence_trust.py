@@ -51,7 +51,8 @@ def test_letters_named_first_are_made_unknown_or_left_alone(checkpoint: Checkpoi
             assert found[name].comprehensiveness[i] == pytest.approx(without(first), abs=1e-9)
             assert found[name].sufficiency[i] == pytest.approx(without(set(range(n)) - first), abs=1e-9)
     assert found["mine"].spearman == pytest.approx(spearmanr(scores["mine"], scores[REFERENCE]).statistic, abs=1e-9)
-    assert (found["mine"].rows, found["mine"].correlated, found[REFERENCE].spearman) == (1, 1, pytest.approx(1.0))
+    assert (found["mine"].rows, found["mine"].correlated) == (1, 1)
+    assert found[REFERENCE].spearman == pytest.approx(1.0)
     assert (found["undefined"].rows, found["undefined"].correlated) == (0, 0)
     assert found["random"].rows == 1
 

@@ -5,6 +5,7 @@ and those whose layers do something else than they add up, are refused by name.
 """
 
 from collections.abc import Iterator
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -70,16 +71,17 @@ _FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 def is_followed(passage: Passage) -> bool:
     """Whether the sub-layers of an encoder-decoder can be followed; of another library's model it is tried once."""
-    model = passage.model
-    if isinstance(model, Seq2Seq) or not isinstance(model, Attending):
+    model: Any = passage.model
+    if not isinstance(model, Attending):
         return isinstance(model, Seq2Seq)
-    if model not in _FOUND:
+    known = _FOUND.get(passage.model)
+    if known is None:
         try:
-            _traced(passage)
-            _FOUND[model] = True
+            known = bool(_traced(passage))
         except AttributionError:
-            _FOUND[model] = False
-    return _FOUND[model]
+            known = False
+        _FOUND[passage.model] = known
+    return known
 
 
 def _traced(passage: Passage) -> dict[Site, SubLayer]:

@@ -133,7 +133,7 @@ class _Scale(NamedTuple):
 def _scale(picture: Picture, relative: bool) -> _Scale:
     shown = picture.values[picture.visible & np.isfinite(picture.values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
-    unit = labels.safe(picture.unit)
+    unit = _line(picture.unit)
     if not is_probability(picture):
         limit = max(abs(low), abs(high)) or 1.0
         return _Scale(-limit, limit, f"{unit}<br>{_line(words('figure_centred', low=low, high=high))}", {})
