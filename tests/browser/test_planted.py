@@ -173,10 +173,10 @@ class Walk:
         self.found += self.page.evaluate(FOREIGN, self.address)
         self.seen += (self.page.locator("body").text_content() or "").count(self.host)  # cells of tables too
 
-    def bring(self, *files: Path, told: bool = True) -> None:
-        """Give files to the page's uploader, and look at what it says; `told` waits for it to name what is planted."""
+    def bring(self, *files: Path, told: bool = True, uploader: int = 0) -> None:
+        """Give files to an uploader, and look at what the page says; `told` waits for it to name what is planted."""
         with self.visit.run():
-            self.page.locator("input[type=file]").set_input_files([str(file) for file in files])
+            self.page.locator("input[type=file]").nth(uploader).set_input_files([str(file) for file in files])
         if told:
             expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
         self.page.wait_for_timeout(500)
@@ -309,4 +309,13 @@ def test_sequences_that_are_brought(walk: Walk, tmp_path: Path, read: str) -> No
     for file in (fasta, broken):
         walk.load("sequences", read=read)
         walk.bring(file, told=read == "file" or file == fasta)  # a cut-off set names no record
+    if read == "motifs":
+        known = tmp_path / f"{planted_name(walk.host, 'known')}.meme"
+        name = planted(walk.host, "motif").replace(" ", "_")
+        known.write_text(
+            f"MEME version 5\n\nALPHABET= ACGT\n\nMOTIF {name} {name}\nletter-probability matrix: w= 3\n"
+            "1 0 0 0\n0 1 0 0\n0 0 1 0\n"
+        )
+        walk.load("sequences", read=read)
+        walk.bring(known, uploader=1)
     assert walk.seen > 0
