@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from ui import serving, shell
+from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
@@ -59,6 +59,5 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
-    shell.own_navigation()
     around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -23,14 +23,6 @@ def heading(title: str, line: str) -> None:
     _LANGUAGE(key="language", data=language())
 
 
-def own_navigation() -> None:
-    """Say to a server that starts that app.py calls `st.navigation`, although there is a folder `pages/`.
-
-    Told later (`_around_every_page`), the first visits of links have their first action taken for a change of the page.
-    """
-    PagesManager.uses_pages_directory = False
-
-
 def _around_every_page() -> None:
     """Start again with app.py around the page when Streamlit has run the page alone.
 
