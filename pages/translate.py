@@ -9,11 +9,14 @@ from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
-from ui.shared.part import part
+from ui.shared.part import in_page, part
 from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
 from ui.translate import first_screen, sources, views
+
+SLOW = "sources"
+"""The view whose work takes long enough for a button that stops it."""
 
 shell.heading(t("translate.title"), t("translate.intro"))
 chosen = controls.checkpoint_choice(*store.TRANSLATORS)
@@ -71,16 +74,20 @@ def looked_at() -> None:
         "downloads": lambda: downloads.downloads_panel(shown, choice),
     }
     with detail, st.container(key="panel"):
-        panels[
-            address.choice(
-                t("translate.view"),
-                list(panels),
-                key="view",
-                text=lambda view: plain(f"translate.view_{view}"),
-                bare=True,
-                old={in_language("en", f"translate.view_{view}"): view for view in panels},
-            )
-        ]()
+        view = address.choice(
+            t("translate.view"),
+            list(panels),
+            key="view",
+            text=lambda view: plain(f"translate.view_{view}"),
+            bare=True,
+            old={in_language("en", f"translate.view_{view}"): view for view in panels},
+        )
+        if view == SLOW:
+            in_page()
+        panels[view]()
 
 
-part(looked_at)
+if address.parameter("view") == SLOW:
+    looked_at()
+else:
+    part(looked_at)

@@ -10,8 +10,19 @@ import streamlit as st
 
 from transformer.messages import speak
 from ui.shared import address
+from ui.shared.visit import visit
 from ui.store import turns
 from ui.texts import language
+
+
+def in_page() -> None:
+    """Say that what follows is drawn by the page's own run: where a part draws, the whole page is drawn instead.
+
+    For work that a button stops: what is pressed in a part does not interrupt a run. The page has to draw without
+    `part` then.
+    """
+    if visit().is_in_part:
+        st.rerun()
 
 
 def part(draw: Callable[[], None]) -> None:
