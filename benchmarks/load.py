@@ -17,6 +17,7 @@ import random
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,8 +148,9 @@ def taught(plan: Class) -> Report:
         truth = Truth([sentence(reader) for reader in range(plan.sessions)])
     finally:
         torch.set_num_threads(threads)
-    with _servers(plan.servers) as (addresses, processes):
-        return asyncio.run(_work(plan, truth, addresses, processes))
+    # The caller's thread may have a loop that runs.
+    with _servers(plan.servers) as (addresses, processes), ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, _work(plan, truth, addresses, processes)).result()
 
 
 async def _work(plan: Class, truth: Truth, addresses: Sequence[str], processes: Sequence[int]) -> Report:

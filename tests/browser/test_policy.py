@@ -73,6 +73,7 @@ def test_no_page_asks_for_what_its_policy_stops_and_all_can_be_read(
     page = watched.page
     watched.go(f"{serve(ROOT / 'app.py')}/{address}")
     assert watched.stopped() == []
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)  # Streamlit's own, while a run goes on
     assert faint_texts(page) == []
     assert nameless_controls(page) == []
     page.emulate_media(color_scheme="dark")

@@ -177,6 +177,7 @@ def test_a_zipped_folder_is_brought_looked_at_and_gone_when_removed(
     place = tmp_path / "memory"
     place.mkdir()
     monkeypatch.setattr(unpacked, "MEMORY", place)
+    gc.collect()  # what tests before this one let go of
     before = LEDGER.held
     files = {file.name: file.read_bytes() for file in (folders / "gpt2").iterdir()}
     made = io.BytesIO()
@@ -211,6 +212,7 @@ def test_an_archive_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: 
     place = tmp_path / "memory"
     place.mkdir()
     monkeypatch.setattr(unpacked, "MEMORY", place)
+    gc.collect()
     before, made = LEDGER.held, io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("config.json", b'{"model_type": "gpt2"}')

@@ -51,5 +51,5 @@ def _kept(
     values = values.repeat_interleave(source.n_heads // len(values), dim=0)
     n_queries = slope.shape[2]
     rows, keys = slice(number * n_queries, (number + 1) * n_queries), slice(0, source.n_keys)
-    weights = torch.stack([source.weights(0, head, rows, keys) for head in range(source.n_heads)])
+    weights = torch.stack([source.weights(0, head, rows, keys) for head in range(source.n_heads)]).detach()
     return (slope @ values.mT).mul_(weights).clamp_(min=0).mean(1).double()

@@ -40,12 +40,9 @@ def toy_words(*sides: Literal["source", "target"]) -> ToyWords:
         InputError: too many words were typed.
     """
     n_tokens = whole(t("lessons.toy_tokens"), 1, MAX_TOKENS, 4, key="n_tokens")
-    own = toy_sentences(n_tokens)
     typed = {"source": "", "target": ""}
-    for side, sentence in zip(("source", "target"), own, strict=True):
-        if side in sides:
-            shown = " ".join(sentence.labels)
-            typed[side] = line(t(f"lessons.toy_{side}"), "", key=f"{side}_words", placeholder=shown)
+    for side in sides:
+        typed[side] = line(t(f"lessons.toy_{side}"), "", key=f"{side}_words", placeholder=plain("lessons.toy_apart"))
     belong_to(tuple(typed.values()), CELL)
     toy_sentences(n_tokens, **typed)
     return n_tokens, typed["source"], typed["target"]
