@@ -33,7 +33,9 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         tmp_path / "small", "kmer", small.model, task=small.task, examples=(">first EI\nACGTTGCANGTGTCAGTTGACGT",)
     )
     (tmp_path / "small" / "examples.fa").write_text(SET)
-    points = {name: (Point(0.3, 0.8, 0.1), Point(0.9, 0.4, 0.05)) for name in ("EI", "IE", "N")}
+    points = {
+        name: (Point(0.3, 0.8, false), Point(0.9, 0.4, 0.05)) for name, false in (("EI", 0.1), ("IE", 0.0), ("N", 0.2))
+    }
     held_out.write_held_out(tmp_path / "small" / held_out.FILE, HeldOut(200, points, (0.2, 0.8), 2.0, 0.03))
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     return load(tmp_path / "small")
@@ -80,6 +82,7 @@ def test_the_track_the_hits_and_their_errors_are_those_of_the_classifier(shipped
     assert f"{windows:,} windows were read" in captions(at)
     assert "EI from 0.3: of 200 held-out rows, 80.0% of this class are found and 10.00%" in captions(at)
     assert f"about {0.1 * windows:,.0f} of them would reach the threshold by mistake" in captions(at)
+    assert "IE from 0.3: of 200 held-out rows, 80.0% of this class are found and none of the others" in captions(at)
     table = at.dataframe[0].value
     for _, row in table.iterrows():
         part = DNA.reverse_complement(JOINED[row["first letter"] - 1 : row["last letter"]])

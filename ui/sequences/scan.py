@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import Any
 from weakref import ref
 
 import pandas as pd
@@ -214,13 +215,15 @@ def _say_errors(job: Job, known: HeldOut | None, threshold: float) -> None:
     read = job.track.read * len(job.plan.strands.signs)
     for name in job.classes:
         for point in known.points.get(name, ()):
-            if point.threshold == threshold:
-                st.caption(
-                    t(
-                        "sequences.scan_errors", name=name, threshold=threshold, rows=known.rows, found=point.found,
-                        false=point.false, windows=read, expected=point.false * read,
-                    )
-                )  # fmt: skip
+            if point.threshold != threshold:
+                continue
+            said: dict[str, Any] = {
+                "name": name, "threshold": threshold, "rows": known.rows, "found": point.found, "windows": read,
+            }  # fmt: skip
+            if point.false:
+                st.caption(t("sequences.scan_errors", false=point.false, expected=point.false * read, **said))
+            else:  # nothing is known of how seldom that is
+                st.caption(t("sequences.scan_no_errors", **said))
 
 
 def _hits(job: Job, threshold: float) -> list[Hit]:
