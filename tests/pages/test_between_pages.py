@@ -110,6 +110,15 @@ def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(first: st
         session = go(session, first, **ODD[first])
 
 
+def test_what_is_moved_on_a_page_stays_there() -> None:
+    """Both pages ask for a seed and begin without a query, so no query tells that another page is open."""
+    session = at("attention_steps")
+    session.number_input(key="seed").set_value(7).run()
+    assert address(session) == '{"seed": "7"}'
+    session = go(session, "inside_layer")
+    assert (address(session), controls(session)) == alone("inside_layer", None)
+
+
 def test_the_language_goes_along() -> None:
     session = at("translate", lang="zh")
     title = session.title[0].value

@@ -122,6 +122,10 @@ def test_after_back_the_address_wins_over_every_control(back: list[bool]) -> Non
     assert (shown(page)["sentence"], shown(page)["head"]) == ("two dogs", 2)
     page = gone(page, sentence="a red dog", head="7")  # Forward
     assert (shown(page)["head"], page.slider(key="head").value) == (7, 7)
+    page.slider(key="head").set_value(9)  # moved a moment before Back was pressed
+    page = gone(page, sentence="a red dog")
+    assert (shown(page)["head"], page.slider(key="head").value) == (3, 3)
+    page = gone(page, sentence="a red dog", head="7")
     back.clear()
     page.slider(key="head").set_value(8)
     assert address(fine(page.run())) == {"sentence": "a red dog", "head": "8"}
