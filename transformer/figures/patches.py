@@ -48,7 +48,9 @@ def over_picture(
     cell = SIDE / max(rows, columns)
     figure = go.Figure(
         [
-            _veil(weights, most or 1.0, colorbar=dict(title=dict(text=bar, side="right"), thickness=14)),
+            _veil(weights, most or 1.0, colorbar=dict(
+                title=dict(text=bar, side="top"), orientation="h", thickness=12, len=1, y=0, yanchor="top",
+            )),
             go.Scatter(
                 name="patches", x=[column for _, column in places], y=[row for row, _ in places], mode="markers",
                 marker=dict(symbol="square", size=max(4, cell - 1), opacity=0), customdata=places, hovertext=hovers,
@@ -62,8 +64,8 @@ def over_picture(
         figure.add_shape(type="rect", **box, line=dict(color=colours.chosen, width=3))
     width, height = round(SIDE * min(1, columns / rows)), round(SIDE * min(1, rows / columns))
     figure.update_layout(
-        template=template(dark), title=labels.safe(title), width=width + 130, height=height + 70, clickmode="event",
-        margin=dict(l=10, r=120, t=50, b=20), images=[_image(png, rows, columns, "x", "y")],
+        template=template(dark), title=labels.safe(title), width=width + 20, height=height + 130, clickmode="event",
+        margin=dict(l=10, r=10, t=50, b=80), images=[_image(png, rows, columns, "x", "y")],
         **_axes("xaxis", "yaxis", rows, columns),
     )  # fmt: skip
     return ink(figure, colours)
@@ -135,9 +137,11 @@ def _axes(
     """Axes without a mark, on which a patch is as wide as it is high in the picture; rows go down."""
     plain = dict(visible=False, fixedrange=True, constrain="domain")
     return {
-        x: dict(plain, range=[-0.5, columns - 0.5], domain=across, anchor=y.replace("axis", "")),
+        x: dict(
+            plain, range=[-0.5, columns - 0.5], domain=across, anchor=y.replace("axis", ""), constraintoward="left"
+        ),
         y: dict(
             plain, range=[rows - 0.5, -0.5], domain=down, anchor=x.replace("axis", ""),
-            scaleanchor=x.replace("axis", ""),
+            scaleanchor=x.replace("axis", ""), constraintoward="top",
         ),
     }  # fmt: skip

@@ -138,7 +138,7 @@ def _over(
         selected=selected, relative=relative, dark=is_dark(),
     )  # fmt: skip
     st.plotly_chart(
-        figure, key="over", width="content", selection_mode="points", on_select=partial(_look_from, config),
+        figure, key="over-picture", width="content", selection_mode="points", on_select=partial(_look_from, config),
         config=plot_config(origin.stem(str(choice.site), str(choice.head), name, "picture")),
     )  # fmt: skip
     st.caption(t("pictures.seen", share=float(row[n_leading:].sum()), query=name))
@@ -162,7 +162,7 @@ def _heads(photo: Photo, attention: AttentionMap, config: VisionConfig, choice: 
     )  # fmt: skip
     st.plotly_chart(
         figure,
-        key="heads-over",
+        key="each-head",
         width="content",
         selection_mode="points",
         on_select=_open_head,
@@ -190,11 +190,11 @@ def _classes(shown: AnyRun, checkpoint: Checkpoint) -> None:
 
 
 def _look_from(config: VisionConfig) -> None:
-    for point in st.session_state["over"].selection.points[:1]:
+    for point in st.session_state["over-picture"].selection.points[:1]:
         row, column = point["customdata"][:2]
         address.put(**{QUERY: config.tokens[len(config.leading) + int(row) * config.grid[1] + int(column)]})
 
 
 def _open_head() -> None:
-    for point in st.session_state["heads-over"].selection.points[:1]:
+    for point in st.session_state["each-head"].selection.points[:1]:
         address.put(head=int(point["customdata"][0]))

@@ -1,5 +1,6 @@
 """Vision Transformers without their config: equal to the paper's in float64 at sizes that all differ, or refused."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,11 @@ from transformer.checkpoint import report
 from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.safe.arrays import read_arrays_file
 from transformer.errors import CheckpointError, InputError
+from transformer.models.vision import VisionTransformer
+from transformer.pictures.photo import drawn
+from transformer.runs.any_model import run_any
 from transformer.runs.check import check_contents
+from transformer.runs.vision import frame_of, on_patches, pixels_of, run_photo
 
 SIZES = Sizes()
 GRADES: dict[str, tuple[Sizes, dict[str, Any]]] = {
@@ -116,6 +121,34 @@ def test_the_transformers_library_s_names(old, tmp_path):
     same(attention_maps(load(tmp_path / "model.bin", n_heads=5), pixels), expected, 1e-5)
 
 
+def test_a_folder_of_the_transformers_library_answers_for_itself(tmp_path):
+    names = {0: "cat", 1: "dog", 2: "crane", 3: "crane", 4: "tree"}
+    config = transformers.ViTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=6, intermediate_size=37, image_size=12, patch_size=3,
+        id2label=names, initializer_range=0.4, attn_implementation="eager", layer_norm_eps=1e-3,
+        hidden_act="gelu_pytorch_tanh",
+    )  # fmt: skip
+    torch.manual_seed(3)
+    original = scramble(transformers.ViTForImageClassification(config))
+    original.save_pretrained(tmp_path)
+    clip = {"image_mean": [0.48145466, 0.4578275, 0.40821073]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(clip))
+    checkpoint = load(tmp_path)
+    assert checkpoint.architecture == "vision"
+    assert checkpoint.class_names == tuple(names.values())
+    found = checkpoint.model_as(VisionTransformer).config
+    assert (found.n_heads, found.norm_eps, found.activation) == (6, 1e-3, "gelu_tanh")
+    assert found.mean == tuple(clip["image_mean"])
+    pixels = torch.randn(2, 3, 12, 12).double()
+    with torch.no_grad():
+        run = original.double()(pixels, output_attentions=True)
+    expected = {f"encoder.{i}.self": weights for i, weights in enumerate(run.attentions)} | {"logits": run.logits}
+    same(attention_maps(checkpoint, pixels), expected, 1e-5)
+    assert report(tmp_path).fits
+    with pytest.raises(CheckpointError, match="n_heads"):
+        load(tmp_path, n_heads=3)
+
+
 def test_what_has_no_place_is_refused_by_name_and_what_is_open_is_asked(tmp_path):
     original = scramble(TimmVision(SIZES))
     for name in ("blocks.1.attn.q_norm.weight", "blocks.0.attn.relative_position_bias_table", "stem.weight"):
@@ -175,3 +208,40 @@ def test_it_becomes_a_folder_of_ours_and_is_checked_against_what_the_original_ma
     np.savez(tmp_path / "ids.npz", input=np.arange(5), logits=made["logits"].numpy())
     with pytest.raises(InputError, match="no pixels"):
         check_contents(load(tmp_path / "ours"), read_arrays_file(tmp_path / "ids.npz"))
+
+
+def test_a_run_on_a_picture_names_its_patches_and_says_what_was_done_to_it(tmp_path):
+    sizes = replace(SIZES, leading=("cls_token", "dist_token"), placed=2, distilled=True, channels=3)
+    torch.manual_seed(3)
+    original = scramble(TimmVision(sizes))
+    checkpoint = load(saved(original, tmp_path), n_heads=5, normalisation="clip")
+    frame = frame_of(checkpoint)
+    assert (frame.rows, frame.columns) == (12, 20)
+    photo = drawn(frame)
+    run = run_photo(checkpoint, photo)
+    mean, deviation = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
+    pixels = (torch.tensor(photo.pixels) / 255.0 - torch.tensor(mean)) / torch.tensor(deviation)
+    with torch.no_grad():
+        expected = original(pixels.permute(2, 0, 1)[None])
+    for layer in range(sizes.layers):
+        site = f"encoder.{layer}.self"
+        assert np.allclose(run.record[site].all_weights(), expected[site][0], atol=1e-4)
+    assert np.allclose(run.outputs["logits"], expected["logits"][0], atol=1e-3)
+    axis = run.record["encoder.0.self"].keys
+    assert axis.labels[:4] == ("[CLS]", "[DIST]", "r1c1", "r1c2")
+    assert axis.labels[-1] == "r4c4"
+    assert axis.special == (True, True, *[False] * 16)
+    grid = on_patches(run.record["encoder.0.self"].row(2, 0), checkpoint.model_as(VisionTransformer).config)
+    assert grid[2, 1] == run.record["encoder.0.self"].row(2, 0)[axis.labels.index("r3c2")]
+    notes = " ".join(run.record["encoder.0.self"].picture(0).notes)
+    assert "12 x 20 pixels" in notes
+    assert "0.481455" in notes
+    assert "activation='gelu' is assumed" in notes
+    with pytest.raises(InputError, match="is not what this model reads"):
+        run_photo(checkpoint, drawn(replace(frame, rows=15)))
+    with pytest.raises(CheckpointError, match="reads pictures"):
+        run_any(checkpoint, "5 6 7")
+    grey = load(saved(scramble(TimmVision(replace(SIZES, channels=1))), tmp_path), n_heads=5)
+    (luma,) = pixels_of(photo, grey.model_as(VisionTransformer).config)[0]
+    red, green, blue = photo.pixels[3, 5] / 255
+    assert float(luma[3, 5]) == pytest.approx((0.299 * red + 0.587 * green + 0.114 * blue - 0.5) / 0.5, abs=1e-6)

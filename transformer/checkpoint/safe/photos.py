@@ -42,6 +42,8 @@ def read_photo(data: bytes, source: str, frame: Frame) -> Photo:
                 pixels = framed(_opaque(image), frame)
     except CheckpointError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(source) from error
     except Exception as error:  # a decoder may raise anything on a damaged file
         raise refused("photo_unreadable", source, _SAVE_PICTURE, error=type(error).__name__) from error
     return Photo(source, pixels)
@@ -50,9 +52,13 @@ def read_photo(data: bytes, source: str, frame: Frame) -> Photo:
 def _check_size(size: tuple[int, int], source: str) -> None:
     width, height = size
     if width * height > MOST_PIXELS:
-        raise refused("photo_large", source, _SAVE_PICTURE, width=width, height=height, most=MOST_PIXELS)
+        raise _too_large(source)
     if max(size) > MOST_STRETCH * min(size):
         raise refused("photo_long", source, _SAVE_PICTURE, width=width, height=height, most=MOST_STRETCH)
+
+
+def _too_large(source: str) -> CheckpointError:
+    return refused("photo_large", source, _SAVE_PICTURE, most=MOST_PIXELS)
 
 
 def _opaque(image: Image.Image) -> Image.Image:
