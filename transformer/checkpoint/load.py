@@ -18,6 +18,7 @@ from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
+from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
 from transformer.checkpoint.ours.folder import TOKENIZER, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
@@ -79,6 +80,23 @@ class HuggingFaceFolders:
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What its config says."""
         return report_hugging_face(path, limits)
+
+
+class VisionFolders(HuggingFaceFolders):
+    """Folders of the transformers library whose model is a Vision Transformer: read as files are, without it."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether its config.json names such a family."""
+        return is_hugging_face(path) and is_vision(path)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """By the names of its weights."""
+        _refuse_answers(path, answers)
+        return load_vision(path, limits)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """How the weights compare with the layout."""
+        return recognised(path, limits).report
 
 
 class Files:
@@ -158,7 +176,7 @@ def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
         found.remove()
 
 
-READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
+READERS: tuple[Reader, ...] = (ZippedFolders(), VisionFolders(), HuggingFaceFolders(), OwnFolders(), Files())
 """In the order in which they are asked; the last one reads whatever is left."""
 
 

@@ -26,7 +26,7 @@ from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import SpecialIds
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
@@ -95,11 +95,27 @@ class Bundle:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
         built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        if built.model.abilities.reads_pictures:
+            return self._with_class_names(built)
         source, target = self._tokenizers(built)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
         written = target or built.target_tokenizer
         return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
+
+    def _with_class_names(self, built: Checkpoint) -> Checkpoint:
+        """A list of as many tokens as there are classes says what these are called.
+
+        Raises:
+            CheckpointError: a list has more or fewer.
+        """
+        count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
+        for name, vocabulary in self._parsed.items():
+            if len(vocabulary) != count:
+                raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
+            labels = vocabulary.tokenizer(NO_SPECIAL_IDS).labels(range(count))
+            built = replace(built, class_names=tuple(labels))
+        return built
 
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""

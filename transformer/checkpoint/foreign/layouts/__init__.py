@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.layouts.ours import Ours
 from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
+from transformer.checkpoint.foreign.layouts.vision import VISION
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
@@ -33,5 +34,6 @@ LAYOUTS: tuple[Layout, ...] = (
     BERT,
     DISTILBERT,
     *FAMILIES,
+    *VISION,
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""
