@@ -298,7 +298,7 @@ def _pair(names, order, tied, sizes, tables=None, before=()) -> Pair:
         projection.weight = read.weight
     roles = dict(source_embedding=source, target_embedding=target, core=core, projection=scores)
     if tables:
-        parts |= {name: nn.Embedding(ROWS, D) for name in tables}
+        parts |= {name: nn.Embedding(ROWS + 2 * i, D) for i, name in enumerate(tables)}
         roles |= dict(source_positions=tables[0], target_positions=tables[1])
     parts |= dict(before)
     return Pair({name: parts[name] for name in sorted(parts, key=lambda _: order.random())}, roles, tuple(dict(before)))

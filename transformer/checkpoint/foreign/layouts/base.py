@@ -183,6 +183,11 @@ def size(shapes: Mapping[str, Shape], *places: tuple[str, int]) -> int:
     return 1
 
 
+def lengths(source: int, target: int) -> dict[str, int]:
+    """What a config says of tables of positions: how many rows the source's has, and the target's where they differ."""
+    return {"max_length": max(1, source), "target_length": 0 if source == target else max(1, target)}
+
+
 def linear(
     ours: str, theirs: str, weight: str = "weight", bias: str = "bias", has_bias: bool = True
 ) -> dict[str, Source]:

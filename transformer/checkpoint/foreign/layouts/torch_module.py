@@ -4,10 +4,9 @@ Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorc
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, linear, size
 from transformer.checkpoint.foreign.layouts.roles import UNTOLD
 from transformer.checkpoint.foreign.layouts.torch_ends import (
     Ends,
@@ -138,11 +137,8 @@ def _ends(
     tables = position_tables(ends.tables, answers)
     if tables is not None:
         first, last = tables
-        options |= {"positions": first.kind, "max_length": min(first.length, last.length)}
-        sources |= {
-            f"{side}_positions.table": replace(one.source, rows_of=one.length)
-            for side, one in (("source", first), ("target", last))
-        }
+        options |= {"positions": first.kind, **lengths(first.length, last.length)}
+        sources |= {f"{side}_positions.table": one.source for side, one in (("source", first), ("target", last))}
     else:
         formulas = ("sinusoidal", "doubled", "none")
         options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))
