@@ -12,10 +12,12 @@ from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
+from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import classes_of
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
+from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.checkpoints import writing
@@ -110,6 +112,7 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     if shown.translation is not None:
         with st.container(key="result-area"):
             record_views.result(shown.translation, shown.translation, checkpoint.languages)
+            _cut(shown.translation, checkpoint)
         return
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
@@ -117,6 +120,15 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
             _class_probabilities(values, checkpoint)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
+    """That what was written has no end, and whether the model's table of positions had none either."""
+    if shown.tree is None or shown.node is None or shown.tree.nodes[shown.node].status != "cut":
+        return
+    longest = len(shown.steps)
+    by_table = longest == written_length(checkpoint.model.config)
+    st.caption(t("checkpoints.cut_by_table" if by_table else "checkpoints.cut", longest=longest))
 
 
 def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 
 _PLAIN_END = re.compile(r"(?:(?<!\\)\w|\\\.)*$")
 
@@ -186,6 +187,13 @@ def size(shapes: Mapping[str, Shape], *places: tuple[str, int]) -> int:
 def lengths(source: int, target: int) -> dict[str, int]:
     """What a config says of tables of positions: how many rows the source's has, and the target's where they differ."""
     return {"max_length": max(1, source), "target_length": 0 if source == target else max(1, target)}
+
+
+def two_tables(config: Any) -> tuple[str, ...]:
+    """That source and target have tables of positions of two lengths, which each keeps to itself."""
+    if not config.target_length:
+        return ()
+    return (Message("reason_two_tables", source=config.max_length, target=config.target_length),)
 
 
 def linear(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, lengths, root_of, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, lengths, root_of, size, two_tables
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
@@ -144,7 +144,7 @@ class _Reading:
             architecture="seq2seq",
             config=config,
             sources=self.sources,
-            reasons=(family.reason,),
+            reasons=(family.reason, *two_tables(config)),
             copies=tuple(self.copies),
             ignored={path: why for name, why in family.unused.items() if (path := self._path(name)) in shapes},
         )

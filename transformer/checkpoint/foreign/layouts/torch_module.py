@@ -6,7 +6,7 @@ Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorc
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, linear, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, linear, size, two_tables
 from transformer.checkpoint.foreign.layouts.roles import UNTOLD
 from transformer.checkpoint.foreign.layouts.torch_ends import (
     Ends,
@@ -76,6 +76,7 @@ class TorchModule:
                 Message("reason_encoder_layers", count=encoder.count, path=encoder.path),
                 Message("reason_decoder_layers", count=decoder.count, path=decoder.path),
                 *(() if options["source_vocab"] > 1 else (Message("reason_layers_alone"),)),
+                *two_tables(config),
             ),
             copies=copies,
             ignored=ignored,
