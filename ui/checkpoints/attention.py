@@ -90,19 +90,25 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     address.belong_to((name, by_id), "input", "forced")
     with st.container(key="look-area"), st.form("look", border=False):
-        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
+        pairs = checkpoint.reads_pairs
+        widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
         first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
+        made_up = any(getattr(one, "code", "") == "assumed_vectors" for one in checkpoint.assumptions)
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+        label = t("checkpoints.vectors", last=len(reader) - 1) if made_up or pairs else label
         with first:
             text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
         for place in others:
             with place:
+                what = "other" if pairs else "forced"
                 forced = address.line(
-                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
+                    t(f"checkpoints.{what}"), "", key="forced", placeholder=t(f"checkpoints.{what}_hint")
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    if made_up:
+        st.caption(t("checkpoints.vectors_note"))
     return text or "", forced if forced and forced.strip() else None
 
 
@@ -127,7 +133,7 @@ def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
     if shown.tree is None or shown.node is None or shown.tree.nodes[shown.node].status != "cut":
         return
     longest = len(shown.steps)
-    by_table = longest == written_length(checkpoint.model.config)
+    by_table = longest == written_length(checkpoint.translator()[0].config)
     st.caption(t("checkpoints.cut_by_table" if by_table else "checkpoints.cut", longest=longest))
 
 

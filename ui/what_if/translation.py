@@ -23,7 +23,7 @@ def show(name: str) -> None:
     try:
         checkpoint = store.checkpoint(name)
         with left:
-            request = controls.request(checkpoint, written_length(checkpoint.model.config))
+            request = controls.request(checkpoint, written_length(checkpoint.translator()[0].config))
         before = runs.translation(name, request.text, request.options, request.forced)
     except HeedmapError as error:
         with right:

@@ -68,8 +68,6 @@ BEFORE = {
     "type_embedding": lambda: nn.Embedding(2, D),
     "token_type_embeddings": lambda: nn.Embedding(3, D),
     "halves": lambda: nn.Embedding(2, D),
-    "cls_token": lambda: nn.Parameter(torch.zeros(1, 1, D)),
-    "cls": lambda: nn.Parameter(torch.zeros(1, 1, D)),
     "head_token": lambda: nn.Parameter(torch.zeros(1, 1, D)),
     "alpha": lambda: nn.Parameter(torch.zeros(())),
     "head_scale": lambda: nn.Parameter(torch.zeros(D)),
@@ -389,7 +387,7 @@ def test_a_table_named_for_one_side_is_asked_before_it_serves_both(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [3])
-@pytest.mark.parametrize("name", [name for name in BEFORE if name not in {"cls_token", "cls", "head_token", "gate"}])
+@pytest.mark.parametrize("name", [name for name in BEFORE if name not in {"head_token", "gate"}])
 def test_what_acts_before_the_layers_of_a_pair_is_refused_or_asked(name, seed, tmp_path):
     torch.manual_seed(seed)
     original = _pair(NAMES[0], random.Random(seed), False, (23, 29), before=((name, BEFORE[name]()),))

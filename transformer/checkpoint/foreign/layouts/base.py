@@ -69,6 +69,26 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Drawn(Source):
+    """Vectors that no file holds: standard normal numbers, drawn with a seed."""
+
+    seed: int = 0
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """The same for everyone who draws with this seed."""
+        return torch.randn(ours, generator=torch.Generator().manual_seed(self.seed), dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Unit(Source):
+    """A square map that changes nothing, where the original has none."""
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """Ones on the diagonal."""
+        return torch.eye(*ours, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
 class Columns(Source):
     """Some of a foreign tensor's `width` columns: `runs` gives first and past-the-last of each run, in our order."""
 
@@ -124,7 +144,7 @@ class Fit:
 
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
     what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
-    over: they might act before the last attention.
+    over: they might act before the last attention. `assumed` says what no file holds, so that it was made up here.
     """
 
     architecture: str
@@ -134,6 +154,7 @@ class Fit:
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
 
 @runtime_checkable
