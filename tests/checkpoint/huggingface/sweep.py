@@ -45,7 +45,7 @@ SIZES: dict[str, int] = {
 }  # fmt: skip
 """Numbers of a config that are made small, wherever it has them."""
 
-WIDE = 0.25
+WIDE = 0.15
 """How far weights of matrices are spread."""
 
 MOST_PARAMETERS = 3_000_000

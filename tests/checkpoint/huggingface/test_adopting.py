@@ -168,3 +168,26 @@ def test_layers_that_are_one_are_watched_each(tmp_path: Path, groups: int) -> No
         np.testing.assert_allclose(model.word_scores(IDS), theirs.logits, atol=1e-9)
     for site, weights in zip(seen.sites, theirs.attentions, strict=True):
         assert float((torch.from_numpy(seen.map(site).all_weights()) - weights[0]).abs().max()) < 1e-12
+
+
+def test_both_stacks_with_attention_of_their_own_are_recorded_and_cached(tmp_path: Path) -> None:
+    stacks: dict[str, Any] = dict(d_model=21, encoder_attention_heads=3, decoder_attention_heads=3, init_std=0.4)
+    stacks |= dict(encoder_ffn_dim=11, decoder_ffn_dim=13, encoder_layers=2, decoder_layers=3, vocab_size=97)
+    stacks |= dict(max_position_embeddings=41, pad_token_id=1, decoder_start_token_id=2)
+    with quiet():
+        random_model("MvpForConditionalGeneration", stacks).save_pretrained(tmp_path)
+        net = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager").eval().double()
+    model: Any = load(tmp_path).model.double()
+    target = IDS[:, :5].flip(1)
+    with torch.inference_mode():
+        theirs = net(input_ids=IDS, decoder_input_ids=target, output_attentions=True, use_cache=False)
+        with recording() as seen:
+            ours = model.run(IDS, target)
+        cache = model.start(IDS)
+        steps = torch.stack([model.step(target[:, i : i + 1], cache)[0] for i in range(5)])
+    assert not model.eager
+    np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-9)
+    np.testing.assert_allclose(steps, theirs.logits[0], atol=1e-9)
+    for group, maps in (("decoder.self", theirs.decoder_attentions), ("decoder.cross", theirs.cross_attentions)):
+        for site, weights in zip([one for one in seen.sites if one.group == group], maps, strict=True):
+            np.testing.assert_allclose(seen.map(site).all_weights(), weights[0], atol=1e-12)

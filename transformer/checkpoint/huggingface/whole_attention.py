@@ -24,7 +24,7 @@ def _by_head(made: Tensor, width: int) -> Tensor:
     return made.unflatten(-1, (-1, width)).transpose(1, 2)
 
 
-def _with_past(layer: int, key: Tensor, value: Tensor, past: Any) -> tuple[Tensor, Tensor]:
+def _with_past(layer: int | None, key: Tensor, value: Tensor, past: Any) -> tuple[Tensor, Tensor]:
     """Keys and values of all that was read; the library's cache grows by the new ones."""
     own = getattr(past, "self_attention_cache", past)
     return (key, value) if own is None else own.update(key, value, layer)
@@ -85,21 +85,31 @@ def mpnet(
     return module.o(output.flatten(2)), None
 
 
-def xglm(
+def as_bart(
     module: Any,
     attend: Attend,
     hidden_states: Tensor,
     key_value_states: Tensor | None = None,
     past_key_values: Any = None,
     attention_mask: Tensor | None = None,
+    attn_prompt: Any = None,
     **others: Any,  # noqa: ARG001
 ) -> tuple[Tensor, None]:
-    """XGLM's, alone."""
-    if key_value_states is not None:
-        raise NotImplementedError("cross-attention")
-    made = (module.q_proj(hidden_states), module.k_proj(hidden_states), module.v_proj(hidden_states))
-    query, key, value = (_by_head(one, module.head_dim) for one in made)
-    key, value = _with_past(module.layer_idx, key, value, past_key_values)
+    """BART's own form, to the text itself or to what an encoder made, which the library's cache keeps from then on."""
+    if attn_prompt is not None:
+        raise NotImplementedError("prompts")  # keys that are no tokens: such a model stays eager
+    query = _by_head(module.q_proj(hidden_states), module.head_dim)
+    read, layer = hidden_states if key_value_states is None else key_value_states, module.layer_idx
+    crossed = None if key_value_states is None else getattr(past_key_values, "cross_attention_cache", None)
+    if crossed is not None and past_key_values.is_updated.get(layer):
+        key, value = crossed.layers[layer].keys, crossed.layers[layer].values
+    else:
+        key, value = (_by_head(made(read), module.head_dim) for made in (module.k_proj, module.v_proj))
+        if crossed is not None:
+            key, value = crossed.update(key, value, layer)
+            past_key_values.is_updated[layer] = True
+        elif key_value_states is None:
+            key, value = _with_past(layer, key, value, past_key_values)
     output, _ = attend(module, query, key, value, attention_mask, is_causal=False)
     return module.out_proj(output.flatten(2)), None
 
@@ -218,8 +228,9 @@ WHOLE: Final[dict[str, Forward]] = {
     "MptAttention": mpt,
     "MultiHeadAttention": xlm,
     "RoFormerSelfAttention": roformer,
-    "XGLMAttention": xglm,
-} | dict.fromkeys(
-    ("BigBirdSelfAttention", "MegatronBertSelfAttention", "RemBertSelfAttention", "TapasSelfAttention"), as_bert
-)
+    **dict.fromkeys(
+        ("BigBirdSelfAttention", "MegatronBertSelfAttention", "RemBertSelfAttention", "TapasSelfAttention"), as_bert
+    ),
+    **dict.fromkeys(("MvpAttention", "NllbMoeAttention", "TrOCRAttention", "XGLMAttention"), as_bart),
+}
 """Attention modules by class, whose whole forward pass is replaced: they have no method for the softmax alone."""
