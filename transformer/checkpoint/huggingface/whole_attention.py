@@ -12,6 +12,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from transformer.errors import CheckpointError
+
 Attend = Callable[..., tuple[Tensor, None]]
 """From a module, queries, keys, values and a mask to heads side by side: (batch, query, head, d_v)."""
 
@@ -61,7 +63,7 @@ def as_bert(
 ) -> tuple[Tensor, None]:
     """BERT's own form, which several families wrote out again."""
     if encoder_hidden_states is not None:
-        raise NotImplementedError("cross-attention")  # no model of one stack has it; a family of two stays eager
+        raise CheckpointError("attention_of_its_own", family=type(module).__name__)  # across stacks it stays eager
     made = (module.query(hidden_states), module.key(hidden_states), module.value(hidden_states))
     query, key, value = (_by_head(one, module.attention_head_size) for one in made)
     key, value = _with_past(module.layer_idx, key, value, past_key_values)
@@ -97,7 +99,7 @@ def as_bart(
 ) -> tuple[Tensor, None]:
     """BART's own form, to the text itself or to what an encoder made, which the library's cache keeps from then on."""
     if attn_prompt is not None:
-        raise NotImplementedError("prompts")  # keys that are no tokens: such a model stays eager
+        raise CheckpointError("attention_of_its_own", family=type(module).__name__)  # keys that are no tokens
     query = _by_head(module.q_proj(hidden_states), module.head_dim)
     read, layer = hidden_states if key_value_states is None else key_value_states, module.layer_idx
     crossed = None if key_value_states is None else getattr(past_key_values, "cross_attention_cache", None)
@@ -125,7 +127,7 @@ def xlm(
 ) -> tuple[Tensor, None]:
     """XLM's and FlauBERT's, alone: a mask that marks what is seen, of keys or cell by cell."""
     if kv is not None:
-        raise NotImplementedError("cross-attention")
+        raise CheckpointError("attention_of_its_own", family=type(module).__name__)
     made = (module.q_lin(input), module.k_lin(input), module.v_lin(input))
     query, key, value = (_by_head(one, module.head_dim) for one in made)
     key, value = _with_past(module.layer_id, key, value, cache)
