@@ -34,6 +34,9 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
+TASK = "task"
+"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
+
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
 
@@ -83,6 +86,7 @@ class Bundle:
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
+        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
         told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
@@ -94,7 +98,10 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        settings = self.contents.settings
+        if TASK in answers:
+            settings = {**settings, TASK: json.loads(answers[TASK])}
+        built = _described(build(self.recognised(answers), name or self.name), settings)
         source, target = self._tokenizers(built)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
