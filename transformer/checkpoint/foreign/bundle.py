@@ -39,6 +39,9 @@ SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 VECTOR_LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
 """How much of a file of vectors is read."""
 
+TASK = "task"
+"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
+
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
 
@@ -105,6 +108,7 @@ class Bundle:
         return found
 
     def _recognised(self, answers: Mapping[str, Any]) -> Recognition:
+        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
         told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
@@ -116,7 +120,10 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        settings = self.contents.settings
+        if TASK in answers:
+            settings = {**settings, TASK: json.loads(answers[TASK])}
+        built = _described(build(self.recognised(answers), name or self.name), settings)
         if built.model.abilities.reads_pictures:
             return self._with_class_names(built)
         source, target = self._tokenizers(built)
