@@ -5,7 +5,8 @@
 // address, in the place of what was asked for, and cut off the way forward.
 //
 // Scripts of a page may own keys of its address (which head is looked at): they write them here, without a run, and what
-// Streamlit writes later leaves them as they are. Going Back over such a change asks nothing of the server either.
+// Streamlit writes later leaves them as they are. Going Back over such a change asks nothing of the server either. What
+// Streamlit asks of the server names the address that it wrote itself, so the owned keys are put right on the way.
 
 (() => {
   /**
@@ -19,6 +20,8 @@
   let asked = "";
   /** The address as it was before the history moved. */
   let before = location.href;
+  /** The numbers of two fields of Streamlit's messages: the run that is asked for, and the query that it comes with. */
+  const [RERUN, QUERY] = [11, 1];
   const push = history.pushState.bind(history);
   const replace = history.replaceState.bind(history);
 
@@ -63,6 +66,13 @@
     if (to === null) return;
     replace(state, title, to);
     before = location.href;
+  };
+
+  const send = WebSocket.prototype.send;
+  /** @param {string | ArrayBuffer | Blob | ArrayBufferView<ArrayBuffer>} data */
+  WebSocket.prototype.send = function (data) {
+    const isOurs = owned.keys.length && last === "other" && owned.path === location.pathname && data instanceof Uint8Array;
+    send.call(this, isOurs ? changed(data, RERUN, (state) => changed(state, QUERY, upToDate)) : data);
   };
 
   /** What the scripts of a page do with the keys that they own. */
@@ -180,6 +190,67 @@
   }
 
   /**
+   * The query that a run is asked for with, with the owned keys as they are by now.
+   * @param {Uint8Array} query
+   */
+  function upToDate(query) {
+    const said = new URL(`?${new TextDecoder().decode(query)}`, location.href);
+    return new TextEncoder().encode(new URL(withOwned(said, owned.keys, ownedIn(new URL(location.href))), said).search.slice(1));
+  }
+
+  /**
+   * A message in Google's protocol buffers with one of its fields changed, which holds bytes. A query that is empty is
+   * not written there, so it is added; any other message that lacks the field is as it was.
+   * @param {Uint8Array} message
+   * @param {number} field its number
+   * @param {(value: Uint8Array) => Uint8Array} change
+   */
+  function changed(message, field, change) {
+    const parts = [];
+    let [at, isThere] = [0, false];
+    while (at < message.length) {
+      const start = at;
+      const [tag, body] = numberAt(message, at);
+      const kind = tag % 8; // 0: a number, 1: eight bytes, 2: so many bytes, 5: four bytes
+      const [length, from] = kind === 2 ? numberAt(message, body) : [kind === 1 ? 8 : 4, body];
+      at = kind === 0 ? numberAt(message, body)[1] : from + length;
+      const isIt = kind === 2 && Math.floor(tag / 8) === field;
+      isThere ||= isIt;
+      parts.push(isIt ? fieldOf(field, change(message.slice(from, at))) : message.slice(start, at));
+    }
+    if (!isThere && field === QUERY) parts.push(fieldOf(field, change(new Uint8Array())));
+    return Uint8Array.from(parts.flatMap((part) => [...part]));
+  }
+
+  /**
+   * @param {number} field
+   * @param {Uint8Array} value
+   */
+  function fieldOf(field, value) {
+    return [...bytesOf(field * 8 + 2), ...bytesOf(value.length), ...value];
+  }
+
+  /**
+   * The number that begins at a place, seven bits a byte, and where it ends.
+   * @param {Uint8Array} bytes
+   * @param {number} at
+   * @returns {[number, number]}
+   */
+  function numberAt(bytes, at) {
+    let [number, scale] = [0, 1];
+    for (; bytes[at] > 127; at++, scale *= 128) number += (bytes[at] - 128) * scale;
+    return [number + bytes[at] * scale, at + 1];
+  }
+
+  /**
+   * @param {number} number
+   * @returns {number[]}
+   */
+  function bytesOf(number) {
+    return number < 128 ? [number] : [(number % 128) + 128, ...bytesOf(Math.floor(number / 128))];
+  }
+
+  /**
    * New values of the owned keys, for whoever draws.
    * @param {Values} values
    */
@@ -214,12 +285,12 @@
    * @param {Values} values
    */
   function withOwned(url, keys, values) {
-    const changed = new URL(url);
+    const made = new URL(url);
     for (const key of keys) {
-      if (key in values) changed.searchParams.set(key, values[key]);
-      else changed.searchParams.delete(key);
+      if (key in values) made.searchParams.set(key, values[key]);
+      else made.searchParams.delete(key);
     }
-    return [...changed.searchParams].length ? shortOf(changed) : changed.pathname;
+    return [...made.searchParams].length ? shortOf(made) : made.pathname;
   }
 
   /**

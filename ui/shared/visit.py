@@ -5,14 +5,12 @@ run, and says whether Back or Forward asked. Every write to `st.query_params` se
 browser makes an entry of its history, unless its address is that already, or the run is one of Back or Forward: then it
 changes the present entry. Values of controls come along with every run, with those of Back and Forward too.
 
-What scripts of the page write into the address bar themselves (keys that are `held` there) is not in that query string:
-Streamlit sends the one that it wrote last. It stands in the address that comes along beside it (`address_bar`).
+Scripts of a page may write keys of the address too (`held` ones): `ui/history.js` has every run bring what they wrote.
 """
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -24,10 +22,6 @@ VISIT = "address.visit"
 
 REMEMBERED = 200
 """So many addresses of a page are known again as our own, when the browser was slower than its user."""
-
-STREAMLITS_OWN = frozenset({"embed", "embed_options"})
-"""Keys of an address that Streamlit keeps to itself."""
-
 
 class Shown(NamedTuple):
     """What a control showed at the end of a run, and among what: its labels or its range."""
@@ -70,13 +64,11 @@ class Visit:
         self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
         self._fresh = self._linked = False
-        if first:  # its server may have been replaced since scripts of the page wrote what Streamlit does not know
-            _, self._arrived = address_bar() or (None, self._arrived)
         if first or self._back or not self._is_ours(self._arrived):
             self._linked = not first and not self._back
             self._arrive(keep)
         else:
-            self._take_held()
+            self._take_held(self._arrived)
         self._held.clear()
 
     def go_on(self) -> bool:
@@ -90,7 +82,7 @@ class Visit:
             return False
         self.is_under_way, self._arrived = True, arrived
         self._fresh = self._linked = self._back = False
-        self._take_held()
+        self._take_held(arrived)
         return True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
@@ -206,14 +198,11 @@ class Visit:
         """Whether this page wrote an address, but for what scripts of the page write there."""
         return any(_without(arrived, self._held) == _without(one, self._held) for one in self._ours)
 
-    def _take_held(self) -> None:
-        """Take what scripts of the page have written since; any other value is as this page wrote it."""
-        page, there = address_bar() or (self.page, self._arrived or {})
-        if self._held and page == self.page:
-            self.values = {
-                **{key: value for key, value in there.items() if key in self._held or key in self.values},
-                **_without(self.values, self._held),
-            }
+    def _take_held(self, arrived: Mapping[str, str]) -> None:
+        """Take what scripts of the page have written; any other value is as this page wrote it."""
+        if self._held:
+            there = {key: value for key, value in arrived.items() if key in self._held or key in self.values}
+            self.values = {**there, **_without(self.values, self._held)}
 
     def _arrive(self, keep: Sequence[str]) -> None:
         """The browser's address is the state; `keep` goes along where it says nothing."""
@@ -240,16 +229,6 @@ def brought() -> frozenset[str]:
     """Keys of the controls whose values the browser sent with this run."""
     keys = (user_key_from_element_id(state.id) for state in get_session_state().get_widget_states())
     return frozenset(key for key in keys if key is not None)
-
-
-def address_bar() -> tuple[str, dict[str, str]] | None:
-    """The open page and the query that the browser's address bar held when it asked for this run, if it said so."""
-    context = get_script_run_ctx()
-    if context is None or context.context_info is None or not context.context_info.url:
-        return None
-    parts = urlsplit(context.context_info.url)
-    query = {key: value for key, value in parse_qsl(parts.query, keep_blank_values=True) if key not in STREAMLITS_OWN}
-    return parts.path.rpartition("/")[2], query
 
 
 def _without(address: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:

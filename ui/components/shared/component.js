@@ -62,8 +62,9 @@ function open(className, mount, parent, local) {
   /** @type {Frame["send"]} */
   let trigger = () => {};
   let forget = () => {};
+  let hasNumbers = false; // those of a record may come later than what draws from it
   const draw = onceAFrame(() => {
-    if (root.clientWidth) timed(root, hooks.draw);
+    if (root.clientWidth && hasNumbers) timed(root, hooks.draw);
   });
   const tell = (/** @type {string} */ name, /** @type {unknown} */ value) => events.includes(name) && trigger(name, value);
   const here = local && locally(local, take, tell);
@@ -73,12 +74,13 @@ function open(className, mount, parent, local) {
     if (root.clientWidth === width) return;
     const hidden = width === 0;
     width = root.clientWidth;
-    (hidden ? draw : (hooks.resize ?? draw))();
+    if (hasNumbers) (hidden ? draw : (hooks.resize ?? draw))();
   });
   parent.appendChild(root);
 
   /** @param {import("./local.js").Seen} seen */
   function take({ header, arrays, options }) {
+    hasNumbers = true;
     hooks.receive({ header, arrays });
     hooks.adopt?.(options);
     draw();
@@ -99,7 +101,10 @@ function open(className, mount, parent, local) {
       const number = ++runs;
       trigger = setTriggerValue;
       const received = decode(data);
-      if (here?.receive(received) !== true) hooks.receive(received);
+      if (here?.receive(received) !== true) {
+        hasNumbers = true;
+        hooks.receive(received);
+      }
       resized.observe(root);
       if (instance !== received.header.instance) {
         forget();
