@@ -19,7 +19,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
 from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import written_pad
+from transformer.models.protocols import written_length, written_pad
 from transformer.runs.classify import classifier, read
 from transformer.runs.concurrency import let_others
 from transformer.runs.sequence_sets import MAX_SET_LETTERS
@@ -115,8 +115,11 @@ class TranslatorSubject:
 
     def read(self, number: int, source: str, target: str | None) -> Reading:
         """Both lines as ids; a target ends with its end token, as what the model writes does."""
-        ids = self._checked(source, self.reader)
-        written = () if target is None else self._checked(target, self.writer)
+        config = self.model.config
+        ids = _checked(self.reader.tokenizer.source_ids(source), self.reader, config.max_length)
+        written: tuple[int, ...] = ()
+        if target is not None:
+            written = _checked(self.writer.tokenizer.source_ids(target), self.writer, written_length(config))
         return Reading(number, (source, target or ""), ids, written)
 
     def completed(self, readings: Sequence[Reading]) -> list[Reading]:
@@ -124,7 +127,7 @@ class TranslatorSubject:
         if not readings or readings[0].target:
             return list(readings)
         source = pad([reading.source for reading in readings], self.model.config.pad_id)
-        longest = min(GREEDY_TOKENS, self.model.config.max_length)
+        longest = min(GREEDY_TOKENS, written_length(self.model.config))
         found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest), between=let_others)
         written = [one.ids or (self.model.config.eos_id,) for one in found]
         return [
@@ -160,9 +163,6 @@ class TranslatorSubject:
             let_others()
             found.append(_observed(maps, vocabulary, ids, lengths.get(group, (n_target, n_source))[1]))
         return found
-
-    def _checked(self, text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
-        return _checked(vocabulary.tokenizer.source_ids(text), vocabulary, self.model.config.max_length)
 
 
 class ReaderSubject:
