@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
+from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.contents import Contents

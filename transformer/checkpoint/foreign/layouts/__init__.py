@@ -10,6 +10,7 @@ from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.ours import Ours
 from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
+from transformer.checkpoint.foreign.layouts.t5 import T5
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
@@ -35,5 +36,6 @@ LAYOUTS: tuple[Layout, ...] = (
     DISTILBERT,
     *FAMILIES,
     *VISION,
+    T5(),
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""

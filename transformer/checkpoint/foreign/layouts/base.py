@@ -133,6 +133,7 @@ class Fit:
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, Shape] | None = None
 
 
 @runtime_checkable
