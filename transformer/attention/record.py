@@ -6,7 +6,7 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,6 +84,13 @@ class AttentionMap:
             return np.ones(self.shape, dtype=bool)
         return np.array(np.broadcast_to(visible.numpy()[:, : self.shape[1]], self.shape))
 
+    def tile_mask(self, queries: slice, keys: slice) -> Bool[np.ndarray, "query key"]:
+        """True where a query of a rectangle may see a key of it."""
+        rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        visible = self.source.visible(self.batch, rows)
+        return np.ones(shape, dtype=bool) if visible is None else np.broadcast_to(visible[:, columns].numpy(), shape)
+
     def row(self, head: int, query: int) -> Float[np.ndarray, " key"]:
         """Where one query looks; costs one row."""
         query = self._position("query", query, self.shape[0])
@@ -125,11 +132,23 @@ class AttentionMap:
         parts = []
         for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
             if reduce == "max":
-                blocks = self.source.block_maxima(self.batch, head, rows, slice(0, n_keys), wide).cpu()
+                parts.append(self.block_maxima([head], rows, tall, wide))
             else:
                 blocks = reduced_blocks(self._weights(head, rows, slice(0, n_keys)), wide, reduce, -1)
-            parts.append(reduced_blocks(blocks, tall, reduce, -2))
-        return torch.cat(parts).numpy()
+                parts.append(reduced_blocks(blocks, tall, reduce, -2).numpy())
+        return np.concatenate(parts)
+
+    def block_maxima(
+        self, heads: Sequence[int], rows: slice, tall: int, wide: int
+    ) -> Float[np.ndarray, "block_query block_key"]:
+        """The largest weight of each block of `tall` x `wide` cells of some rows; of several heads, of their mean."""
+        keys = slice(0, self.shape[1])
+        if len(heads) == 1:
+            blocks = self.source.block_maxima(self.batch, self._head(heads[0]), rows, keys, wide).cpu()
+        else:
+            mean = sum((self._weights(self._head(head), rows, keys) for head in heads), torch.zeros(())) / len(heads)
+            blocks = reduced_blocks(mean, wide, "max", -1)
+        return reduced_blocks(blocks, tall, "max", -2).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""

@@ -17,12 +17,13 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.models.vectors import VectorConfig, VectorModel
 from transformer.models.vision import VisionConfig, VisionTransformer
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VisionTransformer
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
@@ -30,6 +31,7 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Encoder.architecture: (Encoder, EncoderConfig),
     KmerClassifier.architecture: (KmerClassifier, KmerConfig),
     Recurrent.architecture: (Recurrent, RecurrentConfig),
+    VectorModel.architecture: (VectorModel, VectorConfig),
     VisionTransformer.architecture: (VisionTransformer, VisionConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
@@ -131,6 +133,11 @@ class Checkpoint:
     def translates(self) -> bool:
         """Whether the model reads a source and writes a target."""
         return self.model.abilities.translates
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the model reads two things, and writes none."""
+        return isinstance(self.model, VectorModel) and self.model.config.reads_pairs
 
     def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
         """The model, what reads the source, and what writes the target.

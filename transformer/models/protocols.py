@@ -73,6 +73,12 @@ def written_pad(config: DecodingConfig) -> int:
     return found
 
 
+def written_length(config: DecodingConfig) -> int:
+    """Most positions of a target, which some models have other tables for than for sources."""
+    found: int = getattr(config, "written_length", config.max_length)
+    return found
+
+
 @dataclass(frozen=True)
 class Abilities:
     """What the models of one class can do, said once by that class.

@@ -19,8 +19,8 @@ INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
 
 VOCABULARIES = (
-    "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "vocab.json",
-    "vocab.txt",
+    "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
+    "vocab.json", "vocab.txt",
 )  # fmt: skip
 """Files that hold a vocabulary: one of them is there where the folder brings a tokenizer."""
 
@@ -101,6 +101,21 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
     _check_values(tokenizer, f"{path.name}/{TOKENIZER_CONFIG}")
     has_tokenizer = any((path / name).is_file() for name in VOCABULARIES)
     return FolderContents(path.name, config, generation, shapes, has_tokenizer)
+
+
+def checked_config(path: Path) -> dict[str, Any]:
+    """The config of the folder alone, once it is found to lie in it, and to ask for no code.
+
+    Raises:
+        CheckpointError: it does not; or what it says is none of what a config says.
+    """
+    file = path / CONFIG
+    check_inside(file, path)
+    if file.is_file() and file.stat().st_size > CONFIG_BYTES:
+        raise refused("file_large", f"{path.name}/{CONFIG}", REMEDY, found=file.stat().st_size, most=CONFIG_BYTES)
+    config = settings_in(file)
+    _check_values(config, f"{path.name}/{CONFIG}")
+    return config
 
 
 def weight_files(path: Path) -> list[Path]:

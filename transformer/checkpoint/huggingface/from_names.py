@@ -86,8 +86,8 @@ def _net(described: LibraryModel, weights: Mapping[str, Tensor], name: str) -> A
 def _norm_in_full(net: nn.Module) -> None:
     """Let norms compute in the model's own precision; the library's are in single precision whatever that is."""
     for module in list(net.modules()):
-        for name, norm in module.named_children():
-            if name.endswith("layer_norm"):
-                exact = nn.RMSNorm(norm.weight.shape[0], eps=norm.variance_epsilon)
-                exact.weight = norm.weight
-                setattr(module, name, exact)
+        norms: list[tuple[str, Any]] = [(n, norm) for n, norm in module.named_children() if n.endswith("layer_norm")]
+        for name, norm in norms:
+            exact = nn.RMSNorm(len(norm.weight), eps=norm.variance_epsilon)
+            exact.weight = norm.weight
+            setattr(module, name, exact)

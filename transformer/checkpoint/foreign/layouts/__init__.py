@@ -8,9 +8,11 @@ from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
+from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
 from transformer.checkpoint.foreign.layouts.ours import Ours
 from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
 from transformer.checkpoint.foreign.layouts.t5 import T5
+from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
@@ -37,5 +39,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *FAMILIES,
     *VISION,
     T5(),
+    TorchDecoder(),
+    LoneAttention(),
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""
