@@ -16,6 +16,7 @@ from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
+from transformer.checkpoint.foreign.layouts.x_transformers import XTransformers
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
@@ -39,6 +40,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *FAMILIES,
     *VISION,
     T5(),
+    XTransformers(),
     TorchDecoder(),
     LoneAttention(),
 )
