@@ -21,6 +21,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.models.kmer import KmerClassifier
 from transformer.models.protocols import written_length, written_pad
 from transformer.runs.classify import classifier, read
+from transformer.runs.concurrency import let_others
 from transformer.runs.sequence_sets import MAX_SET_LETTERS
 from transformer.tokens.batch import pad
 
@@ -127,7 +128,7 @@ class TranslatorSubject:
             return list(readings)
         source = pad([reading.source for reading in readings], self.model.config.pad_id)
         longest = min(GREEDY_TOKENS, written_length(self.model.config))
-        found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest))
+        found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest), between=let_others)
         written = [one.ids or (self.model.config.eos_id,) for one in found]
         return [
             Reading(one.number, (one.texts[0], self.writer.tokenizer.decode(ids)), one.source, tuple(ids))
@@ -159,6 +160,7 @@ class TranslatorSubject:
         for group, sites in groups_of(seen).items():
             maps = maps_of(seen, group, sites, *lengths.get(group, (n_target, n_source)))
             vocabulary, ids = sides.get(group, (self.reader, source))
+            let_others()
             found.append(_observed(maps, vocabulary, ids, lengths.get(group, (n_target, n_source))[1]))
         return found
 

@@ -20,7 +20,7 @@ from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import writing
+from ui.checkpoints import pictures, writing
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
 from ui.store import runs
@@ -37,6 +37,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     Raises:
         InputError, CheckpointError: what was typed cannot be run.
     """
+    if checkpoint.model.abilities.reads_pictures:
+        pictures.pictures_panel(name, checkpoint)
+        return
     if checkpoint.tokenizer is None and checkpoint.task is not None:
         _sequence_classifier(checkpoint.task)
         return

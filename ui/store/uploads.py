@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from transformer import Checkpoint
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside
+from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.weight_files import find_files
@@ -169,6 +170,11 @@ class Uploads:
     def contents(self, revision: Revision) -> Contents:
         """Its tensors."""
         return upload(revision.ref).contents()
+
+    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
+        """Those of a folder's tokenizers; None of other files."""
+        folder = upload(ref).folder
+        return None if folder is None else vocabulary_files(folder.path)
 
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of its weights."""

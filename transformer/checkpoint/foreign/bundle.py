@@ -28,7 +28,7 @@ from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import SpecialIds
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
@@ -38,6 +38,9 @@ SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 
 VECTOR_LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
 """How much of a file of vectors is read."""
+
+TASK = "task"
+"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
 
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
@@ -105,6 +108,7 @@ class Bundle:
         return found
 
     def _recognised(self, answers: Mapping[str, Any]) -> Recognition:
+        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
         told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
@@ -116,12 +120,31 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        settings = self.contents.settings
+        if TASK in answers:
+            settings = {**settings, TASK: json.loads(answers[TASK])}
+        built = _described(build(self.recognised(answers), name or self.name), settings)
+        if built.model.abilities.reads_pictures:
+            return self._with_class_names(built)
         source, target = self._tokenizers(built)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
         written = target or built.target_tokenizer
         return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
+
+    def _with_class_names(self, built: Checkpoint) -> Checkpoint:
+        """A list of as many tokens as there are classes says what these are called.
+
+        Raises:
+            CheckpointError: a list has more or fewer.
+        """
+        count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
+        for name, vocabulary in self._parsed.items():
+            if len(vocabulary) != count:
+                raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
+            labels = vocabulary.tokenizer(NO_SPECIAL_IDS).labels(range(count))
+            built = replace(built, class_names=tuple(labels))
+        return built
 
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""

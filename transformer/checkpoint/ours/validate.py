@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -109,4 +109,5 @@ def _is_plain(value: Any, kind: Any) -> bool:
         return type(value) in {int, float} and -LARGEST < value < LARGEST
     if kind is str:
         return isinstance(value, str) and len(value) <= LONGEST_WORD
-    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, int) for item in value)
+    number = float if kind == Sequence[float] else int
+    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, number) for item in value)

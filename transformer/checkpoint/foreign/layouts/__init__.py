@@ -15,6 +15,7 @@ from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTOR
 from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
+from transformer.checkpoint.foreign.layouts.vision import VISION
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
@@ -38,6 +39,7 @@ LAYOUTS: tuple[Layout, ...] = (
     BERT,
     DISTILBERT,
     *FAMILIES,
+    *VISION,
     TorchDecoder(),
     LoneAttention(),
 )
