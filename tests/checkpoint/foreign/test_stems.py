@@ -85,7 +85,7 @@ def test_a_class_token_is_the_first_position(seed, tmp_path):
     torch.save(original.state_dict(), path)
     assert "before every text" in report(path).text or "cls_token" in report(path).text
     place = "before_positions" if early else "after_positions"
-    answers = {"n_heads": heads, "head": "first", "scale_embedding": True} | ({} if early else {"cls_token": place})
+    answers = {"n_heads": heads, "scale_embedding": True} | ({} if early else {"cls_token": place})
     _agree(path, original, torch.randint(0, vocab, (2, 7)), **answers)
     run = run_any(load(path, **answers), "3 1 4")
     assert run.record["encoder.0.self"].keys.labels[0] == "[CLS]"

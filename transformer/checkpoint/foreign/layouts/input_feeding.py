@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Columns, Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
@@ -44,7 +45,7 @@ class Cs224n:
         if root is None:
             return None
         hidden = size(shapes, (f"{root}decoder.weight_hh", 1), (f"{root}h_projection.weight", 0))
-        ids = special_id_questions(answers, 0, 1, 2)
+        ids: dict[str, Any] = dict(special_id_questions(answers, 0, 1, 2))
         config = RecurrentConfig(
             source_vocab=size(shapes, (f"{root}model_embeddings.source.weight", 0)),
             target_vocab=size(shapes, (f"{root}model_embeddings.target.weight", 0)),
@@ -112,6 +113,7 @@ class OpenNmtRnn:
         ways = ("", "_reverse") if f"{encoder}.weight_ih_l0_reverse" in shapes else ("",)
         of_encoder = _depth(contents, encoder)
         learned = f"{root}decoder.attn.linear_in.weight" in shapes
+        ids: dict[str, Any] = dict(special_id_questions(answers, 1, 2, 3))
         config = RecurrentConfig(
             source_vocab=size(shapes, (f"{root}encoder.{table}", 0)),
             target_vocab=size(shapes, (f"{root}decoder.{table}", 0)),
@@ -126,7 +128,7 @@ class OpenNmtRnn:
             attend_after=True,
             feeds_input=fed,
             first_states="joined",
-            **special_id_questions(answers, 1, 2, 3),
+            **ids,
         )
         sources = {
             "source_embedding.weight": Source(f"{root}encoder.{table}"),
