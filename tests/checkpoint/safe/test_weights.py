@@ -81,9 +81,15 @@ def test_weights_are_found_under_any_name_and_in_lists(root: object, place: str)
     assert read(root) == (set(STATE), place)
 
 
-@pytest.mark.parametrize("names", [("encoder_state_dict", "decoder_state_dict"), ("en", "de"), ("enc", "dec")])
+PAIRS = [
+    ("encoder_state_dict", "decoder_state_dict"), ("en", "de"), ("enc", "dec"), ("encoder1", "attn_decoder1"),
+    ("my_encoder_model", "my_decoder_model"), ("Encoder", "AttnDecoder"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", PAIRS)
 def test_a_pair_is_found_under_the_names_of_tutorials(names: tuple[str, str]) -> None:
-    found, _ = read({names[0]: STATE, names[1]: OTHER, "en_opt": ADAM, "loss": 0.1})
+    found, _ = read({names[0]: STATE, names[1]: OTHER, "en_opt": ADAM, "encoder_optimizer": {"a": LONE}, "loss": 0.1})
     assert found == {f"{half}.{name}" for half in ("encoder", "decoder") for name in STATE}
 
 

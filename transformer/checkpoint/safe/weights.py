@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from transformer.checkpoint.safe.declared import Options, TensorInfo
@@ -23,6 +24,10 @@ HALVES = (
 )  # fmt: skip
 """An encoder and a decoder in one file are kept under these."""
 
+MOST_KEYS = 1_000
+"""So many keys at most are looked through for the halves of a pair."""
+
+_HALF = re.compile(r"enc(?=oder)|dec(?=oder)|(?<![a-z])(?:enc|dec)(?![a-z])")
 _NO_WEIGHTS = re.compile(
     r"opt|optim\w*|sched\w*|scaler|rng\w*|state|amp|grad\w*|histor\w*|metrics?|loss(?:es)?|callbacks"
 )
@@ -138,7 +143,7 @@ def _lying_in(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, T
     """The tensors of one module that lie in `node`, or of several that are used together."""
     if not isinstance(node, Mapping):
         return _named(node, known)
-    together = [_joined(node, pair, known) for pair in HALVES]
+    together = [_joined(node, pair, known) for pair in (*HALVES, *_called_halves(node, known))]
     return max([_named(node, known), *together, _with_generator(node, known)], key=len)
 
 
@@ -152,6 +157,14 @@ def _joined(
     if not all(halves.values()):
         return {}
     return {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+
+
+def _called_halves(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> list[tuple[str, str]]:
+    """The two keys that are called an encoder and a decoder, whatever else they are called, if there are just two."""
+    keys = [key for key in islice(node, MOST_KEYS) if isinstance(key, str) and not _is_no_weights(key)]
+    named = [(half[0], key) for key in keys if (half := _HALF.search(key.lower())) and _named(node[key], known)]
+    found = dict(named)
+    return [(found["enc"], found["dec"])] if len(named) == len(found) == len(HALVES[0]) else []
 
 
 def _with_generator(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
