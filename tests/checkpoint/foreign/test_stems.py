@@ -50,18 +50,7 @@ class WithClassToken(Original):
 class WithConvolution(Original):
     """A convolution over embeddings of another width, or over letters as ones (`width` 0)."""
 
-    def __init__(
-        self,
-        vocab: int,
-        width: int,
-        d: int,
-        heads: int,
-        d_ff: int,
-        kernel: int,
-        stride: int,
-        padding: int,
-        pool: int = 1,
-    ):
+    def __init__(self, vocab: int, width: int, d: int, heads: int, d_ff: int, window: tuple[int, int, int, int]):
         super().__init__()
         kernel, stride, padding, pool = window
         self.embed = nn.Embedding(vocab, width) if width else None
