@@ -169,8 +169,8 @@ class Bundle:
             else:
                 if target_size in {None, source_size}:
                     raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
-                rows = {"source_rows": source_size, "target_rows": target_size}
-                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **rows)
+                sizes = {"source_rows": source_size, "target_rows": target_size}
+                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **sizes)
         return source, target
 
 
