@@ -19,6 +19,7 @@ from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
 from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
+from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
@@ -31,6 +32,7 @@ from transformer.checkpoint.safe.zips import ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.models.vision import VisionTransformer
 
 Answers = Mapping[str, Any]
 
@@ -81,6 +83,23 @@ class HuggingFaceFolders:
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What its config says."""
         return report_hugging_face(path, limits)
+
+
+class VisionFolders(HuggingFaceFolders):
+    """Folders of the transformers library whose model is a Vision Transformer: read as files are, without it."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether its config.json names such a family."""
+        return is_hugging_face(path) and is_vision(path)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """By the names of its weights."""
+        _refuse_answers(path, answers)
+        return load_vision(path, limits)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """How the weights compare with the layout."""
+        return recognised(path, limits).report
 
 
 class Files:
@@ -160,7 +179,7 @@ def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
         found.remove()
 
 
-READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
+READERS: tuple[Reader, ...] = (ZippedFolders(), VisionFolders(), HuggingFaceFolders(), OwnFolders(), Files())
 """In the order in which they are asked; the last one reads whatever is left."""
 
 
@@ -204,7 +223,7 @@ def listed_architecture(path: Path) -> str | None:
         CheckpointError: the config is refused, or describes no model that is known here.
     """
     if is_hugging_face(path):
-        return f"{HUGGING_FACE}{described_kind(path)}"
+        return VisionTransformer.architecture if is_vision(path) else f"{HUGGING_FACE}{described_kind(path)}"
     if not is_folder(path):
         return None
     check_inside(path / CONFIG, path)
@@ -220,7 +239,7 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
     Raises:
         CheckpointError: one of them leads out of the folder.
     """
-    if is_hugging_face(path):
+    if is_hugging_face(path) and not is_vision(path):
         names: tuple[str, ...] = hugging_face.VOCABULARIES
     elif is_folder(path):
         names = (TOKENIZER,)

@@ -1,7 +1,6 @@
 """What a head says that puts a whole text into classes: one probability everywhere, under the classes' own names."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,24 +32,23 @@ def classes_of(checkpoint: Checkpoint, logits: Float[np.ndarray, " class"]) -> C
     if task is not None and len(task.classes) == len(logits):
         return Classes(task.classes, calibrated(scores[None], task)[0].numpy(), False, task.temperature)
     each = len(logits) == 1 or not getattr(config, "one_label", True)
-    return Classes(_names(config, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
+    return Classes(_names(checkpoint, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
 
 
 def token_classes(checkpoint: Checkpoint, logits: Float[np.ndarray, "position class"]) -> Classes | None:
     """The classes of each token, one row a position, of a head that was saved for that; None of any other scores."""
-    config = checkpoint.model.config
-    if getattr(config, "head", "") != "tokens":
+    if getattr(checkpoint.model.config, "head", "") != "tokens":
         return None
     scores = torch.from_numpy(logits).double()
-    return Classes(_names(config, logits.shape[-1]), scores.softmax(-1).numpy(), False)
+    return Classes(_names(checkpoint, logits.shape[-1]), scores.softmax(-1).numpy(), False)
 
 
 def numbers_of(checkpoint: Checkpoint, scores: Float[np.ndarray, " number"]) -> dict[str, float]:
     """The numbers of a regression by name, as the head gives them: they are no probabilities."""
-    return dict(zip(_names(checkpoint.model.config, len(scores)), scores.tolist(), strict=True))
+    return dict(zip(_names(checkpoint, len(scores)), scores.tolist(), strict=True))
 
 
-def _names(config: Any, count: int) -> tuple[str, ...]:
-    """The config's own names; numbers where it has none that fit."""
-    named: tuple[str, ...] = getattr(config, "labels", ())
+def _names(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
+    """The checkpoint's own names, or its config's; numbers where there are none that fit."""
+    named: tuple[str, ...] = checkpoint.class_names or getattr(checkpoint.model.config, "labels", ())
     return named if len(named) == count else tuple(map(str, range(count)))

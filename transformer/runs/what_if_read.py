@@ -17,7 +17,7 @@ from transformer.decoding.steps import Candidate, Step
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.models.common import log_probs, readable
-from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.changed import run_of
 from transformer.runs.what_if import ClassEffect
 
@@ -47,7 +47,7 @@ def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Interv
         CheckpointError: the model's attention cannot be changed.
     """
     with intervening(interventions):
-        return with_words(checkpoint, run_any(checkpoint, text))
+        return with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
 
 
 def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:

@@ -12,9 +12,9 @@ from transformer import Checkpoint, DecodingOptions, Record
 from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
-from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.classes import numbers_of
-from transformer.runs.classify import calibrated, classify
+from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classify
 from transformer.runs.translate import Translation
 from transformer.runs.what_if_read import with_words
 from transformer.tokens.base import Tokenizer
@@ -134,7 +134,7 @@ def read_ids(checkpoint: Checkpoint, run: Translation) -> tuple[int, ...]:
 
 def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     """A sequence that is put into a class; the probabilities are calibrated, as everywhere."""
-    found = classify(checkpoint, text)
+    found = classify(checkpoint, text, LETTERS_AT_ONCE)
     axis = next(iter(found.record.values())).keys
     return Shown(
         found.record,
@@ -150,7 +150,7 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
 
 
 def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
-    run = with_words(checkpoint, run_any(checkpoint, text))
+    run = with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
     labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))
