@@ -12,11 +12,11 @@ import torch
 from benchmarks.measuring import Result, median_seconds, peak_growth
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint import load
-from transformer.runs.classify import MAX_LETTERS, Classification, classify
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 
-SECTION = f"A sequence of {MAX_LETTERS:,} letters (the shipped splice-junction classifier)"
+SECTION = f"A sequence of {LETTERS_AT_ONCE:,} letters (the shipped splice-junction classifier)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"
 SECONDS = 1.0
 """What a person waits without losing the thread; each look is computed once a sequence."""
@@ -31,7 +31,7 @@ def random_letters(length: int) -> str:
 def measure() -> list[Result]:
     """Classifying with everything recorded, and the looks that the page takes; time, and memory at its highest."""
     checkpoint = load(CHECKPOINT)
-    run = partial(classify, checkpoint, random_letters(MAX_LETTERS))
+    run = partial(classify, checkpoint, random_letters(LETTERS_AT_ONCE))
     seen = run()
     weights = sum(4 * attention.n_heads * attention.shape[0] * attention.shape[1] for attention in _maps(seen))
     looks: dict[str, Callable[[], object]] = {

@@ -12,7 +12,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.kmers import windows
 from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.runs.classify import MAX_LETTERS, classify, verdicts
+from transformer.runs.classify import classify, read, verdicts
 from transformer.sequences.fasta import FastaRecord
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
@@ -89,14 +89,24 @@ def test_more_records_than_are_read_ahead(monkeypatch):
         ("", "empty"),
         ("ACGT", "widest window needs 5"),
         ("MKVLAAGEF", "looks like protein"),
-        ("A" * (MAX_LETTERS + 1), "4,097 letters"),
-        ("A" * 1_000_000, "1,000,000 letters"),
+        ("A" * 4_000_001, "4,000,001 letters, at most 1,000,000"),
         ("ACG TAC<b>", "letter 7"),
     ],
 )
 def test_what_cannot_be_run_is_refused(text, says):
     with pytest.raises(InputError, match=says):
         classify(sequence_checkpoint(), text)
+
+
+def test_who_cannot_stop_a_run_sets_its_length_and_memory_is_the_limit_otherwise():
+    checkpoint, letters = sequence_checkpoint(), "ACGTTGCA" * 200
+    assert len(read(checkpoint, letters)) == 1600
+    with pytest.raises(InputError, match="1,600 letters, at most 1,599"):
+        read(checkpoint, letters, 1599)
+    (verdict,) = verdicts(checkpoint, [FastaRecord("long", "", letters)], 1599)
+    assert verdict.probabilities is None
+    with pytest.raises(InputError, match=r"would take about 3 MB at the peak .* 2 MB are given .*HEEDMAP_RUN_MB"):
+        classify(checkpoint, letters, most_bytes=2_000_000)
 
 
 def test_a_checkpoint_must_classify_and_say_what():

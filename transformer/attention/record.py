@@ -6,7 +6,7 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class AttentionMap:
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
 
-    `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less.
+    `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
+    say what has to be known of the run; every picture carries them.
     """
 
     site: Site
@@ -47,6 +48,7 @@ class AttentionMap:
     source: SoftmaxInputs = field(repr=False)
     batch: int = 0
     interventions: tuple[Intervention, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def n_heads(self) -> int:
@@ -81,6 +83,13 @@ class AttentionMap:
         if visible is None:
             return np.ones(self.shape, dtype=bool)
         return np.array(np.broadcast_to(visible.numpy()[:, : self.shape[1]], self.shape))
+
+    def tile_mask(self, queries: slice, keys: slice) -> Bool[np.ndarray, "query key"]:
+        """True where a query of a rectangle may see a key of it."""
+        rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        visible = self.source.visible(self.batch, rows)
+        return np.ones(shape, dtype=bool) if visible is None else np.broadcast_to(visible[:, columns].numpy(), shape)
 
     def row(self, head: int, query: int) -> Float[np.ndarray, " key"]:
         """Where one query looks; costs one row."""
@@ -123,11 +132,23 @@ class AttentionMap:
         parts = []
         for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
             if reduce == "max":
-                blocks = self.source.block_maxima(self.batch, head, rows, slice(0, n_keys), wide).cpu()
+                parts.append(self.block_maxima([head], rows, tall, wide))
             else:
                 blocks = reduced_blocks(self._weights(head, rows, slice(0, n_keys)), wide, reduce, -1)
-            parts.append(reduced_blocks(blocks, tall, reduce, -2))
-        return torch.cat(parts).numpy()
+                parts.append(reduced_blocks(blocks, tall, reduce, -2).numpy())
+        return np.concatenate(parts)
+
+    def block_maxima(
+        self, heads: Sequence[int], rows: slice, tall: int, wide: int
+    ) -> Float[np.ndarray, "block_query block_key"]:
+        """The largest weight of each block of `tall` x `wide` cells of some rows; of several heads, of their mean."""
+        keys = slice(0, self.shape[1])
+        if len(heads) == 1:
+            blocks = self.source.block_maxima(self.batch, self._head(heads[0]), rows, keys, wide).cpu()
+        else:
+            mean = sum((self._weights(self._head(head), rows, keys) for head in heads), torch.zeros(())) / len(heads)
+            blocks = reduced_blocks(mean, wide, "max", -1)
+        return reduced_blocks(blocks, tall, "max", -2).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""
@@ -162,7 +183,7 @@ class AttentionMap:
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
         visible, queries, keys = self.mask(), self.queries, self.keys
-        notes = [*self.source.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
+        notes = [*self.source.notes, *self.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
         if words and not scores:
             values = _mean_over(queries) @ values @ keys.membership.T
             visible = (queries.membership @ visible @ keys.membership.T) > 0
@@ -250,7 +271,8 @@ class Record(Mapping[Site, AttentionMap]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What one has to know of how the attention was kept; empty where it is exact and complete."""
-        return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
+        found = (note for attention in self.maps.values() for note in (*attention.source.notes, *attention.notes))
+        return tuple(dict.fromkeys(found))
 
     @property
     def interventions(self) -> tuple[Intervention, ...]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,14 @@ from transformer.messages import Message
 from transformer.models.kmer import KmerClassifier
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
-from transformer.runs.concurrency import forward_slot
+from transformer.runs.concurrency import forward_slot, letting_others
+from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.task import SequenceTask
 
-MAX_LETTERS = 4_096
-"""Longest sequence that is run; attention over its windows is the square of that."""
+MOST_LETTERS = 1_000_000
+"""Longest sequence that is looked at at all: a run over more would take days, and a scan takes minutes."""
 
 LETTERS_AT_ONCE = 4_096
 """Letters that share one forward pass when many sequences are classified: with that, it takes well under half a second,
@@ -79,33 +81,64 @@ def classifier(checkpoint: Checkpoint) -> tuple[KmerClassifier, SequenceTask]:
     return checkpoint.model, checkpoint.task
 
 
-def read(checkpoint: Checkpoint, text: str) -> Letters:
+def read(checkpoint: Checkpoint, text: str, longest: int | None = None, most_bytes: int = MOST_BYTES) -> Letters:
     """The letters of `text` as the checkpoint reads them.
 
+    `longest` is for whoever cannot stop a run: what has more letters is refused. Otherwise memory is the limit.
+
     Raises:
-        InputError: no letters, foreign ones, or a length that cannot be run.
+        InputError: no letters, foreign ones, too few of them, or so many that a run would take more than `most_bytes`.
     """
     model, task = classifier(checkpoint)
-    if len(text) > 4 * MAX_LETTERS:
-        raise InputError("letters_many", found=len(text), most=MAX_LETTERS)
+    most = MOST_LETTERS if longest is None else longest
+    if len(text) > 4 * most:
+        raise InputError("letters_many", found=len(text), most=most)
     letters = task.alphabet.read(text)
-    if len(letters) > MAX_LETTERS:
-        raise InputError("letters_many", found=len(letters), most=MAX_LETTERS)
+    if len(letters) > most:
+        raise InputError("letters_many", found=len(letters), most=most)
+    if len(letters) > SHORT:
+        refuse_large(pace(checkpoint, letters), len(letters), most_bytes)
     model.windows(len(letters))  # refuses what is shorter than the widest
     return letters
 
 
-def classify(checkpoint: Checkpoint, text: str) -> Classification:
-    """Classify one sequence and record all attention.
+def pace(checkpoint: Checkpoint, letters: Letters) -> Pace:
+    """What a run takes by its length, measured on the first letters of a sequence; once a checkpoint.
 
     Raises:
-        InputError: the sequence cannot be read.
         CheckpointError: the checkpoint does not classify sequences.
     """
-    return classify_together(checkpoint, [read(checkpoint, text)])[0]
+    model, _ = classifier(checkpoint)
+    widest = max(model.config.widths)
+
+    def run(length: int) -> int:
+        with run_of(checkpoint), recording() as seen:
+            model(torch.tensor([letters.ids[: length + widest]]))
+        return sum(seen.source(site).kept_bytes for site in seen.sites)
+
+    return pace_of(model, len(letters) - widest, run)
 
 
-def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> list[Classification]:
+def classify(
+    checkpoint: Checkpoint,
+    text: str,
+    longest: int | None = None,
+    *,
+    progress: Heard | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> Classification:
+    """Classify one sequence and record all attention; `progress` is told the share of a long one, and may raise.
+
+    Raises:
+        InputError: the sequence cannot be read, is longer than `longest`, or would take more memory than `most_bytes`.
+        CheckpointError: the checkpoint does not classify sequences.
+    """
+    return classify_together(checkpoint, [read(checkpoint, text, longest, most_bytes)], progress)[0]
+
+
+def classify_together(
+    checkpoint: Checkpoint, sequences: Sequence[Letters], progress: Heard | None = None
+) -> list[Classification]:
     """Classify sequences of one length in one pass, all attention recorded; their answers do not depend on each other.
 
     The record of each keeps what was recorded of all of them: give few at a time.
@@ -114,8 +147,12 @@ def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> l
         CheckpointError: the checkpoint does not classify sequences.
     """
     model, task = classifier(checkpoint)
-    spans = tuple(model.windows(len(sequences[0])))
-    with run_of(checkpoint), recording() as seen:
+    length = len(sequences[0])
+    spans = tuple(model.windows(length))
+    told: AbstractContextManager[None] = nullcontext()
+    if progress is not None and length > SHORT:
+        told = pace(checkpoint, sequences[0]).followed(length, letting_others(progress))
+    with run_of(checkpoint), recording() as seen, told:
         probabilities = calibrated(model(torch.tensor([letters.ids for letters in sequences])), task).numpy()
     pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
     found = []
@@ -126,10 +163,11 @@ def classify_together(checkpoint: Checkpoint, sequences: Sequence[Letters]) -> l
     return found
 
 
-def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator[Verdict]:
+def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord], longest: int | None = None) -> Iterator[Verdict]:
     """Classify many sequences, in their order; one that cannot be read gets the reason instead of probabilities.
 
     A sequence's probabilities do not depend on its neighbours: only equal lengths share a pass, so none is padded.
+    With `longest`, what has more letters is left out, for whoever has to be able to stop between two passes.
     """
     model, task = classifier(checkpoint)
     for chunk in _ahead(records):
@@ -137,7 +175,7 @@ def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator
         same_length: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
         for number, record in enumerate(chunk):
             try:
-                ids = read(checkpoint, record.sequence).ids
+                ids = read(checkpoint, record.sequence, longest).ids
             except InputError as error:
                 found[number] = Verdict(record.id, None, error.message)
             else:
@@ -164,7 +202,7 @@ def _ahead(records: Iterable[FastaRecord]) -> Iterator[list[FastaRecord]]:
     chunk, letters = list[FastaRecord](), 0
     for record in records:
         chunk.append(record)
-        letters += min(MAX_LETTERS, len(record.sequence)) or 1
+        letters += len(record.sequence) or 1
         if letters >= LETTERS_AHEAD:
             yield chunk
             chunk, letters = [], 0

@@ -17,7 +17,7 @@ from transformer.decoding.steps import Candidate, Step
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.models.common import log_probs
-from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.what_if import ClassEffect
 
 End = Literal["next", "positions", "classes", "states"]
@@ -44,7 +44,7 @@ def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Interv
         CheckpointError: the model's attention cannot be changed.
     """
     with intervening(interventions):
-        return run_any(checkpoint, text)
+        return run_any(checkpoint, text, longest=MAX_POSITIONS)
 
 
 def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:

@@ -13,7 +13,7 @@ from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heads import histories, offset_profile
 from transformer.figures.heatmap import heatmap_on_page
 from transformer.pictures.picture import Picture
-from transformer.runs.classify import Classification, classify
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices, measured, plane
 from ui.components.cells.component import cells
@@ -159,7 +159,7 @@ def _map(name: str, row: Row, example: Row) -> Picture:
 @cached(spinner="atlas.reading")
 def _classification(revision: Revision, text: str) -> Classification:
     with forward_slot():
-        return classify(store.load(revision), text)
+        return classify(store.load(revision), text, LETTERS_AT_ONCE)
 
 
 def _examples_of(atlas: Atlas) -> str:

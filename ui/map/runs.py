@@ -10,8 +10,8 @@ from transformer import Checkpoint, DecodingOptions, Record
 from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
-from transformer.runs.any_model import run_any
-from transformer.runs.classify import calibrated, classify
+from transformer.runs.any_model import MAX_POSITIONS, run_any
+from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classify
 from transformer.runs.translate import Translation
 from transformer.tokens.base import Tokenizer
 from ui.store import runs, store
@@ -114,7 +114,7 @@ def read_ids(checkpoint: Checkpoint, run: Translation) -> tuple[int, ...]:
 
 def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     """A sequence that is put into a class; the probabilities are calibrated, as everywhere."""
-    found = classify(checkpoint, text)
+    found = classify(checkpoint, text, LETTERS_AT_ONCE)
     axis = next(iter(found.record.values())).keys
     return Shown(
         found.record,
@@ -130,7 +130,7 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
 
 
 def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
-    run = run_any(checkpoint, text)
+    run = run_any(checkpoint, text, longest=MAX_POSITIONS)
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
     labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))

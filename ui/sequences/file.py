@@ -13,7 +13,7 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.runs.classify import MAX_LETTERS, Verdict, classifier, verdicts
+from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.labels import label_of
 from transformer.sequences.task import SequenceTask
@@ -64,7 +64,7 @@ class Job:
         records = records[:MAX_RECORDS]
         _, task = classifier(checkpoint)
         labels = [label_of(record, task.classes) for record in records]
-        return cls(verdicts(checkpoint, records), records, labels, broken, longer)
+        return cls(verdicts(checkpoint, records, LETTERS_AT_ONCE), records, labels, broken, longer)
 
     @property
     def total(self) -> int:
@@ -104,7 +104,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
     arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(t("sequences.file"), type=FILES, key="fasta", max_upload_size=MAX_UPLOAD_MB)
-    st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=MAX_LETTERS))
+    st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=LETTERS_AT_ONCE))
     if upload is None:
         holdings.mine().results.pop(JOB, None)
         st.info(t("sequences.file_none"))

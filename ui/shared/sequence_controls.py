@@ -7,7 +7,7 @@ import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.runs.classify import MAX_LETTERS, Classification, classifier
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, lines, set_parameter
@@ -26,8 +26,8 @@ MAX_CHARACTERS = 100_000
 MAX_PASTED = 1_500_000
 """Longest text that the field takes at all; a longer one never leaves the browser."""
 
-MAX_ADDRESS = 2 * MAX_LETTERS
-"""Longest text that the address holds: any sequence that is run, with its header and line breaks."""
+MAX_ADDRESS = 2 * LETTERS_AT_ONCE
+"""Longest text that the address holds: more than proxies let pass would make a link that leads nowhere."""
 
 LONGEST_NAME = 40
 """Characters of an example's header that its button shows."""
@@ -59,8 +59,10 @@ class Place:
         return f"{self.site}-mean" if self.head == MEAN else f"{self.site}-head-{self.head}"
 
 
-def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
+def typed_sequence(checkpoint: Checkpoint, longest: int | None = LETTERS_AT_ONCE) -> FastaRecord:
     """The sequence that was pasted, or an example: bare letters, or a record of FASTA.
+
+    `longest` is what the page runs; None where memory alone is the limit, and a run can be stopped.
 
     Raises:
         InputError: there is none, or far too much.
@@ -80,7 +82,11 @@ def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
         )
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
-            st.caption(t("sequences.sequence_limit", shortest=max(model.config.widths), longest=MAX_LETTERS))
+            shortest = max(model.config.widths)
+            if longest is None:
+                st.caption(t("sequences.sequence_no_limit", shortest=shortest))
+            else:
+                st.caption(t("sequences.sequence_limit", shortest=shortest, longest=longest))
     if examples:
         with st.popover(t("sequences.examples")):
             for i, example in enumerate(examples):
@@ -88,7 +94,7 @@ def typed_sequence(checkpoint: Checkpoint) -> FastaRecord:
                 named = header.removeprefix(">").strip()[:LONGEST_NAME] if header.startswith(">") else str(i + 1)
                 st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,), width="stretch")
     if len(text) > MAX_CHARACTERS:
-        raise InputError("sequence_too_much", count=len(text), longest=MAX_LETTERS)
+        raise InputError("sequence_too_much", count=len(text), longest=longest or MAX_CHARACTERS)
     records = list(parse_fasta(text.split("\n")))
     if not records:
         raise InputError("no_sequence")

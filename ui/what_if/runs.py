@@ -9,7 +9,7 @@ from transformer import DecodingOptions, Translation, intervening
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classify import Classification, classify
+from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
 from transformer.runs.what_if_read import read_under
@@ -100,7 +100,7 @@ def _read(revision: Revision, text: str, changes: str) -> AnyRun:
 def _classified(revision: Revision, text: str, changes: str) -> Classification:
     checkpoint = store.load(revision)
     with intervening(from_text(changes)):
-        return classify(checkpoint, text)
+        return classify(checkpoint, text, LETTERS_AT_ONCE)
 
 
 @cached()

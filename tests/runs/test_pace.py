@@ -1,0 +1,112 @@
+"""Long runs: what they cost is told before, how far they are meanwhile, and a stop is heard within a piece of them."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.classifiers import sequence_checkpoint
+from transformer.errors import InputError
+from transformer.layers import log_sums
+from transformer.runs import pace as paces
+from transformer.runs.classify import Classification, classify, pace, read
+from transformer.runs.pace import Pace, refuse_large
+
+LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
+
+
+@pytest.fixture(scope="module")
+def plain() -> Classification:
+    return classify(sequence_checkpoint(), LETTERS)
+
+
+def test_a_run_that_is_followed_says_the_same_bits_and_how_far_it_is(
+    plain: Classification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
+    monkeypatch.setattr(paces, "LISTENING", 0.0)
+    told = list[float]()
+    run = classify(sequence_checkpoint(), LETTERS, progress=told.append)
+    assert (run.probabilities == plain.probabilities).all()
+    for site in run.record:
+        one, other = run.record[site].source, plain.record[site].source
+        assert torch.equal(one.q, other.q)  # type: ignore[union-attr]
+        if site.kind == "self":
+            assert torch.equal(one.known, other.known)  # type: ignore[union-attr, arg-type]
+    assert told == sorted(told)
+    assert 0 <= told[0] < 0.3 < told[-1] < 1
+    assert len(set(told)) > 12  # within an attention, too: 2 layers of 3 heads in 2 groups of rows
+
+
+def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = sequence_checkpoint()
+    pace(checkpoint, read(checkpoint, LETTERS))
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
+    monkeypatch.setattr(paces, "LISTENING", 0.0)
+    ran = list[int]()
+    fused = getattr(torch.ops.aten, log_sums.OPERATOR)
+
+    def stop(done: float) -> None:
+        if len(ran) == 3:
+            raise InterruptedError
+
+    pieces = paces._in_pieces
+
+    def counted(func: Any, args: Any, given: Any, begun: Any) -> Any:
+        def one(*q: Any, **more: Any) -> Any:
+            ran.append(q[0].shape[2])
+            return fused(*q, **more)
+
+        return pieces(one if func is fused else func, args, given, begun)
+
+    monkeypatch.setattr(paces, "_in_pieces", counted)
+    with pytest.raises(InterruptedError):
+        classify(checkpoint, LETTERS, progress=stop)
+    assert ran == [2_048, 3_300 - 2_048, 2_048]
+    assert F.relu(torch.ones(1)).item() == 1  # nothing is watched any more
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_pieces_of_an_attention_are_what_it_is_as_a_whole(
+    causal: bool, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heads that share keys, a mask for all heads, groups of queries that do not end even."""
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(paces, "ROWS_AT_ONCE", 256)
+    torch.manual_seed(3)
+    q = torch.randn(1, 1_031, 6, 11).transpose(1, 2)
+    k, v = (torch.randn(1, 1_031, 6, 11).transpose(1, 2) for _ in range(2))
+    mask = (torch.rand(1, 1, 1_031, 1_031) > 0.3) if masked and not causal else None
+    followed = Pace(1, (), paces._Growth(0.0, 0.0), paces._Growth(0.0, 0.0)).followed(1, lambda done: None)
+    with torch.inference_mode():
+        whole = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        with followed:
+            parts = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    assert torch.equal(whole, parts)
+    assert whole.stride() == parts.stride()
+
+
+def test_what_a_run_takes_grows_as_it_should_and_is_near_the_truth(plain: Classification) -> None:
+    checkpoint = sequence_checkpoint()
+    found = pace(checkpoint, read(checkpoint, LETTERS))
+    assert found is pace(checkpoint, read(checkpoint, LETTERS))  # measured once
+    kept = plain.record.kept_bytes
+    costs = [found.cost(length) for length in (len(LETTERS), 10 * len(LETTERS), 100 * len(LETTERS))]
+    assert 0.9 * kept < costs[0].kept_bytes - paces.LABELS * len(LETTERS) < 1.1 * kept
+    assert costs[1].kept_bytes == pytest.approx(10 * costs[0].kept_bytes, rel=0.05)
+    assert 30 < costs[2].seconds / costs[1].seconds <= 100  # attention grows with the square
+    for one in costs:
+        assert one.n_bytes > one.kept_bytes
+        longest = found.longest(one.n_bytes)
+        assert found.cost(longest).n_bytes <= one.n_bytes < found.cost(int(1.2 * longest)).n_bytes
+        refuse_large(found, longest, one.n_bytes)
+    with pytest.raises(InputError, match=rf"165,300 letters .* at most {found.longest(costs[1].n_bytes):,}"):
+        refuse_large(found, 165_300, costs[1].n_bytes)
+
+
+def test_growth_goes_through_what_was_measured() -> None:
+    growth = paces._Growth.through(20, 3 * 10 + 0.7 * 100, 3 * 20 + 0.7 * 400.0)
+    assert (growth.linear, growth.square) == pytest.approx((3, 0.7))
+    assert growth.at(50) == pytest.approx(150 + 0.7 * 2500)

@@ -1,0 +1,287 @@
+"""Long runs: what one will take is measured on shorter ones, how far it is can be told, and it can be stopped.
+
+Nothing of a model is changed for that: PyTorch lets a thread see each of its own operations. An attention, whose cost
+grows with the square of the length, is given to the fused kernel one head at a time, and a long head in groups of its
+queries, which changes no bit of what comes out. Whoever listens may raise: the run ends there, and nothing is kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from transformer.errors import InputError
+from transformer.layers import log_sums
+
+SHORT = 1_024
+"""Positions up to which a run is nothing to speak of, and is not measured beforehand."""
+
+MOST_BYTES = 4 * 2**30
+"""How much memory a run may take at its peak, unless the caller says otherwise."""
+
+CELLS_AT_ONCE = 2**27
+"""Weights of an attention that are computed between two signs of life: about 0.2 s of one core."""
+
+ROWS_AT_ONCE = 2_048
+"""Queries in a group are a multiple of this, so that the kernel parts them as it would without groups."""
+
+LISTENING = 0.1
+"""Seconds between two signs of life, at least."""
+
+FIRST, LAST, ENOUGH = 128, 1_024, 0.03
+"""Runs that are measured: from this length, doubled up to that one while they take less than so many seconds."""
+
+IN_HAND = 4
+"""How many times what its largest operation reads and writes a run needs at its peak: what is not yet let go."""
+
+LABELS = 250
+"""Bytes of a position's names."""
+
+MEGABYTE = 1_000_000
+
+Heard = Callable[[float], None]
+"""Is told the share of the work that is done, from 0 to 1, and may raise to stop it."""
+
+
+class Cost(NamedTuple):
+    """What a run takes, about: seconds on this machine as it is, bytes at its peak, bytes that its record holds."""
+
+    seconds: float
+    n_bytes: int
+    kept_bytes: int
+
+
+class _Operation(NamedTuple):
+    """One operation of a run: what it took, whether it was an attention, and how many numbers came out."""
+
+    seconds: float
+    attends: bool
+    n_given: int
+
+
+class _Growth(NamedTuple):
+    """a n + b n^2, through what was found at n and at n / 2."""
+
+    linear: float
+    square: float
+
+    @classmethod
+    def through(cls, n: int, half: float, whole: float) -> "_Growth":
+        square = max(0.0, (whole - 2 * half) * 2 / n**2)
+        return cls((whole - square * n**2) / n, square)
+
+    def at(self, n: int) -> float:
+        return self.linear * n + self.square * n**2
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the runs of a model grow with the length of what it reads (letters, tokens), from two that were measured."""
+
+    length: int
+    operations: tuple[tuple[float, bool], ...]
+    in_hand: _Growth
+    kept: _Growth
+
+    def cost(self, length: int) -> Cost:
+        """What a run over so many letters or tokens takes."""
+        kept = self.kept.at(length) + LABELS * length
+        return Cost(sum(self._expected(length)), int(kept + IN_HAND * self.in_hand.at(length)), int(kept))
+
+    def longest(self, most_bytes: int) -> int:
+        """The longest input whose run needs no more than this, to two digits."""
+        low, high = 0, 10**8
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.cost(middle).n_bytes <= most_bytes else (low, middle - 1)
+        unit = 10 ** max(0, len(str(low)) - 2)
+        return low // unit * unit
+
+    @contextmanager
+    def followed(self, length: int, heard: Heard) -> Iterator[None]:
+        """Tell of the run inside how far it is, at its operations and within its attentions."""
+        expected = self._expected(length)
+        whole = sum(expected) or 1.0
+        done, at, told = 0.0, 0, 0.0
+
+        def begun(share: float) -> None:
+            nonlocal told
+            if time.monotonic() - told >= LISTENING:
+                now = expected[at] if at < len(expected) else 0.0
+                heard(min(0.99, (done + share * now) / whole))
+                told = time.monotonic()
+
+        def ended(_operation: _Operation, _in_hand: int) -> None:
+            nonlocal done, at
+            done += expected[at] if at < len(expected) else 0.0
+            at += 1
+            begun(0.0)
+
+        with _Operations(begun, ended):
+            yield
+
+    def _expected(self, length: int) -> list[float]:
+        by = length / self.length
+        return [seconds * (by**2 if square else by) for seconds, square in self.operations]
+
+
+_PACES: WeakKeyDictionary[nn.Module, Pace] = WeakKeyDictionary()
+_measuring = Lock()
+
+
+def pace_of(model: nn.Module, length: int, run: Callable[[int], int]) -> Pace:
+    """The pace of a model, measured once: `run` reads so many letters or tokens and says how many bytes it kept.
+
+    `length` is what is to be run: nothing longer is tried.
+    """
+    with _measuring:
+        found = _PACES.get(model)
+    if found is None:
+        found = _measured(length, run)
+        with _measuring:
+            _PACES[model] = found
+    return found
+
+
+def refuse_large(pace: Pace, length: int, most_bytes: int) -> None:
+    """Refuse what would not fit into memory.
+
+    Raises:
+        InputError: the run would take more at its peak.
+    """
+    needed = pace.cost(length).n_bytes
+    if needed > most_bytes:
+        raise InputError(
+            "run_large",
+            found=length,
+            needed=max(1, needed // MEGABYTE),
+            most=max(1, most_bytes // MEGABYTE),
+            longest=pace.longest(most_bytes),
+        )
+
+
+def _measured(length: int, run: Callable[[int], int]) -> Pace:
+    size = min(FIRST, length)
+    while True:
+        half, whole = _watched(run, max(1, size // 2)), _watched(run, size)
+        if size * 2 > min(LAST, length) or sum(one.seconds for one in whole.operations) > ENOUGH:
+            break
+        size *= 2
+    alike = len(half.operations) == len(whole.operations)
+    before = half.operations if alike else whole.operations
+    operations = tuple(
+        (after.seconds, after.attends or (after.n_given > 3 * one.n_given > 0))
+        for one, after in zip(before, whole.operations, strict=True)
+    )
+    return Pace(
+        size,
+        operations,
+        _Growth.through(size, float(half.in_hand), float(whole.in_hand)),
+        _Growth.through(size, float(half.kept), float(whole.kept)),
+    )
+
+
+class _Watched(NamedTuple):
+    operations: tuple[_Operation, ...]
+    in_hand: int
+    kept: int
+
+
+def _watched(run: Callable[[int], int], length: int) -> _Watched:
+    """The quicker of two runs, since the first one makes things ready."""
+    found = []
+    for _ in range(2):
+        operations, largest = list[_Operation](), [0]
+
+        def ended(
+            operation: _Operation, in_hand: int, known: list[_Operation] = operations, most: list[int] = largest
+        ) -> None:
+            known.append(operation)
+            most[0] = max(most[0], in_hand)
+
+        with _Operations(_silent, ended):
+            kept = run(length)
+        found.append(_Watched(tuple(operations), largest[0], kept))
+    return min(found, key=lambda one: sum(operation.seconds for operation in one.operations))
+
+
+class _Operations(TorchFunctionMode):
+    """See this thread's operations: `begun` is told the share of the present one, `ended` what the last one was."""
+
+    def __init__(self, begun: Heard, ended: Callable[[_Operation, int], None]) -> None:
+        super().__init__()
+        self._begun, self._ended = begun, ended
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operation; what only looks at a tensor (its shape, its device) is none."""
+        given = kwargs or {}
+        if getattr(func, "__name__", "") in {"__get__", "__set__"}:
+            return func(*args, **given)
+        attends, start = _is_attention(func), time.perf_counter()
+        apart = attends and _splits(*args[:3])
+        found = _in_pieces(func, args, given, self._begun) if apart else func(*args, **given)
+        seconds = time.perf_counter() - start
+        inside = [x for x in args if isinstance(x, Tensor) and not isinstance(x, nn.Parameter)]
+        outside = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, Tensor)]
+        in_hand = sum(x.nbytes for x in (*inside, *outside))
+        self._ended(_Operation(seconds, attends, sum(x.numel() for x in outside)), in_hand)
+        return found
+
+
+def _silent(_share: float) -> None:
+    """What is only measured tells nobody."""
+
+
+def _is_attention(func: Any) -> bool:
+    return func is F.scaled_dot_product_attention or func is getattr(torch.ops.aten, log_sums.OPERATOR, None)
+
+
+def _splits(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether an attention is so large that it is done in pieces; slopes pass through it as a whole."""
+    alike = q.ndim == k.ndim == v.ndim == 4 and q.shape[1] % k.shape[1] == 0 and k.shape[1] == v.shape[1]
+    large = q.shape[0] * q.shape[-3] * q.shape[-2] * k.shape[-2] > CELLS_AT_ONCE
+    return alike and large and not torch.is_grad_enabled()
+
+
+def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: Heard) -> Any:
+    """An attention head by head; what its parts are alone is what they are together."""
+    q, k, v, *rest = args
+    batch, n_heads, n_queries, n_keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
+    mask, shared = given.get("attn_mask"), n_heads // k.shape[1]
+    mixed = q.new_empty(batch, n_queries, n_heads, v.shape[-1]).transpose(1, 2)
+    sums = q.new_empty(batch, n_queries, n_heads).transpose(1, 2)
+    pairs = False
+    is_causal = bool(given.get("is_causal")) or True in rest  # rows of a causal part would be told from its own start
+    groups = [slice(0, n_queries)] if is_causal else _groups(n_queries, n_keys * batch)
+    for head in range(n_heads):
+        heads, key_heads = slice(head, head + 1), slice(head // shared, head // shared + 1)
+        for rows in groups:
+            begun((head + rows.start / n_queries) / n_heads)
+            part = {**given, "attn_mask": _mask_of(mask, heads, rows)} if mask is not None else given
+            found = func(q[:, heads, rows], k[:, key_heads], v[:, key_heads], *rest, **part)
+            pairs = isinstance(found, tuple)
+            mixed[:, heads, rows] = found[0] if pairs else found
+            if pairs:
+                sums[:, heads, rows] = found[1]
+    return (mixed, sums) if pairs else mixed
+
+
+def _groups(n_queries: int, n_keys: int) -> list[slice]:
+    rows = max(1, CELLS_AT_ONCE // n_keys // ROWS_AT_ONCE) * ROWS_AT_ONCE
+    return [slice(start, min(start + rows, n_queries)) for start in range(0, n_queries, rows)]
+
+
+def _mask_of(mask: Tensor, heads: slice, rows: slice) -> Tensor:
+    """The part of a mask that broadcasts to (batch, head, query, key)."""
+    part = mask[(None,) * (4 - mask.ndim)]
+    return part[:, heads if part.shape[1] > 1 else slice(None), rows if part.shape[2] > 1 else slice(None)]
