@@ -4,6 +4,7 @@ import base64
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def weights(sizes: Sizes = SIZES) -> bytes:
     return target.getvalue()
 
 
-def chart(page: AppTest, key: str) -> dict:
+def chart(page: AppTest, key: str) -> dict[str, Any]:
     found = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
     return json.loads(found.proto.spec)
 

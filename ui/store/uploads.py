@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from transformer import Checkpoint
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside, is_vocabulary, read_vocabulary
+from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside
 from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.unpacked import PrivateFolder

@@ -36,11 +36,11 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
-TASK = "task"
-"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
-
 VECTOR_LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
 """How much of a file of vectors is read."""
+
+TASK = "task"
+"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
 
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
@@ -169,8 +169,8 @@ class Bundle:
             else:
                 if target_size in {None, source_size}:
                     raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
-                rows = {"source_rows": source_size, "target_rows": target_size}
-                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **rows)
+                sizes = {"source_rows": source_size, "target_rows": target_size}
+                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **sizes)
         return source, target
 
 
