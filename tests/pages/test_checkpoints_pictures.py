@@ -4,6 +4,7 @@ import base64
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,9 +29,10 @@ def weights(sizes: Sizes = SIZES) -> bytes:
     return target.getvalue()
 
 
-def chart(page: AppTest, key: str) -> dict:
-    found = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
-    return json.loads(found.proto.spec)
+def chart(page: AppTest, key: str) -> dict[str, Any]:
+    found: Any = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
+    spec: dict[str, Any] = json.loads(found.proto.spec)
+    return spec
 
 
 def drawn(page: AppTest) -> np.ndarray:

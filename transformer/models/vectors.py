@@ -161,7 +161,7 @@ class VectorModel(nn.Module):
         """Rows of the table, or the vectors themselves."""
         if given.is_floating_point():
             if given.dim() != 3 or given.shape[-1] != self.config.d_model:
-                raise InputError("vectors_of_other_width", found=tuple(given.shape), d_model=self.config.d_model)
+                raise InputError("width_of_vectors", found=tuple(given.shape), d_model=self.config.d_model)
             return given.to(table.dtype)
         check_ids(what, given, len(table))
         return table[given]

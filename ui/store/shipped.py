@@ -91,7 +91,7 @@ class Shipped:
 
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
         """None: shipped checkpoints are loaded anyway."""
-        return
+        return None
 
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of a checkpoint's weights."""

@@ -113,7 +113,7 @@ def checked_config(path: Path) -> dict[str, Any]:
     check_inside(file, path)
     if file.is_file() and file.stat().st_size > CONFIG_BYTES:
         raise refused("file_large", f"{path.name}/{CONFIG}", REMEDY, found=file.stat().st_size, most=CONFIG_BYTES)
-    config = _settings(file)
+    config = settings_in(file)
     _check_values(config, f"{path.name}/{CONFIG}")
     return config
 
