@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box, pixels
+from tests.browser.parts import box
 from transformer import DecodingOptions, load, translate
 from transformer.pictures.picture import Picture
 
@@ -150,9 +150,9 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     spoken = page.locator(f"[id='{active}']")
     assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
     left, top, side = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
-    drawn = pixels(layer)  # one pixel of the canvas is one of the page here
-    ring = drawn[round(top + (query + 0.5) * side), round(left + key * side), :3]
-    assert ring.tolist() == [255, 255, 255]  # between two of black, which are seen on any ground
+    place = [left + key * side, top + (query + 0.5) * side]  # one pixel of the canvas is one of the page here
+    ring = layer.evaluate("(one, [x, y]) => [...one.getContext('2d').getImageData(x, y, 1, 1).data]", place)
+    assert ring[:3] == [255, 255, 255]  # between two of black, which are seen on any ground
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("pair=decoder.cross"))
     expect(reading).to_have_text(f"{words} Marked.")
