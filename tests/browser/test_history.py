@@ -95,8 +95,8 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
     back, forward, rest = -1, 1, len(actions) - 1
     over = [*reversed(actions), actions[0], None]  # what each move undoes or does again
     moves = [(back, state) for state in states[-2::-1]] + [(forward, states[1]), (rest, states[-1])]
-    for (move, (url, shown)), action in zip(moves, over, strict=True):
-        with nullcontext() if action in BY_BROWSER else here.run():
+    for (move, (url, shown)), undone in zip(moves, over, strict=True):
+        with nullcontext() if undone in BY_BROWSER else here.run():
             page.evaluate("move => history.go(move)", move)
         expect(page).to_have_url(url)
         assert seen(page) == shown
