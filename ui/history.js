@@ -28,7 +28,7 @@
   /** @typedef {Record<string, string>} Values */
 
   /** The keys that scripts own, on which page, and their values, which the address bar says, or is about to. */
-  const owned = { keys: /** @type {string[]} */ ([]), path: "", values: /** @type {Values} */ ({}) };
+  const owned = { keys: /** @type {string[]} */ ([]), path: "", values: /** @type {Values} */ ({}), by: /** @type {unknown} */ (null) };
   /** Of which arrival at the page, as the server counts them, and whether the scripts wrote since the reader came. */
   let [arrival, wrote] = [-1, false];
   /** Whether the reader asked for an address that no run has answered yet. */
@@ -82,17 +82,22 @@
      * @param {string[]} keys
      * @param {number} number
      * @param {Values} values
+     * @param {unknown} by the script that owns them, until it leaves; null for one that only follows
      */
-    arrive(keys, number, values) {
-      Object.assign(owned, { keys, path: location.pathname });
-      if (number === arrival) return;
-      arrival = number;
-      ahead = false;
-      tell(wrote ? ownedIn(new URL(location.href)) : values);
+    arrive(keys, number, values, by) {
+      const isBack = by !== null && owned.by === null; // in between, the server wrote them
+      Object.assign(owned, { keys, path: location.pathname, by: by ?? owned.by });
+      const isNew = number !== arrival;
+      if (!isNew && !isBack) return;
+      if (isNew) [arrival, ahead] = [number, false];
+      tell(isNew && !wrote ? values : ownedIn(new URL(location.href)));
     },
-    /** The scripts leave the page. */
-    leave() {
-      owned.keys = [];
+    /**
+     * The script that owns the keys leaves the page, unless another one has taken its place.
+     * @param {unknown} by
+     */
+    leave(by) {
+      if (owned.by === by) Object.assign(owned, { keys: [], by: null });
     },
     arrival: () => arrival,
     values: () => (ahead && wrote ? ownedIn(new URL(location.href)) : owned.values),

@@ -179,7 +179,7 @@ test("the menu's link to the first page is complete before it can be opened apar
 /** Translate with a head that its scripts chose: the server has drawn one arrival there. */
 function choosing(path = "/translate?text=dogs") {
   const one = browser(path);
-  one.address.arrive(["layer", "head"], 1, {});
+  one.address.arrive(["layer", "head"], 1, {}, "choice");
   one.click();
   one.address.write({ layer: "3", head: "2" });
   return one;
@@ -212,16 +212,28 @@ test("another arrival is as the server says, unless scripts wrote since it was a
   const one = choosing();
   one.push("/translate?text=cats&head=1");
   one.goTrusted(-1);
-  one.address.arrive(["layer", "head"], 2, { head: "0" });
+  one.address.arrive(["layer", "head"], 2, { head: "0" }, "choice");
   assert.deepEqual({ ...one.address.values() }, { head: "0" });
-  one.address.arrive(["layer", "head"], 2, { head: "3" }); // the same one, told by another component
+  one.address.arrive(["layer", "head"], 2, { head: "3" }, "choice"); // the same one, told by another component
   assert.deepEqual({ ...one.address.values() }, { head: "0" });
   one.push("/translate?text=cats");
   one.goTrusted(-1);
   one.click();
   one.address.write({ head: "7" });
-  one.address.arrive(["layer", "head"], 3, { head: "0" });
+  one.address.arrive(["layer", "head"], 3, { head: "0" }, "choice");
   assert.deepEqual({ ...one.address.values() }, { head: "7" });
+});
+
+test("keys that no script owned for a while are as the server wrote them", () => {
+  const one = choosing();
+  one.address.leave("another"); // whose place was taken
+  one.push("/translate?text=dogs&head=0");
+  assert.equal(one.here(), "/translate?text=dogs&layer=3&head=2");
+  one.address.leave("choice");
+  one.push("/translate?text=dogs&head=0");
+  assert.equal(one.here(), "/translate?text=dogs&head=0");
+  one.address.arrive(["layer", "head"], 1, {}, "choice");
+  assert.deepEqual({ ...one.address.values() }, { head: "0" });
 });
 
 test("other words for the same are no entry, and wait for an answer that is on its way", () => {

@@ -68,7 +68,7 @@ export function records() {
 
 /**
  * What history.js does with the address.
- * @returns {{ arrive: (keys: string[], number: number, values: Values) => void, leave: () => void, arrival: () => number,
+ * @returns {{ arrive: (keys: string[], number: number, values: Values, by: unknown) => void, leave: (by: unknown) => void, arrival: () => number,
  *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }}
  */
 function addressBar() {
@@ -118,7 +118,7 @@ export function locally(local, take, tell) {
       if (!found) return false;
       if (!received) listen("addEventListener");
       received = message;
-      addressBar().arrive(found.keys, found.arrival, found.values);
+      addressBar().arrive(found.keys, found.arrival, found.values, local.owns ? listen : null);
       again();
       return true;
     },
@@ -147,7 +147,7 @@ export function locally(local, take, tell) {
       if (!received) return;
       received = null;
       listen("removeEventListener");
-      if (local.owns) addressBar().leave();
+      if (local.owns) addressBar().leave(listen);
     },
   };
 }
