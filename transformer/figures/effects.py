@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures import labels
-from transformer.figures.theme import diverging, ink, template, theme
+from transformer.figures.theme import diverging, ink, theme
 from transformer.messages import words
 
 _BAR = 24
@@ -42,7 +42,6 @@ def effect_bars(tokens: Sequence[str], changes: Sequence[float], step: int, *, d
         )
     )
     figure.update_layout(
-        template=template(dark),
         height=72 + _BAR * len(names),
         margin=dict(l=round(labels.width(list(tokens))) + 24, r=24, t=8, b=52),
         bargap=0.25,
@@ -91,7 +90,6 @@ def effect_grid(
         )
     )
     figure.update_layout(
-        template=template(dark),
         height=110 + _BAR * len(rows),
         margin=dict(
             l=round(labels.width(list(rows))) + 24, r=8, t=round(labels.width(list(columns)) * 0.75) + 24, b=12

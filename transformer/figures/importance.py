@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from transformer.figures import labels
 from transformer.figures.growth import Line
-from transformer.figures.theme import ink, legend, template, theme
+from transformer.figures.theme import ink, legend, theme
 from transformer.messages import say, words
 
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -30,7 +30,6 @@ def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> 
             )
         )
     figure.update_layout(
-        template=template(dark),
         height=400,
         margin=dict(l=64, r=16, t=16, b=110),
         hovermode="closest",
