@@ -55,7 +55,7 @@ def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
             marker=dict(color=_bar_colours(len(values), written, colours)),
         )
     )
-    figure.update_layout(
+    figure.layout = dict(
         height=70 + _BAR * len(values),
         margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
         bargap=0.25,

@@ -41,7 +41,7 @@ def effect_bars(tokens: Sequence[str], changes: Sequence[float], step: int, *, d
             marker=dict(color=[low if change < 0 else high for change in changes]),
         )
     )
-    figure.update_layout(
+    figure.layout = dict(
         height=72 + _BAR * len(names),
         margin=dict(l=round(labels.width(list(tokens))) + 24, r=24, t=8, b=52),
         bargap=0.25,
@@ -89,7 +89,7 @@ def effect_grid(
             ),
         )
     )
-    figure.update_layout(
+    figure.layout = dict(
         height=110 + _BAR * len(rows),
         margin=dict(
             l=round(labels.width(list(rows))) + 24, r=8, t=round(labels.width(list(columns)) * 0.75) + 24, b=12

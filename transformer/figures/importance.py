@@ -29,7 +29,7 @@ def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> 
                 hovertemplate=f"%{{x}} %: %{{y:.3f}}<extra>{shown}</extra>",
             )
         )
-    figure.update_layout(
+    figure.layout = dict(
         height=400,
         margin=dict(l=64, r=16, t=16, b=110),
         hovermode="closest",

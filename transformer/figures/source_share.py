@@ -35,7 +35,7 @@ def source_share_bars(steps: Axis, share: Float[np.ndarray, " step"], *, dark: b
             )
         )
     upright = labels.width(steps.texts) > _COLUMN
-    figure.update_layout(
+    figure.layout = dict(
         barmode="stack",
         height=280,
         width=max(320, round(90 + _COLUMN * len(steps))),
