@@ -17,7 +17,7 @@ from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef
-from ui.store.sizes import size_of
+from ui.store.sizes import Size, size_of
 from ui.store.stamps import one_look, stamp_of_folder
 
 BLOCK = 64 * 1024
@@ -104,8 +104,13 @@ def test_what_grows_when_it_is_looked_at_is_measured_again() -> None:
 def test_the_more_often_it_was_used_the_more_seldom_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     measured, kept = list[int](), Store(budget=budget_of(100))
     kept.get("used", lambda: "value")
-    monkeypatch.setattr("ui.store.budget.size_of", lambda one: (measured.append(one[0] == "used"), size_of(one))[1])
-    after = []
+
+    def counted(one: tuple[object, object]) -> Size:
+        measured.append(one[0] == "used")
+        return size_of(one)
+
+    monkeypatch.setattr("ui.store.budget.size_of", counted)
+    after = list[int]()
     for use in range(1, 33):
         kept.get("used", lambda: pytest.fail("it is kept"))
         before = sum(measured)
