@@ -1,8 +1,9 @@
 """A class of readers: sessions that look at another head or layer of their own sentence every few seconds.
 
 `python -m benchmarks load` measures what the project promises; `python -m benchmarks.load --sessions 75 --seconds 30
---servers 2` anything else. Sessions speak the page's own protocol (`benchmarks.websocket`); with several servers they
-are dealt out in turn, as a proxy with sticky sessions would.
+--servers 2` anything else, `--greedy` the same beside sessions that ask for much (`benchmarks.greedy`). Sessions speak
+the page's own protocol (`benchmarks.websocket`); with several servers they are dealt out in turn, as a proxy with
+sticky sessions would.
 
 An answer is wrong if its heatmap is not, number for number, that of the sentence and head which were asked for, as the
 library computes it without a server.
@@ -16,15 +17,17 @@ import os
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.greedy import greedy
 from benchmarks.measuring import Result
 from benchmarks.websocket import Answer, Session
 from tests.browser.visiting import PATIENCE, ROOT, start_server
@@ -52,6 +55,8 @@ class Class:
     seconds: float
     servers: int = 1
     pause: float = PAUSE
+    greedy: bool = False
+    """Whether each server has one greedy session of each kind besides."""
 
 
 @dataclass
@@ -70,9 +75,11 @@ class Report:
     cpu_of_a_visit: float = 0.0
     """CPU seconds of a visit with a new sentence: its translation and the whole page."""
     memory: list[float] = field(default_factory=list)
-    """MB of all servers together at the beginning, after each minute, and at the end."""
+    """MB of all servers together at the beginning, after each whole minute, and at the end."""
     load: float = 0.0
     """How many processes wanted a core at the end, on the average of a minute."""
+    greedy: Counter[str] = field(default_factory=Counter)
+    """What greedy sessions got done meanwhile."""
 
     def percentile(self, share: float) -> float:
         """The time (s) within which this share of the actions was answered."""
@@ -93,14 +100,23 @@ class Report:
         """Actions answered in a second."""
         return len(self.seconds) / self.lasted
 
+    @property
+    def growth(self) -> float | None:
+        """MB that the servers grow by in a minute, from the first minute on; None for a class of less than two."""
+        at = [*range(1, len(self.memory) - 1), self.lasted / 60]
+        return float(np.polyfit(at, self.memory[1:], 1)[0]) if self.lasted >= 120 else None
+
     def line(self) -> str:
         """All of it in one line."""
-        memory = ", ".join(f"{megabytes:.0f}" for megabytes in self.memory)
+        memory = ", ".join(f"{megabytes:.0f}" for megabytes in self.memory) + " MB"
+        if self.growth is not None:
+            memory += f" ({self.growth:+.1f} MB a minute from minute 1)"
         return (
             f"p50 {1e3 * self.percentile(0.5):.0f} ms, p95 {1e3 * self.percentile(0.95):.0f} ms, {self.rate:.1f}/s, "
             f"{1e3 * self.cpu_of_an_action:.0f} ms of CPU and {self.bytes_of_an_action / 1e3:.1f} kB an action, "
             f"{1e3 * self.cpu_of_a_visit:.0f} ms of CPU a visit, "
-            f"{self.wrong} wrong of {self.compared}, {len(self.errors)} errors, {memory} MB; load {self.load:.1f}"
+            f"{self.wrong} wrong of {self.compared}, {len(self.errors)} errors, {memory}; load {self.load:.1f}"
+            + "".join(f", {count} {what}" for what, count in self.greedy.items())
         )
 
 
@@ -160,9 +176,11 @@ async def _work(plan: Class, truth: Truth, addresses: Sequence[str], processes: 
         report.errors += (await first.open("translate")).errors
         await first.close()
     before = _cpu(processes)
-    async with _opened(plan, addresses, report) as sessions:
+    async with _opened(plan, addresses, report) as sessions, AsyncExitStack() as beside:
         report.cpu_of_a_visit = (_cpu(processes) - before) / plan.sessions
         report.memory.append(_megabytes(processes))
+        for address in addresses if plan.greedy else ():
+            await beside.enter_async_context(greedy(address, report.greedy, report.errors))
         before, begun = _cpu(processes), time.monotonic()
         watching = asyncio.create_task(_watch(processes, report))
         readers = (_read(plan, reader, session, truth, report) for reader, session in enumerate(sessions))
@@ -269,6 +287,12 @@ def measure() -> list[Result]:
         Result(SECTION, "actions a second of 30, 75 and 200 readers", ", ".join(f"{rate:.1f}" for rate in rates),
                "never fewer", rates == sorted(rates)),
     ]  # fmt: skip
+    beside = taught(Class(50, 60, greedy=True))
+    results += [
+        Result(SECTION, "50 readers for 60 s beside four greedy sessions", beside.line()),
+        Result(SECTION, "50 readers beside four greedy sessions: 95 % of the actions within",
+               f"{1e3 * beside.percentile(0.95):.0f} ms", "1,000 ms", beside.percentile(0.95) < 1),
+    ]  # fmt: skip
     results.append(Result(SECTION, "200 readers for 60 s on two servers", taught(Class(200, 60, servers=2)).line()))
     return results
 
@@ -278,9 +302,10 @@ if __name__ == "__main__":
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--greedy", action="store_true", help="beside sessions that ask for much")
     parser.add_argument("--pause", type=float, default=PAUSE, help="seconds from an action to the next (default: 5)")
     asked = parser.parse_args()
-    found = taught(Class(asked.sessions, asked.seconds, asked.servers, asked.pause))
+    found = taught(Class(asked.sessions, asked.seconds, asked.servers, asked.pause, asked.greedy))
     print(f"{asked.sessions} sessions, {asked.seconds:.0f} s, {asked.servers} servers: {found.line()}")
     for problem in sorted(set(found.errors)):
         print(problem)

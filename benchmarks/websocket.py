@@ -4,7 +4,10 @@ It keeps what a page keeps: the widgets' values, the address, and large messages
 instead of sending them again. So a hundred of them cost one process a fraction of a core.
 """
 
+import asyncio
 import time
+import urllib.request
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -13,6 +16,7 @@ from urllib.parse import urlencode
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
@@ -55,13 +59,15 @@ class Session:
     """One session of a server at `address` (http://host:port), from `open` to `close`."""
 
     def __init__(self, address: str) -> None:
+        self._address = address
         self._url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
         self._socket: Counting | None = None
         self._query = ""
         self._page = ""
         self._page_hash = ""
         self._fragment = ""
-        self._states: dict[str, list[str]] = {}
+        self._session = self._uploader = ""
+        self._states: dict[str, WidgetState] = {}
         self._ids: dict[str, tuple[str, str]] = {}
         self._kept: dict[str, tuple[ForwardMsg, int]] = {}
         self._runs = 0
@@ -71,7 +77,11 @@ class Session:
         protocol = Subprotocol("streamlit")
         made = await connect(self._url, subprotocols=[protocol], max_size=None, create_connection=Counting)
         self._socket = cast("Counting", made)
-        self._page, self._query = page, urlencode(query)
+        return await self.visit(page, **query)
+
+    async def visit(self, page: str, **query: str) -> Answer:
+        """Go to a page by its address, in the session that is open."""
+        self._page, self._page_hash, self._fragment, self._query = page, "", "", urlencode(query)
         return await self._run()
 
     async def choose(self, moves: Mapping[str, str]) -> Answer:
@@ -81,8 +91,50 @@ class Session:
             KeyError: the page has shown no such control.
         """
         for key, label in moves.items():
-            widget, self._fragment = self._ids[key]
-            self._states[widget] = [label]
+            self._state(key).string_array_value.data[:] = [label]
+        return await self._run()
+
+    async def write(self, key: str, text: str) -> Answer:
+        """Write a text into the field of a key.
+
+        Raises:
+            KeyError: the page has shown no such field.
+        """
+        self._state(key).string_value = text
+        return await self._run()
+
+    async def press(self, label: str) -> Answer:
+        """Press the button that says `label`, and wait until all that it started has ended.
+
+        Raises:
+            KeyError: the page has shown no such button.
+        """
+        pressed = self._state(label)
+        pressed.trigger_value = True
+        try:
+            return await self._run()
+        finally:
+            self._states.pop(pressed.id, None)
+
+    async def upload(self, name: str, data: bytes) -> Answer:
+        """Give the page's uploader a file in the place of any other."""
+        if self._socket is None:
+            raise RuntimeError("this session is not open: call open first")
+        asked = BackMsg()
+        asked.file_urls_request.request_id = str(uuid.uuid4())
+        asked.file_urls_request.file_names.append(name)
+        asked.file_urls_request.session_id = self._session
+        await self._socket.send(asked.SerializeToString())
+        while True:
+            message = ForwardMsg.FromString(bytes(await self._socket.recv()))  # type: ignore[arg-type]
+            if message.WhichOneof("type") == "file_urls_response":
+                break
+        urls = message.file_urls_response.file_urls[0]
+        await asyncio.to_thread(_put, self._address, urls.upload_url, name, data)
+        state = self._states[self._uploader] = WidgetState(id=self._uploader)
+        file = state.file_uploader_state_value.uploaded_file_info.add(name=name, size=len(data), file_id=urls.file_id)
+        file.file_urls.CopyFrom(urls)
+        self._fragment = ""
         return await self._run()
 
     async def close(self) -> None:
@@ -98,9 +150,7 @@ class Session:
         rerun.query_string, rerun.fragment_id = self._query, self._fragment
         rerun.page_name, rerun.page_script_hash = "" if self._page_hash else self._page, self._page_hash
         rerun.cached_message_hashes.extend(self._kept)
-        for widget, labels in self._states.items():
-            state = rerun.widget_states.widgets.add(id=widget)
-            state.string_array_value.data.extend(labels)
+        rerun.widget_states.widgets.extend(self._states.values())
         answer, begun, started, before = Answer(), False, time.monotonic(), self._socket.arrived
         await self._socket.send(asked.SerializeToString())
         while True:
@@ -116,6 +166,11 @@ class Session:
                 self._kept = {name: kept for name, kept in self._kept.items() if self._runs - kept[1] <= OLDEST}
                 return answer
 
+    def _state(self, name: str) -> WidgetState:
+        """What the page says of a control, by its key or its label; the next run is that of its part of the page."""
+        widget, self._fragment = self._ids[name]
+        return self._states.setdefault(widget, WidgetState(id=widget))
+
     def _take(self, message: ForwardMsg, kind: str, size: int, answer: Answer) -> None:
         """Keep what a message says; one that names a kept message stands for it."""
         if kind == "ref_hash":
@@ -124,7 +179,9 @@ class Session:
             kind = "delta"
         elif message.metadata.cacheable:
             self._kept[message.hash] = message, self._runs
-        if kind == "navigation":
+        if kind == "new_session":
+            self._session = message.new_session.initialize.session_id
+        elif kind == "navigation":
             self._page_hash = message.navigation.page_script_hash
         elif kind == "page_info_changed":
             self._query = message.page_info_changed.query_string
@@ -137,6 +194,28 @@ class Session:
             if kind == "exception":
                 answer.errors.append(element.exception.message or element.exception.type)
             content = getattr(element, kind)
-            if kind == "button_group":
+            if kind in {"button_group", "text_area"}:
                 self._ids[content.id.rpartition("-")[2]] = content.id, message.delta.fragment_id
+            elif kind == "button":
+                self._ids[content.label] = content.id, message.delta.fragment_id
+            elif kind == "file_uploader" and content.id != self._uploader:
+                self._states.pop(self._uploader, None)
+                self._uploader = content.id
         answer.by_element[kind] = answer.by_element.get(kind, 0) + size
+
+
+def _put(address: str, path: str, name: str, data: bytes) -> None:
+    """Send a file as a form does, with the token that the server gives to its own pages."""
+    with urllib.request.urlopen(f"{address}/_stcore/health") as answer:
+        cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+    edge = uuid.uuid4().hex
+    head = f'--{edge}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'
+    body = head.encode() + data + f"\r\n--{edge}--\r\n".encode()
+    headers = {
+        "Content-Type": f"multipart/form-data; boundary={edge}",
+        "Cookie": cookie,
+        "X-Xsrftoken": cookie.partition("=")[2].strip('"'),
+    }
+    asked = urllib.request.Request(address + path, data=body, headers=headers, method="PUT")
+    with urllib.request.urlopen(asked):
+        pass

@@ -8,7 +8,7 @@ from transformer.runs.held_out import known_held_out
 from transformer.sequences.labels import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
-from ui.sequences import runs, views
+from ui.sequences import runs, task_form, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
@@ -28,6 +28,10 @@ if chosen is None:
 name: str = chosen
 try:
     checkpoint = store.checkpoint(name)
+    if task_form.is_unsaid(name, checkpoint):
+        task_form.ask(name, checkpoint)
+        address.stop()
+    task_form.said_here(name)
     _, task = classifier(checkpoint)
     what = sequence_controls.what_to_read()
     if what == "scan":

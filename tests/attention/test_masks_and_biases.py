@@ -49,6 +49,19 @@ def test_rows_of_a_batch_with_biases_of_their_own_keep_them() -> None:
     same_cells(found, table)
 
 
+def test_a_bias_that_each_query_shares_is_kept_as_one_row() -> None:
+    """ALiBi's, whose rows differ between sentences with padding: (batch, head, 1, key)."""
+    table = torch.randn(2, 3, 1, KEYS)
+    found = bias_of(table)
+    assert isinstance(found, BiasTable)
+    assert found.n_bytes == table.nbytes
+    part = found.part(1, 2, slice(1, 4), slice(2, 7))
+    torch.testing.assert_close(part.expand(3, -1), table[1, 2, :, 2:7].expand(3, -1), rtol=0, atol=0)
+    alone = bias_of(table[:1].clone())
+    assert alone is not None
+    assert alone.part(0, 2, slice(1, 4), slice(2, 7)).tolist() == table[0, 2, :, 2:7].tolist()
+
+
 def test_a_bias_of_any_other_form_is_kept_whole_and_one_that_adds_nothing_is_none() -> None:
     table = torch.randn(1, 1, QUERIES, KEYS)
     same_cells(bias_of(table), table)

@@ -5,6 +5,7 @@ import gc
 import gzip
 import json
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,24 @@ def test_every_text_has_its_chinese() -> None:
     titles = [note["text"] for note in chart(at)["layout"]["annotations"]]
     assert any("突变" in title for title in titles)
     assert "信息量" in chart(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
+
+
+def test_a_class_is_explained_in_the_readers_language_where_the_checkpoint_says_it_so(
+    tmp_path: Path, shipped: Checkpoint
+) -> None:
+    assert shipped.task is not None
+    best = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT").predicted
+    meaning = "the middle of it"
+    for translations, chinese in (({"zh": {meaning: "正中"}}, "正中。"), ({}, "The middle of it。")):
+        task = replace(
+            shipped.task,
+            meanings={shipped.task.classes[best]: meaning},
+            landmarks=(),
+            translations=translations,
+        )
+        save_folder(tmp_path / "small", "kmer", shipped.model, task=task, examples=(EXAMPLE,))
+        assert fine(page(lang="zh")).text[0].value == chinese
+        assert fine(page()).text[0].value == "The middle of it."
 
 
 def test_an_example_is_one_click_away() -> None:

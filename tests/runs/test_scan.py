@@ -32,7 +32,8 @@ def letters(count: int, seed: int, alphabet: str = "ACGTN") -> str:
 
 def all_of(plan: ScanPlan, workers: int = 1) -> np.ndarray:
     blocks = list(plan.blocks(workers))
-    assert [block.first for block in blocks] == list(range(0, plan.n_windows, scanning.BLOCK))
+    each = scanning.BLOCK // len(plan.strands.signs)
+    assert [block.first for block in blocks] == list(range(0, plan.n_windows, each))
     return np.concatenate([block.probabilities for block in blocks], axis=1)
 
 
@@ -75,9 +76,10 @@ def test_a_scan_that_is_not_asked_for_more_has_stopped(small, monkeypatch) -> No
     threads = threading.active_count()
     blocks = plan_scan(small, DNA.read(letters(200, 3, "ACGT")), strands=Strands.GIVEN).blocks(workers=2)
     next(blocks)
-    assert seen == [5 - 1 + WIDTH]  # the letters of five windows
     del blocks
     assert threading.active_count() == threads
+    assert set(seen) == {5 - 1 + WIDTH}  # the letters of five windows
+    assert 1 <= len(seen) <= 2  # of the block that came, and of the one ahead
 
 
 def test_refusals_name_what_is_wrong(small) -> None:

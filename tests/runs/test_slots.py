@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Lock
+from threading import Condition, Event, Lock
 
 import pytest
 import torch
@@ -141,6 +141,7 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return len(asked) <= 3
 
     monkeypatch.setattr(concurrency, "_busy", [busy])
+    monkeypatch.setattr(concurrency._mine, "began", float("-inf"), raising=False)
     monkeypatch.setattr(concurrency, "PATIENCE", 25 * 0.001 * 20)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     return asked
@@ -164,11 +165,87 @@ def test_long_work_stands_back_for_those_who_look_and_short_work_does_not(
         assert len(looking) == 4
 
 
-def test_long_work_goes_on_however_many_look(one_slot: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("looked_at", "most"), [(True, 1), (False, 2)])
+def test_long_work_goes_on_one_at_a_time_where_others_look_and_two_at_a_time_where_nobody_does(
+    monkeypatch: pytest.MonkeyPatch, looked_at: bool, most: int
+) -> None:
+    """Whoever is inside stays until another joins it, or until that one could long have done so."""
+    monkeypatch.setattr(concurrency, "_busy", [lambda: False] if looked_at else [])
+    changed, inside, found = Condition(), 0, 0
+
+    def meet() -> None:
+        nonlocal inside, found
+        with changed:
+            inside += 1
+            found = max(found, inside)
+            changed.notify_all()
+            changed.wait_for(lambda: found > 1, timeout=0.1)
+            inside -= 1
+
+    def run(_: int) -> None:
+        with long_work():
+            for _ in range(2):
+                with forward_slot():
+                    meet()
+                    let_others()
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(run, n) for n in range(2)]:
+            done.result(PATIENCE)
+    assert found == most
+    assert (concurrency._long._free, concurrency._forward._free) == (1, concurrency.AT_ONCE)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which goes on where somebody sleeps, and somebody who always looks."""
     now = [0.0]
     monkeypatch.setattr(concurrency, "_busy", [lambda: True])
+    monkeypatch.setattr(concurrency._mine, "began", float("-inf"), raising=False)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+def test_long_work_stands_back_in_proportion_to_what_it_did_and_goes_on_however_many_look(
+    one_slot: Slots, clock: list[float]
+) -> None:
+    def stood_back(worked: float) -> float:
+        clock[0] += worked
+        before = clock[0]
+        let_others()
+        return clock[0] - before
+
     with long_work(), forward_slot():
-        assert now[0] == pytest.approx(concurrency.PATIENCE)
-    assert one_slot._free == 1
+        assert clock[0] == pytest.approx(concurrency.PATIENCE)
+        assert stood_back(0.01) == pytest.approx(0.01 * concurrency.SHARE)
+        assert stood_back(60.0) == pytest.approx(concurrency.PATIENCE)
+    assert (one_slot._free, concurrency._long._free) == (1, 1)
+
+
+def test_long_work_of_many_small_steps_is_not_made_to_wait_for_another_after_each(
+    one_slot: Slots, clock: list[float]
+) -> None:
+    """Another one waits; it goes on once the first has worked for its time."""
+    done, steps = Event(), 0
+
+    def other() -> None:
+        with long_work(), forward_slot():
+            done.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        with long_work(), forward_slot():
+            asked = threads.submit(other)
+            waits(concurrency._long, 1)
+            while not done.is_set() and steps < 100:
+                clock[0] += concurrency.TENURE / 10
+                steps += 1
+                let_others()
+        asked.result(PATIENCE)
+    assert 10 <= steps <= 12
+
+
+def test_a_pass_within_a_pass_needs_no_slot_of_its_own(one_slot: Slots, clock: list[float]) -> None:
+    with forward_slot(), long_work(), forward_slot():
+        assert one_slot._free == 0
+    assert (one_slot._free, concurrency._long._free) == (1, 1)

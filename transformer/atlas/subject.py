@@ -19,8 +19,9 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
 from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import written_pad
+from transformer.models.protocols import written_length, written_pad
 from transformer.runs.classify import classifier, read
+from transformer.runs.concurrency import let_others
 from transformer.runs.sequence_sets import MAX_SET_LETTERS
 from transformer.tokens.batch import pad
 
@@ -114,8 +115,11 @@ class TranslatorSubject:
 
     def read(self, number: int, source: str, target: str | None) -> Reading:
         """Both lines as ids; a target ends with its end token, as what the model writes does."""
-        ids = self._checked(source, self.reader)
-        written = () if target is None else self._checked(target, self.writer)
+        config = self.model.config
+        ids = _checked(self.reader.tokenizer.source_ids(source), self.reader, config.max_length)
+        written: tuple[int, ...] = ()
+        if target is not None:
+            written = _checked(self.writer.tokenizer.source_ids(target), self.writer, written_length(config))
         return Reading(number, (source, target or ""), ids, written)
 
     def completed(self, readings: Sequence[Reading]) -> list[Reading]:
@@ -123,8 +127,8 @@ class TranslatorSubject:
         if not readings or readings[0].target:
             return list(readings)
         source = pad([reading.source for reading in readings], self.model.config.pad_id)
-        longest = min(GREEDY_TOKENS, self.model.config.max_length)
-        found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest))
+        longest = min(GREEDY_TOKENS, written_length(self.model.config))
+        found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest), between=let_others)
         written = [one.ids or (self.model.config.eos_id,) for one in found]
         return [
             Reading(one.number, (one.texts[0], self.writer.tokenizer.decode(ids)), one.source, tuple(ids))
@@ -156,11 +160,9 @@ class TranslatorSubject:
         for group, sites in groups_of(seen).items():
             maps = maps_of(seen, group, sites, *lengths.get(group, (n_target, n_source)))
             vocabulary, ids = sides.get(group, (self.reader, source))
+            let_others()
             found.append(_observed(maps, vocabulary, ids, lengths.get(group, (n_target, n_source))[1]))
         return found
-
-    def _checked(self, text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
-        return _checked(vocabulary.tokenizer.source_ids(text), vocabulary, self.model.config.max_length)
 
 
 class ReaderSubject:

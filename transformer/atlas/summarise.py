@@ -22,6 +22,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import CONFIG, TOKENIZER, WEIGHTS, is_folder, load_snapshot
 from transformer.errors import CheckpointError, InputError
+from transformer.runs.concurrency import let_others
 
 SENTENCES_AT_ONCE = 64
 """Most sentences of a forward pass."""
@@ -76,11 +77,14 @@ def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
             by_number |= {reading.number: reading for reading in complete}
             n_tokens += sum(len(reading.source) + len(reading.target) for reading in complete)
             for observed in subject.run(complete):
+                let_others()
                 _collect(found, collected, observed)
     back = np.argsort(np.array(order, dtype=np.int64), kind="stable")
     everything = {key: _joined(parts, back) for key, parts in collected.items()}
     if chunk.measured:
-        found.moments = {key: Moments.of(totals) for key, totals in everything.items()}
+        for key, totals in everything.items():
+            let_others()
+            found.moments[key] = Moments.of(totals)
         found.counts = {"lines": len(chunk.lines), "sentences": len(order), "tokens": n_tokens}
     if chunk.shows:
         _show(found, everything, [by_number[number] for number in sorted(by_number)], subject.shown)

@@ -16,6 +16,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import teacher_forced
 from transformer.errors import CheckpointError, InputError
 from transformer.models.kmer import KmerClassifier
+from transformer.models.protocols import written_length
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.batch import pad
 
@@ -131,9 +132,9 @@ def unknown_share(tokenizer: Tokenizer, lines: list[str]) -> float:
 def forced_loss(checkpoint: Checkpoint, pairs: list[tuple[str, str]]) -> float:
     """Mean loss in nats a token of references that are forced on the model; 0 where none can be run."""
     model, reader, writer = checkpoint.translator()
-    longest = model.config.max_length
+    longest, most = model.config.max_length, written_length(model.config)
     rows = [(reader.source_ids(source), [model.config.bos_id, *writer.source_ids(target)]) for source, target in pairs]
-    fit = [(source, target) for source, target in rows if len(source) <= longest and len(target) <= longest]
+    fit = [(source, target) for source, target in rows if len(source) <= longest and len(target) <= most]
     total = count = 0.0
     with torch.inference_mode():
         for source, target in fit:

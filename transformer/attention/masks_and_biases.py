@@ -68,9 +68,9 @@ class RelativeBias:
 
 @dataclass(frozen=True, eq=False)
 class BiasTable:
-    """A bias of any form, cell by cell."""
+    """A bias of any form, cell by cell; or, with one row, one that is the same for each query (ALiBi's)."""
 
-    values: Float[Tensor, "#batch #head query key"]
+    values: Float[Tensor, "#batch #head #query key"]
 
     @property
     def n_bytes(self) -> int:
@@ -79,8 +79,8 @@ class BiasTable:
 
     def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """What is added to the scores of `rows` and `keys`."""
-        batches, heads = self.values.shape[:2]
-        return self.values[min(batch, batches - 1), min(head, heads - 1), rows, keys]
+        batches, heads, queries = self.values.shape[:3]
+        return self.values[min(batch, batches - 1), min(head, heads - 1), rows if queries > 1 else slice(0, 1), keys]
 
 
 Bias = RelativeBias | BiasTable
@@ -101,7 +101,7 @@ def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> M
     return known
 
 
-def bias_of(table: Float[Tensor, "#batch #head query key"] | None) -> Bias | None:
+def bias_of(table: Float[Tensor, "#batch #head #query key"] | None) -> Bias | None:
     """The smallest bias that says the same as `table`; None where it adds nothing."""
     if table is None:
         return None
@@ -123,7 +123,7 @@ def _smallest_mask(table: Tensor) -> Mask:
 def _smallest_bias(table: Tensor) -> Bias | None:
     if not bool(table.any()):
         return None
-    if len(table) == 1 and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
+    if len(table) == 1 < table.shape[2] and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
         first_column, first_row = table[0, :, 1:, 0].flip(-1), table[0, :, 0]
         return RelativeBias(torch.cat([first_column, first_row], dim=-1), table.shape[2])
     return BiasTable(table.detach())

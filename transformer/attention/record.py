@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 class AttentionMap:
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
 
-    `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less.
+    `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
+    say what has to be known of the run; every picture carries them.
     """
 
     site: Site
@@ -50,6 +51,7 @@ class AttentionMap:
     source: SoftmaxInputs = field(repr=False)
     batch: int = 0
     interventions: tuple[Intervention, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def n_heads(self) -> int:
@@ -186,7 +188,7 @@ class AttentionMap:
         else:
             values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
         visible, queries, keys = self.mask(), self.queries, self.keys
-        notes = [*self.source.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
+        notes = [*self.source.notes, *self.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
         if words and not scores:
             values = _mean_over(queries) @ values @ keys.membership.T
             visible = (queries.membership @ visible @ keys.membership.T) > 0
@@ -274,7 +276,8 @@ class Record(Mapping[Site, AttentionMap]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What one has to know of how the attention was kept; empty where it is exact and complete."""
-        return tuple(dict.fromkeys(note for attention in self.maps.values() for note in attention.source.notes))
+        found = (note for attention in self.maps.values() for note in (*attention.source.notes, *attention.notes))
+        return tuple(dict.fromkeys(found))
 
     @property
     def interventions(self) -> tuple[Intervention, ...]:

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
+from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
 ROWS_AT_ONCE = 256
@@ -42,7 +43,13 @@ class QueriesKeys:
     scale: float
     bias: Bias | None = None
     known: Float[Tensor, "batch head query"] | None = None
-    notes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of rows that see nothing, if there are any."""
+        if self.mask.blind(self.n_queries, self.n_keys) is None:
+            return ()
+        return (Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"),)
 
     @property
     def score_quantity(self) -> Quantity:
@@ -94,7 +101,7 @@ class QueriesKeys:
         return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
 
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Softmax of the masked scores; a row that sees nothing is all zeros, as the fused attention leaves it."""
+        """Softmax of the masked scores; a row that sees nothing is all zeros (or even, see `Mask`), as it ran."""
         known = self._log_sums[batch, head, rows, None]
         if keys.stop - keys.start < self.n_keys and not bool(known.isnan().any()):
             weights = self.scores(batch, head, rows, keys).sub_(known).exp_()

@@ -172,8 +172,8 @@ def decoder_layers(model: Seq2Seq, passage: Passage) -> Iterator[DecoderLayer]:
 def softmax(
     q: Float[Tensor, "batch head query d_k"], k: Float[Tensor, "batch head key d_k"], scale: float, mask: Mask
 ) -> Float[Tensor, "batch head query key"]:
-    """Attention weights as a table; a row that sees nothing is all zeros, as the fused attention leaves it."""
-    scores = scale * q @ k.mT
+    """Attention weights as a table; a row that sees nothing is all zeros, as the fused attention leaves it, or even."""
+    scores = scale * mask.asking(q, k.shape[2]) @ k.mT
     visible = mask.dense(q.shape[2], k.shape[2], q.device)
     if visible is None:
         return scores.softmax(-1)

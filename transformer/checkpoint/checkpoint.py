@@ -17,11 +17,13 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.models.vectors import VectorConfig, VectorModel
+from transformer.models.vision import VisionConfig, VisionTransformer
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | KmerClassifier | Recurrent
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
@@ -29,10 +31,12 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Encoder.architecture: (Encoder, EncoderConfig),
     KmerClassifier.architecture: (KmerClassifier, KmerConfig),
     Recurrent.architecture: (Recurrent, RecurrentConfig),
+    VectorModel.architecture: (VectorModel, VectorConfig),
+    VisionTransformer.architecture: (VisionTransformer, VisionConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent)
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer)
 
 
 HUGGING_FACE = "hugging-face-"
@@ -72,7 +76,8 @@ class Checkpoint:
     `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
     `task` is what a classifier of sequences decides, `means` what stands in for a head that is switched off.
-    `example_names` says, by language code, what to look for in some of the `examples`.
+    `example_names` says, by language code, what to look for in some of the `examples`. `class_names` are what a
+    classifier's classes are called, where somebody said it.
     """
 
     name: str
@@ -86,6 +91,7 @@ class Checkpoint:
     target_tokenizer: Tokenizer | None = None
     means: Means | None = None
     example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
 
     def beside(self, name: str) -> Path | None:
         """A file of that name beside the weights; None where there is none, or for weights of another moment."""
@@ -127,6 +133,11 @@ class Checkpoint:
     def translates(self) -> bool:
         """Whether the model reads a source and writes a target."""
         return self.model.abilities.translates
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the model reads two things, and writes none."""
+        return isinstance(self.model, VectorModel) and self.model.config.reads_pairs
 
     def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
         """The model, what reads the source, and what writes the target.

@@ -12,21 +12,24 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint
 from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
+from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
-from transformer.checkpoint.ours.folder import TOKENIZER, is_folder, load_folder
+from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
+from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.reading import read_file, read_stream
 from transformer.checkpoint.safe.refusal import refused, shown
 from transformer.checkpoint.safe.unpacked import unpacked
 from transformer.checkpoint.safe.zips import ZIP_ENDING
-from transformer.checkpoint.weight_files import is_hugging_face
+from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
@@ -79,6 +82,23 @@ class HuggingFaceFolders:
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What its config says."""
         return report_hugging_face(path, limits)
+
+
+class VisionFolders(HuggingFaceFolders):
+    """Folders of the transformers library whose model is a Vision Transformer: read as files are, without it."""
+
+    def reads(self, path: Path) -> bool:
+        """Whether its config.json names such a family."""
+        return is_hugging_face(path) and is_vision(path)
+
+    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+        """By the names of its weights."""
+        _refuse_answers(path, answers)
+        return load_vision(path, limits)
+
+    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
+        """How the weights compare with the layout."""
+        return recognised(path, limits).report
 
 
 class Files:
@@ -158,7 +178,7 @@ def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
         found.remove()
 
 
-READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
+READERS: tuple[Reader, ...] = (ZippedFolders(), VisionFolders(), HuggingFaceFolders(), OwnFolders(), Files())
 """In the order in which they are asked; the last one reads whatever is left."""
 
 
@@ -191,6 +211,43 @@ def load(
     path = Path(path)
     found = reader_of(path).load(path, limits, answers)
     return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
+
+
+def listed_architecture(path: Path) -> str | None:
+    """What kind of model a folder's config describes, without a look at its weights; None where it has no config.
+
+    Whether it can be loaded is another matter, which whoever chooses it from a list is told.
+
+    Raises:
+        CheckpointError: the config is refused, or describes no model that is known here.
+    """
+    if is_hugging_face(path):
+        return f"{HUGGING_FACE}{described_kind(path)}"
+    if not is_folder(path):
+        return None
+    check_inside(path / CONFIG, path)
+    size = (path / CONFIG).stat().st_size
+    if size > CONFIG_BYTES:
+        raise refused("file_large", f"{path.name}/{CONFIG}", found=size, most=CONFIG_BYTES)
+    return described_architecture(path)
+
+
+def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
+    """The files of the tokenizers of a folder that says all of itself, by name; None of another checkpoint.
+
+    Raises:
+        CheckpointError: one of them leads out of the folder.
+    """
+    if is_hugging_face(path):
+        names: tuple[str, ...] = hugging_face.VOCABULARIES
+    elif is_folder(path):
+        names = (TOKENIZER,)
+    else:
+        return None
+    found = tuple(path / name for name in names if (path / name).is_file())
+    for file in found:
+        check_inside(file, path)
+    return found
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:

@@ -17,7 +17,7 @@ from transformer.decoding.beams import BeamTree, DecodingOptions, Search
 from transformer.errors import CheckpointError
 from transformer.layers.rows import rows_from
 from transformer.models.common import in_single
-from transformer.models.protocols import Decodable, Stepwise, written_pad
+from transformer.models.protocols import Decodable, Stepwise, written_length, written_pad
 
 __all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
 
@@ -73,7 +73,7 @@ def decode(
         CheckpointError: the model's output is not a distribution (NaN, or nothing that could be written).
     """
     options = options or DecodingOptions()
-    options = replace(options, max_length=min(options.max_length, model.config.max_length))
+    options = replace(options, max_length=min(options.max_length, written_length(model.config)))
     if not len(source):
         return []
     config = model.config

@@ -92,7 +92,8 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask
     ) -> Float[Tensor, "batch query d_model"]:
         """Each position of `x` is a query, and takes from the values whose keys `mask` lets it see."""
-        mixed = self.core(self.queries(x), keys_values.k, keys_values.v, mask)
+        q = mask.asking(self.queries(x), keys_values.k.shape[2])
+        mixed = self.core(q, keys_values.k, keys_values.v, mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def queries(self, x: Float[Tensor, "batch query d_model"]) -> Float[Tensor, "batch head query d_k"]:

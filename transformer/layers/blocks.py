@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -44,6 +45,7 @@ class BlockConfig:
     attention_bias: bool
     activation: str
     attention_scale: float = 0.0
+    gain: bool = False
 
 
 class FeedForward(nn.Module):
@@ -66,12 +68,17 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The residual connection around one sub-layer, with its norm before the sub-layer or after the sum."""
+    """The residual connection around one sub-layer, with its norm before the sub-layer or after the sum.
+
+    With a `gain`, a trained number a dimension multiplies what the sub-layer found (Touvron et al. 2021, "Going deeper
+    with Image Transformers").
+    """
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.norm = layer_norm(config.norm, config.d_model, config.norm_eps)
         self.norm_first = config.norm_first
+        self.gain = nn.Parameter(torch.ones(config.d_model)) if config.gain else None
         self.dropout = nn.Dropout(config.dropout)
 
     def reads(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
@@ -82,7 +89,7 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "batch position d_model"], found: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
         """x plus what the sub-layer found, and its norm where that comes after."""
-        x = x + self.dropout(found)
+        x = x + self.dropout(found if self.gain is None else found * self.gain)
         return x if self.norm_first else self.norm(x)
 
 

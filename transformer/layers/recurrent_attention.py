@@ -96,9 +96,7 @@ class AdditiveAttention(nn.Module):
     ) -> Mixed:
         """Look at source positions whose keys match the decoder's state; padding gets no weight."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + source.keys)).squeeze(-1)  # (batch, source)
-        if source.real is not None:
-            scores = scores.masked_fill(~source.real, -torch.inf)
-        return _mix(scores.softmax(-1), source)
+        return _look(scores, source)
 
 
 class ProductAttention(nn.Module):
@@ -122,10 +120,13 @@ class ProductAttention(nn.Module):
     ) -> Mixed:
         """Look at source positions whose keys point where the decoder's state does; padding gets no weight."""
         keys = source.states if source.keys is None else source.keys
-        scores = (keys * state[:, None]).sum(-1)  # (batch, source)
-        if source.real is not None:
-            scores = scores.masked_fill(~source.real, -torch.inf)
-        return _mix(scores.softmax(-1), source)
+        return _look((keys * state[:, None]).sum(-1), source)
+
+
+def _look(scores: Float[Tensor, "batch source"], source: SourceStates) -> Mixed:
+    """Hide padding, make weights of the scores, and mix the states by them."""
+    hidden = scores if source.real is None else scores.masked_fill(~source.real, -torch.inf)
+    return _mix(hidden.softmax(-1), source)
 
 
 def _mix(weights: Float[Tensor, "batch key"], source: SourceStates) -> Mixed:

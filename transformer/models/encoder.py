@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import ConfigError
+from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
@@ -37,6 +37,10 @@ class EncoderConfig(StackConfig):
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
     `norm_after_embedding` adds a norm between the embedding with its positions and the first layer, as BERT has one.
     `segment` adds one vector to every token: the first row of a table of segments, the others of which are not read.
+    `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
+    and has a position only if it is `cls_positioned`, so that others count from it. With a `conv_width`,
+    embeddings are `conv_reads` wide, and what the layers read are windows of them: a convolution with `conv_stride`,
+    `conv_padding` zeros on both sides and `conv_activation`.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
@@ -70,6 +74,13 @@ class EncoderConfig(StackConfig):
     head: Sequence[int] = ()
     head_reads: str = "each"
     head_activation: str = "relu"
+    cls_id: int = -1
+    cls_positioned: bool = True
+    conv_width: int = 0
+    conv_reads: int = 0
+    conv_stride: int = 1
+    conv_padding: int = 0
+    conv_activation: str = "none"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
@@ -84,6 +95,11 @@ class EncoderConfig(StackConfig):
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
         heads_fit(self.d_model, self.n_heads)
+        at_least(self, 0, "conv_width", "conv_padding")
+        at_least(self, 1, "conv_stride", *(["conv_reads"] if self.conv_width else []))
+        one_of(self, "conv_activation", ("none", *_ACTIVATIONS))
+        if self.conv_width and (self.pad_id >= 0 or self.cls_id >= 0):
+            raise ConfigError("convolution_hides_ids", pad_id=self.pad_id, cls_id=self.cls_id)
 
 
 @dataclass
@@ -106,7 +122,8 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab, config.d_model)
+        self.embedding = nn.Embedding(config.vocab, config.conv_reads if config.conv_width else config.d_model)
+        self.convolution = _convolution(config) if config.conv_width else None
         self.positions = positions(config.positions, config.d_model, config.max_length)
         self.segment = nn.Parameter(torch.zeros(config.d_model)) if config.segment else None
         norm_at_start = config.norm_after_embedding
@@ -122,7 +139,7 @@ class Encoder(nn.Module):
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(
-        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+        self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch shown"] | None = None
     ) -> Float[Tensor, "batch position d_model"]:
         """What each position holds after the last layer. Where `shown` is False, no attention sees that position."""
         x, mask = self.encoder_inputs(ids, shown)
@@ -131,18 +148,21 @@ class Encoder(nn.Module):
         return self.encoder_norm(x)
 
     def encoder_inputs(
-        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
+        self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch shown"] | None = None
     ) -> tuple[Float[Tensor, "batch position d_model"], Mask]:
         """What the first layer reads, and what all of them may see."""
+        ids = self.begun(ids)
         x = self.embedding(ids)
         if self.config.scale_embedding:
-            x = x * self.config.d_model**0.5
+            x = torch.where((ids == self.config.cls_id)[..., None], x, x * self.config.d_model**0.5)
+        if self.convolution is not None:
+            x = self._windows(x)
         if self.segment is not None:
             x = x + self.segment
         mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
         return self.dropout(self.embedding_norm(self._add_positions(x))), mask
 
-    def outputs(self, ids: Int[Tensor, "batch position"]) -> dict[str, Tensor]:
+    def outputs(self, ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.
 
         Logits are (batch, position, last width) of a head that reads each position, else (batch, last width).
@@ -151,14 +171,38 @@ class Encoder(nn.Module):
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         check_ids("inputs", ids, self.config.vocab)
+        ids = self.begun(ids)
         hidden = self(ids)
         return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
+
+    def begun(self, ids: Int[Tensor, "batch token"]) -> Int[Tensor, "batch position"]:
+        """The ids, after the token that every text begins with, if there is one and it is not there yet."""
+        first = self.config.cls_id
+        if first < 0 or bool((ids[:, 0] == first).all()):
+            return ids
+        return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
+
+    def windows(self, length: int) -> list[tuple[int, int]] | None:
+        """The first token and the one after the last of each position; None where positions are the tokens themselves.
+
+        Raises:
+            InputError: the convolution is wider than the text.
+        """
+        config = self.config
+        if not config.conv_width or (config.conv_stride == 1 and config.conv_width == 2 * config.conv_padding + 1):
+            return None
+        count = (length + 2 * config.conv_padding - config.conv_width) // config.conv_stride + 1
+        if count < 1:
+            raise InputError("text_below_convolution", found=length, least=config.conv_width - 2 * config.conv_padding)
+        starts = [i * config.conv_stride - config.conv_padding for i in range(count)]
+        return [(max(0, start), min(length, start + config.conv_width)) for start in starts]
 
     @property
     def continues(self) -> bool:
         """Whether it scores the token after each position, having seen nothing ahead: a decoder alone."""
         config = self.config
-        return config.causal and config.head_reads == "each" and config.head[-1:] == (config.vocab,)
+        scores = config.head_reads == "each" and config.head[-1:] == (config.vocab,)
+        return config.causal and scores and not config.conv_width
 
     def begin(self) -> "EncoderText":
         """Stand before the first token of a text."""
@@ -179,10 +223,11 @@ class Encoder(nn.Module):
         return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
 
     def logits(
-        self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch position"]
+        self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch token"]
     ) -> Float[Tensor, "batch *position width"]:
         """What the head makes of the states after the last layer and its norm."""
-        real = ids != self.config.pad_id
+        of_tokens = hidden.shape[1] == ids.shape[1]  # windows are never padded
+        real = ids != self.config.pad_id if of_tokens else torch.ones_like(hidden[..., 0], dtype=torch.bool)
         x = hidden
         if self.config.head_reads == "mean":
             x = (hidden * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
@@ -194,7 +239,22 @@ class Encoder(nn.Module):
             x = linear(_ACTIVATIONS[self.config.head_activation](x) if i else x)
         return x
 
+    def _windows(self, x: Float[Tensor, "batch token conv_reads"]) -> Float[Tensor, "batch position d_model"]:
+        """What the convolution makes of tokens; with a stride or too few zeros, positions are fewer than tokens."""
+        self.windows(x.shape[1])
+        found = cast(nn.Conv1d, self.convolution)(x.transpose(1, 2)).transpose(1, 2)
+        act = _ACTIVATIONS.get(self.config.conv_activation)
+        return found if act is None else act(found)
+
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":
             return self.positions(x.transpose(0, 1)).transpose(0, 1)
+        if self.config.cls_id >= 0 and not self.config.cls_positioned:
+            return torch.cat([x[:, :1], self.positions(x[:, 1:])], dim=1)
         return self.positions(x)
+
+
+def _convolution(config: EncoderConfig) -> nn.Conv1d:
+    return nn.Conv1d(
+        config.conv_reads, config.d_model, config.conv_width, stride=config.conv_stride, padding=config.conv_padding
+    )

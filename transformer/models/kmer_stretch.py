@@ -151,20 +151,25 @@ class StretchReader:
         )
 
     def _prepare_memory(self) -> None:
-        """All that a pass writes to, taken once, and the views of each head."""
+        """All that a pass writes to, taken once, and the views of each head.
+
+        What is never needed at the same time shares its place, so that a pass stays in the processor's cache.
+        """
         config, n, p = self.config, self.together, self._n_windows
         d_model, heads = config.d_model, config.n_heads
         d_head, columns = d_model // heads, n * p
         new = self._table.new_empty
-        self._x, self._scratch, self._row = new(d_model, columns), new(d_model, columns), new(1, columns)
+        n_projected = 2 * d_model + heads * (d_head + 1)
+        n_large = max(n_projected, config.d_ff)
+        self._x, self._row = new(d_model, columns), new(1, columns)
         self._average = torch.full_like(self._table[:1], 1 / d_model)
-        self._read, self._mixed = new(d_model + 1, columns), new(d_model + 1, columns)
-        self._wide = new(config.d_ff + 1, columns)
-        for each in (self._read, self._mixed, self._wide):
-            each[-1] = 1  # what a bias is multiplied by
-        self._projected = new(2 * d_model + heads * (d_head + 1), columns)
+        self._read = self._mixed = new(d_model + 1, columns)
+        large = new(n_large + 1, columns)
+        self._projected, self._wide, self._scratch = large[:n_projected], large[-config.d_ff - 1 :], large[:d_model]
+        self._read[-1] = large[-1] = 1  # what a bias is multiplied by
         self._weights, self._mixture = new(n, p, p), new(n, d_head + 1, p)
-        self._sums = new(len(self._layers), heads, n, p)
+        self._mixed_values, self._mixed_ones = self._mixture[:, :-1], self._mixture[:, -1:]
+        self._sums = new(len(self._layers), heads, n, 1, p)
         self._least = torch.finfo(self._table.dtype).tiny / torch.finfo(self._table.dtype).eps ** 2
         split = self._projected.view(-1, n, p).split([d_model, d_model, heads * (d_head + 1)])
         query, key, value = (part.unflatten(0, (heads, -1)) for part in split)
@@ -194,8 +199,8 @@ class StretchReader:
         for (key, query, value, mixed), total in zip(self._heads, sums, strict=True):
             torch.bmm(key, query, out=self._weights).exp_()
             torch.bmm(value, self._weights, out=self._mixture)
-            total.copy_(self._mixture[:, -1])
-            torch.div(self._mixture[:, :-1], total[:, None], out=mixed)
+            total.copy_(self._mixed_ones)
+            torch.div(self._mixed_values, total, out=mixed)
         x.addmm_(layer.output, self._mixed)
         if not self.config.norm_first:
             self._norm(x, layer.after_attention)
@@ -247,10 +252,13 @@ class StretchReader:
         heads = pooling.n_heads
         key = (pooling.key.weight * scale).unflatten(0, (heads, -1))
         asked = torch.matmul(pooling.question, key) * pooling.core.scale  # a key's bias moves all scores alike
-        weights = torch.mm(asked.flatten(0, 1), x).view(-1, *shape).softmax(-1)
-        by_head = weights.view(heads, -1, 1, *shape) * x.view(heads, 1, -1, *shape)
-        scaled = by_head.sum(-1) * scale.view(heads, 1, -1, 1) + shift.view(heads, 1, -1, 1)
-        return scaled.movedim(-1, 0).flatten(1)
+        weights = torch.mm(asked.flatten(0, 1), x).view(heads, -1, *shape).softmax(-1)
+        values = x.view(heads, -1, *shape)
+        by_head = [
+            torch.bmm(mine.transpose(0, 1), asks.permute(1, 2, 0)) for mine, asks in zip(values, weights, strict=True)
+        ]
+        averages = torch.stack(by_head, 1).transpose(2, 3)  # (window, head, question, feature)
+        return (averages * scale.view(heads, 1, -1) + shift.view(heads, 1, -1)).flatten(1)
 
 
 def _folded(layer: nn.Linear, norm: nn.LayerNorm | None = None) -> Float[Tensor, "out in_and_bias"]:

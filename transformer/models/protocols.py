@@ -73,19 +73,27 @@ def written_pad(config: DecodingConfig) -> int:
     return found
 
 
+def written_length(config: DecodingConfig) -> int:
+    """Most positions of a target, which some models have other tables for than for sources."""
+    found: int = getattr(config, "written_length", config.max_length)
+    return found
+
+
 @dataclass(frozen=True)
 class Abilities:
     """What the models of one class can do, said once by that class.
 
     `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
     of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide. `hides`: their
-    forward pass takes `shown`, which hides single positions from every attention.
+    forward pass takes `shown`, which hides single positions from every attention. `reads_pictures`: they read
+    pixels, and the positions of their attention are patches.
     """
 
     translates: bool = False
     reads_windows: bool = False
     masks: bool = False
     hides: bool = False
+    reads_pictures: bool = False
 
 
 @dataclass(frozen=True)

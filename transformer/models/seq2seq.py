@@ -32,8 +32,10 @@ class Seq2SeqConfig(StackConfig):
     `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` one of
     `blocks.ACTIVATIONS`. `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by
     sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and
-    not trained. `target_pad_id` pads targets where `pad_id`, which pads sources, does not. Of the norms after the
-    stacks, `without_norm` names the stack (`encoder` or `decoder`) that has none.
+    not trained; the target's has `target_length` rows where it is longer or shorter (0 stands for `max_length`).
+    `target_pad_id` pads targets where `pad_id`, which pads sources, does not. Of the norms after the stacks,
+    `without_norm` names the stack (`encoder` or `decoder`) that has none. Rows that see nothing get zeros, or are
+    spread evenly over all keys with `spread_blind_rows` (models that hide with -1e9).
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -69,10 +71,13 @@ class Seq2SeqConfig(StackConfig):
     bos_id: int = 1
     eos_id: int = 2
     target_pad_id: int | None = None
+    target_length: int = 0
+    spread_blind_rows: bool = False
 
     def __post_init__(self) -> None:
         at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "max_length")
         at_least(self, 1, "n_encoder_layers", "n_decoder_layers")
+        at_least(self, 0, "target_length")
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", POSITION_KINDS)
@@ -88,6 +93,11 @@ class Seq2SeqConfig(StackConfig):
     def norms_after(self, stack: str) -> bool:
         """Whether a norm stands after the last layer of `encoder` or `decoder`."""
         return self.norm_after_stack and self.without_norm != stack
+
+    @property
+    def written_length(self) -> int:
+        """Most positions of a target."""
+        return self.target_length or self.max_length
 
     @property
     def written_pad_id(self) -> int:
@@ -128,7 +138,7 @@ class Seq2Seq(nn.Module):
             self.source_embedding if config.tie_embeddings else nn.Embedding(config.target_vocab, d_model)
         )
         self.source_positions = positions(config.positions, d_model, config.max_length)
-        self.target_positions = positions(config.positions, d_model, config.max_length)
+        self.target_positions = positions(config.positions, d_model, config.written_length)
         self.source_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.target_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
@@ -181,7 +191,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the first layer of the encoder reads, and what all of them may see."""
         x = self.source_positions(self.embed(self.source_embedding, source))
-        return self.source_norm(self.dropout(x)), masks.padding(source, self.config.pad_id, shown)
+        return self.source_norm(self.dropout(x)), self._hiding(masks.padding(source, self.config.pad_id, shown))
 
     def decode(
         self,
@@ -201,7 +211,8 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Float[Tensor, "batch target d_model"], Mask]:
         """What the first layer of the decoder reads of a target, and what each position may see of it."""
         x = self.target_positions(self.embed(self.target_embedding, target))
-        return self.target_norm(self.dropout(x)), masks.causal(target, self.config.written_pad_id, shown)
+        mask = masks.causal(target, self.config.written_pad_id, shown)
+        return self.target_norm(self.dropout(x)), self._hiding(mask)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
         """Scores of every token of the target vocabulary, before the softmax."""
@@ -258,6 +269,10 @@ class Seq2Seq(nn.Module):
         x = table(ids)
         return x * self.config.d_model**0.5 if self.config.scale_embedding else x
 
+    def _hiding(self, mask: Mask) -> Mask:
+        """The mask, which says what becomes of rows that see nothing."""
+        return replace(mask, spreads=True) if self.config.spread_blind_rows else mask
+
     def _norm(self) -> nn.Module:
         return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)
 
@@ -273,8 +288,16 @@ class Seq2Seq(nn.Module):
 
 
 _PRESETS: dict[str, dict[str, Any]] = {
-    "annotated": dict(norm="annotated", norm_eps=1e-6, norm_first=True, norm_after_stack=True, projection_bias=True),
+    "annotated": dict(
+        norm="annotated",
+        norm_eps=1e-6,
+        norm_first=True,
+        norm_after_stack=True,
+        projection_bias=True,
+        spread_blind_rows=True,
+    ),
     "jadore": dict(
+        spread_blind_rows=True,
         norm_eps=1e-6,
         norm_after_embedding=True,
         attention_bias=False,

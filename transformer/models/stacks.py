@@ -23,6 +23,7 @@ class StackConfig:
     attention_bias: bool = True
     attention_scale: float = 0.0
     activation: str
+    gain: bool = False
 
     @property
     def block(self) -> BlockConfig:
@@ -41,4 +42,5 @@ class StackConfig:
             attention_bias=self.attention_bias,
             activation=self.activation,
             attention_scale=self.attention_scale,
+            gain=self.gain,
         )

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,12 +21,16 @@ from transformer.checkpoint.safe.arrays import read_arrays_file
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.errors import InputError
 from transformer.messages import Message
+from transformer.models.vectors import VectorModel
 from transformer.runs.changed import run_of
 from transformer.runs.parity import TokenIds, token_ids
 
-INPUTS = ("input", "inputs", "ids", "input_ids", "source", "sources", "src", "source_ids")
+INPUTS = (
+    *("input", "inputs", "ids", "input_ids", "source", "sources", "src", "source_ids"),
+    *("pixels", "pixel_values", "images"),
+)
 TARGETS = ("target", "targets", "tgt", "trg", "target_ids", "decoder_input_ids")
-"""What the ids may be called in a file of what is expected."""
+"""What the ids (or the pixels) may be called in a file of what is expected."""
 
 SCORES = ("logits", "scores", "output", "outputs", "out")
 """Other names for what a decoder ends with: compared as log-probabilities, whatever was added to a row."""
@@ -36,6 +40,9 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-
 
 MOST_IDS = 16_384
 """Ids of a batch, source and target each: what is expected is for a few sentences."""
+
+MOST_PIXELS = 4_000_000
+"""Numbers of a batch of pictures, of all channels."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ def check_file(checkpoint: Checkpoint, path: Path, *, tolerance: float | None = 
 
     Raises:
         CheckpointError: the file is refused.
-        InputError: as `check`; or it holds no ids, or too many.
+        InputError: as `check`; or it holds no ids (no pixels, for a model of pictures), or too many.
     """
     return check_contents(checkpoint, read_arrays_file(path), tolerance=tolerance)
 
@@ -160,10 +167,23 @@ def check_contents(checkpoint: Checkpoint, contents: Contents, *, tolerance: flo
     inputs, targets = _taken(arrays, INPUTS), _taken(arrays, TARGETS)
     if inputs is None:
         raise InputError("check_no_ids", file=contents.source, found=tuple(arrays), names=INPUTS)
+    if checkpoint.model.abilities.reads_pictures:
+        if not inputs.is_floating_point() or inputs.dim() != 4 or not 0 < inputs.numel() <= MOST_PIXELS:
+            raise InputError("check_pixels_of_no_kind", file=contents.source, most=MOST_PIXELS)
+        return check(checkpoint, inputs, arrays, tolerance=tolerance)
     for ids in (inputs, targets):
-        if ids is not None and (ids.is_floating_point() or ids.dim() not in {1, 2} or not 0 < ids.numel() <= MOST_IDS):
+        if ids is not None and not _can_be_read(checkpoint, ids):
             raise InputError("check_ids_of_no_kind", file=contents.source, most=MOST_IDS)
-    return check(checkpoint, inputs.long(), arrays, None if targets is None else targets.long(), tolerance=tolerance)
+    read, written = (ids if ids is None or ids.is_floating_point() else ids.long() for ids in (inputs, targets))
+    return check(checkpoint, cast(torch.Tensor, read), arrays, written, tolerance=tolerance)
+
+
+def _can_be_read(checkpoint: Checkpoint, given: torch.Tensor) -> bool:
+    """Whether these are ids; or vectors, of a model that reads them."""
+    if given.is_floating_point():
+        reads = isinstance(checkpoint.model, VectorModel)
+        return reads and given.dim() in {2, 3} and 0 < given[..., 0].numel() <= MOST_IDS
+    return given.dim() in {1, 2} and 0 < given.numel() <= MOST_IDS
 
 
 def _taken(arrays: dict[str, torch.Tensor], names: Sequence[str]) -> torch.Tensor | None:

@@ -31,7 +31,7 @@ def classes_of(checkpoint: Checkpoint, logits: Float[np.ndarray, " class"]) -> C
     task, config, scores = checkpoint.task, checkpoint.model.config, torch.from_numpy(logits).double()
     if task is not None and len(task.classes) == len(logits):
         return Classes(task.classes, calibrated(scores[None], task)[0].numpy(), False, task.temperature)
-    named = getattr(config, "labels", ())
+    named = checkpoint.class_names or getattr(config, "labels", ())
     names = named if len(named) == len(logits) else tuple(map(str, range(len(logits))))
     each = len(logits) == 1 or not getattr(config, "one_label", True)
     return Classes(names, (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)

@@ -78,20 +78,36 @@ class Slots:
 
 
 GRACE = 0.5
-"""Seconds after which work is long: from then on it stands back for whoever only wants to look."""
+"""Seconds of a processor after which work is long: from then on it stands back for whoever only wants to look."""
 
 PATIENCE = 0.25
 """Seconds that long work stands back at most, each time: it is slow while many look, and never stops."""
 
+SHARE = 4
+"""Nor does it stand back for more than so many times as long as it went on since: small steps wait little."""
+
+TENURE = 0.05
+"""Seconds for which one long work goes on before it is the next one's turn, however small its steps are."""
+
+GLANCE = 0.005
+"""Seconds from one look at whether somebody draws to the next."""
+
 _forward = Slots(AT_ONCE)
+_long = Slots(1)
+"""Where others look, long work goes on one at a time: each of them would slow down whoever looks once more."""
+
 _busy: list[Callable[[], bool]] = []
 """Who says that somebody only wants to look at what is there; nobody in a notebook."""
 
 
 class _Mine(local):
-    """What this thread does: whether it has a slot, and since when; `long` for work that is known to be."""
+    """What this thread does: whether it has a slot, and its processor's time then; `long` for work that is known to be.
 
-    held, long, since = False, False, 0.0
+    `first` among long work is whoever has its slot, has worked `tenure` seconds in it, and went on when it `began`.
+    """
+
+    held, long, first = False, False, False
+    since, began, tenure = 0.0, float("-inf"), 0.0
 
 
 _mine = _Mine()
@@ -100,14 +116,20 @@ _mine = _Mine()
 @contextmanager
 def forward_slot() -> Iterator[None]:
     """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside."""
-    if _mine.long:
-        _stand_back()
-    with _forward.slot(), torch.inference_mode():
-        _mine.held, _mine.since = True, time.monotonic()
-        try:
-            yield
-        finally:
-            _mine.held = False
+    if _mine.held:  # a pass within a pass is part of it: with a slot of its own, two such would wait for each other
+        yield
+        return
+    try:
+        if _mine.long:
+            _come_first()
+        with _forward.slot(), torch.inference_mode():
+            _mine.held, _mine.since = True, time.thread_time()
+            try:
+                yield
+            finally:
+                _mine.held = False
+    finally:
+        _let_next()
 
 
 @contextmanager
@@ -133,21 +155,40 @@ def let_others() -> None:
     """
     if not _mine.held:
         return
-    if time.monotonic() - _mine.since < GRACE:
+    if not _mine.long and time.thread_time() - _mine.since < GRACE:
         _forward.let_others()
         return
     _forward.give_back()
     try:
-        _stand_back()
+        _come_first()
     finally:
         _forward.take()
 
 
-def _stand_back() -> None:
-    """Wait, not for long, until nobody wants to look."""
-    until = time.monotonic() + PATIENCE
+def _come_first() -> None:
+    """Wait until no other long work goes on, and then, not for long, until nobody wants to look.
+
+    Whoever has a forward slot must not wait here: the other long work may be waiting for one.
+    """
+    if not _busy:
+        return
+    worked = time.monotonic() - _mine.began
+    _mine.tenure += worked
+    if not _mine.first or _mine.tenure > TENURE:
+        _let_next()
+        _long.take()
+        _mine.first, _mine.tenure = True, 0.0
+    until = time.monotonic() + min(PATIENCE, SHARE * worked)
     while any(busy() for busy in _busy) and time.monotonic() < until:
-        time.sleep(PATIENCE / 25)
+        time.sleep(GLANCE)
+    _mine.began = time.monotonic()
+
+
+def _let_next() -> None:
+    """Let the next long work go on."""
+    if _mine.first:
+        _mine.first = False
+        _long.give_back()
 
 
 def letting_others(progress: Callable[[float], None] | None) -> Callable[[float], None]:

@@ -5,15 +5,18 @@ the reverse complement of the same letters. Memory does not grow with the length
 `StretchReader` reads the windows, so probabilities differ from those of `classify` by rounding.
 """
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from queue import SimpleQueue
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
@@ -24,8 +27,8 @@ from transformer.runs.held_out import MOST_UNKNOWN
 from transformer.sequences.alphabet import Letters
 
 BLOCK = 128
-"""Most windows of a block, which is the time between two signs of life; long windows are fewer, so that on a strand
-they have at most about twice `LETTERS_AT_ONCE` letters."""
+"""Most windows of a block, on all its strands together; long windows are fewer, so that they have at most about twice
+`LETTERS_AT_ONCE` letters. Two blocks are read between two signs of life, since one is always ahead."""
 
 STRETCH = 64
 """Most windows of a block that one thread reads at a time; they have at most about `LETTERS_AT_ONCE` letters."""
@@ -54,6 +57,14 @@ class Block:
 
     first: int
     probabilities: Float[np.ndarray, "strand window classes"]
+
+
+class _Begun(NamedTuple):
+    """A block on its way: its first window, which of its windows are judged, and what its threads were given."""
+
+    first: int
+    judged: Bool[np.ndarray, " window"]
+    jobs: Sequence["Future[Float[np.ndarray, 'window classes']]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +96,9 @@ class ScanPlan:
         return window * self.step + self.width // 2
 
     def blocks(self, workers: int = 1) -> Iterator[Block]:
-        """The probabilities, block by block, computed as they are asked for: whoever stops asking has stopped it.
+        """The probabilities, block by block: whoever stops asking stops it, a block after the last one that came.
 
-        `workers` threads share the windows of a block.
+        `workers` threads share the windows of a block, and of the next one while the first is looked at.
         """
         model, task = classifier(self.checkpoint)
         ids = task.alphabet.id_array(self.letters.text)
@@ -110,21 +121,35 @@ class ScanPlan:
                 readers.put(reader)
             return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first
 
-        block = min(BLOCK, max(1, 2 * LETTERS_AT_ONCE // self.width))
+        block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(self.strands.signs))
         stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
+        starts = iter(range(0, self.n_windows, block))
+        begun = deque[_Begun]()
         with ThreadPoolExecutor(workers) as pool:
-            for first in range(0, self.n_windows, block):
-                after = min(self.n_windows, first + block)
-                stretches = [(begin, min(after, begin + stretch)) for begin in range(first, after, stretch)]
-                unknown = self._unknown(ids, first, after)
-                judged = unknown <= MOST_UNKNOWN
-                found = np.full((len(self.strands.signs), after - first, len(task.classes)), np.nan)
-                if judged.any():
-                    jobs = [(sign, *ends) for sign in self.strands.signs for ends in stretches]
+
+            def begin() -> None:
+                """Give the threads the next block, where there is one."""
+                for first in islice(starts, 1):
+                    after = min(self.n_windows, first + block)
+                    stretches = [(start, min(after, start + stretch)) for start in range(first, after, stretch)]
+                    judged = self._unknown(ids, first, after) <= MOST_UNKNOWN
+                    jobs = [(sign, *ends) for sign in self.strands.signs for ends in stretches] if judged.any() else []
+                    begun.append(_Begun(first, judged, [pool.submit(read, job) for job in jobs]))
+
+            try:
+                with forward_slot():
+                    begin()
+                while begun:
+                    now = begun.popleft()
+                    found = np.full((len(self.strands.signs), len(now.judged), len(task.classes)), np.nan)
                     with forward_slot():
-                        read_all = list(pool.map(read, jobs))
-                    found[:, judged] = np.concatenate(read_all).reshape(found.shape)[:, judged]
-                yield Block(first, found)
+                        begin()  # so that no thread waits for the others at the end of a block
+                        parts = [job.result() for job in now.jobs]
+                    if parts:
+                        found[:, now.judged] = np.concatenate(parts).reshape(found.shape)[:, now.judged]
+                    yield Block(now.first, found)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def _unknown(self, ids: UInt8[np.ndarray, " letter"], first: int, after: int) -> Float[np.ndarray, " window"]:
         """The share of unknown letters in each of these windows."""

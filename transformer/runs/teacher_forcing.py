@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.models.protocols import written_pad
+from transformer.models.protocols import written_length, written_pad
 from transformer.tokens.batch import pad
 
 ROWS = 64
@@ -43,7 +43,9 @@ def tokenised(checkpoint: Checkpoint, sources: Sequence[str], targets: Sequence[
         for source, target in zip(sources, targets, strict=True)
         if reader.encode(source) and writer.encode(target)
     ]
-    kept = sorted((row for row in rows if max(map(len, row)) <= config.max_length), key=lambda row: len(row[1]))
+    most = config.max_length, written_length(config)
+    fitting = (row for row in rows if len(row[0]) <= most[0] and len(row[1]) <= most[1])
+    kept = sorted(fitting, key=lambda row: len(row[1]))
     if not kept:
         raise InputError("no_pairs")
     batches = [

@@ -5,7 +5,7 @@ record holds whole maps, and any hypothesis of the beam can be looked at in the 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from transformer.decoding.steps import Candidate, Step
 from transformer.errors import AttributionError, InputError
 from transformer.messages import Message
 from transformer.models.common import log_probs, readable
-from transformer.models.protocols import Decodable
+from transformer.models.protocols import written_length
 from transformer.pictures.axes import Axis
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
@@ -132,9 +132,9 @@ def translate(
         CheckpointError: the checkpoint does not translate text.
     """
     model, reader, writer = checkpoint.translator()
-    source_ids = checked_ids(text, Message("noun_text"), model, reader)
+    source_ids = checked_ids(text, Message("noun_text"), model.config.max_length, reader)
     if forced is not None:
-        target_ids = [*checked_ids(forced, Message("noun_forced_target"), model, writer)]
+        target_ids = [*checked_ids(forced, Message("noun_forced_target"), written_length(model.config), writer)]
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
     with run_of(checkpoint):
         decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions(), between=let_others)[0]
@@ -164,8 +164,10 @@ def reread(checkpoint: Checkpoint, translation: Translation) -> Translation:
     return _watched(checkpoint, translation.input, list(translation.source_ids), ids, pieces)
 
 
-def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Tokenizer) -> list[int]:
+def checked_ids(text: str, what: Message, longest: int, tokenizer: Tokenizer) -> list[int]:
     """Ids of `text` with the end token, if it is a text of a length that can be run; `what` names it in a refusal.
+
+    The model has positions for `longest` tokens of it, the end token counted.
 
     Raises:
         InputError: it is empty, or too long for the model.
@@ -175,8 +177,8 @@ def checked_ids(text: str, what: Message, model: Decodable[Any], tokenizer: Toke
     ids = tokenizer.source_ids(text)
     if not tokenizer.encode(text):
         raise InputError("no_sentence", what=what)
-    if len(ids) > model.config.max_length:
-        raise InputError("too_many_tokens", what=what, found=len(ids), most=model.config.max_length)
+    if len(ids) > longest:
+        raise InputError("too_many_tokens", what=what, found=len(ids), most=longest)
     return ids
 
 

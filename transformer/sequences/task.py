@@ -34,10 +34,12 @@ class SequenceTask:
 
     `length` is that of the training sequences. Logits are divided by `temperature` before they become probabilities,
     which calibrates them. `meanings` says in words what a class is. `background` is the class that says that there is
-    nothing to be found, empty where no class does.
+    nothing to be found, empty where no class does. `translations` holds, by the code of a language (`zh`) and by the
+    text as it is written here, what a meaning or the name of a landmark is in that language.
 
     Raises:
-        ConfigError: under two classes, one twice, a background that is none, or a temperature that is not positive.
+        ConfigError: under two classes, one twice, a background that is none, a temperature that is not positive, or a
+            translation of what the task does not say.
     """
 
     alphabet: Alphabet
@@ -47,6 +49,7 @@ class SequenceTask:
     meanings: Mapping[str, str] = field(default_factory=dict)
     landmarks: tuple[Landmark, ...] = ()
     background: str = ""
+    translations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < max(2, len(self.classes)):
@@ -55,6 +58,10 @@ class SequenceTask:
             raise ConfigError("temperature_of_task", temperature=self.temperature)
         if self.background and self.background not in self.classes:
             raise ConfigError("background_of_task", background=self.background, classes=self.classes)
+        written = {*self.meanings.values(), *(mark.name for mark in self.landmarks)}
+        for language, texts in self.translations.items():
+            if foreign := sorted(texts.keys() - written):
+                raise ConfigError("translation_of_nothing", language=language, text=f"{foreign[0]!r:.80}")
 
     @classmethod
     def of(cls, described: Any) -> "SequenceTask":
@@ -76,12 +83,20 @@ class SequenceTask:
             meanings=_texts(rest.get("meanings", {}), "task.meanings"),
             landmarks=tuple(_landmark(one) for one in _list(rest.get("landmarks", []), "task.landmarks")),
             background=_text(rest["background"], "task.background") if rest.get("background", "") != "" else "",
+            translations={
+                language: _texts(texts, f"task.translations.{language:.80}")
+                for language, texts in _table(rest.get("translations", {}), "task.translations").items()
+            },
         )
 
     @property
     def findable(self) -> tuple[str, ...]:
         """The classes that a scan looks for: all but the background."""
         return tuple(name for name in self.classes if name != self.background)
+
+    def in_language(self, text: str, language: str) -> str:
+        """A meaning or a landmark's name in a language; as it is written where the task does not say it in that one."""
+        return self.translations.get(language, {}).get(text, text)
 
     def described(self) -> dict[str, Any]:
         """What config.json holds; `of` reads it."""

@@ -96,7 +96,8 @@ def models() -> list[str]:
 def vocabulary(name: str) -> int | None:
     """The same number for checkpoints that share a tokenizer, so that their tokens line up.
 
-    None for one without a tokenizer, and for one that cannot be loaded: the page Checkpoints says why.
+    None for one without a tokenizer, and for one that cannot be read: the page Checkpoints says why. Folders of the
+    user's are not loaded for it: equal files are the same tokenizer.
     """
     return _vocabulary(name, store.revision(name))
 
@@ -104,6 +105,10 @@ def vocabulary(name: str) -> int | None:
 @cached()
 def _vocabulary(name: str, revision: Revision) -> int | None:  # noqa: ARG001  (part of the cache key)
     try:
+        files = store.vocabulary_files(name)
+        if files is not None:
+            read = [hash(file.read_bytes()) for file in files]
+            return hash(tuple(read * 2 if len(read) == 1 else read)) if read else None  # one reads and writes
         checkpoint = store.checkpoint(name)
     except HeedmapError:
         return None

@@ -12,13 +12,15 @@ from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
+from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import classes_of
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
+from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import writing
+from ui.checkpoints import pictures, writing
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
 from ui.store import runs
@@ -35,6 +37,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     Raises:
         InputError, CheckpointError: what was typed cannot be run.
     """
+    if checkpoint.model.abilities.reads_pictures:
+        pictures.pictures_panel(name, checkpoint)
+        return
     if checkpoint.tokenizer is None and checkpoint.task is not None:
         _sequence_classifier(checkpoint.task)
         return
@@ -88,19 +93,25 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     address.belong_to((name, by_id), "input", "forced")
     with st.container(key="look-area"), st.form("look", border=False):
-        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
+        pairs = checkpoint.reads_pairs
+        widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
         first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
+        made_up = any(getattr(one, "code", "") == "assumed_vectors" for one in checkpoint.assumptions)
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+        label = t("checkpoints.vectors", last=len(reader) - 1) if made_up or pairs else label
         with first:
             text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
         for place in others:
             with place:
+                what = "other" if pairs else "forced"
                 forced = address.line(
-                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
+                    t(f"checkpoints.{what}"), "", key="forced", placeholder=t(f"checkpoints.{what}_hint")
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    if made_up:
+        st.caption(t("checkpoints.vectors_note"))
     return text or "", forced if forced and forced.strip() else None
 
 
@@ -110,6 +121,7 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     if shown.translation is not None:
         with st.container(key="result-area"):
             record_views.result(shown.translation, shown.translation, checkpoint.languages)
+            _cut(shown.translation, checkpoint)
         return
     record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
@@ -117,6 +129,15 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
             _class_probabilities(values, checkpoint)
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
+    """That what was written has no end, and whether the model's table of positions had none either."""
+    if shown.tree is None or shown.node is None or shown.tree.nodes[shown.node].status != "cut":
+        return
+    longest = len(shown.steps)
+    by_table = longest == written_length(checkpoint.translator()[0].config)
+    st.caption(t("checkpoints.cut_by_table" if by_table else "checkpoints.cut", longest=longest))
 
 
 def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:

@@ -228,6 +228,8 @@ def _neighbours(checkpoint: Checkpoint) -> None:
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     tables = {name: getattr(model, name, None) for name in ("embedding", "source_embedding", "target_embedding")}
     known = {name: table for name, table in tables.items() if table is not None}
+    if not known:  # what reads pictures looks nothing up
+        return
     st.markdown(f"**{t('checkpoints.neighbours')}**")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = choice(t("checkpoints.table"), list(known), key="table", text=str)

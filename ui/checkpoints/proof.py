@@ -127,6 +127,7 @@ def _recipe(checkpoint: Checkpoint) -> str:
     else:
         scores = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))
         output = "logits" if scores else "hidden"
-        ids, call = "input=ids", "model(ids)"
+        what = "pixels" if checkpoint.model.abilities.reads_pictures else "ids"
+        ids, call = f"input={what}", f"model({what})"
     lines = ["import numpy, torch", "", "model.double().eval()", "with torch.no_grad():", f"    {output} = {call}"]
     return "\n".join([*lines, f'numpy.savez("expected.npz", {ids}, {output}={output})'])

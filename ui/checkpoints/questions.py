@@ -48,7 +48,8 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
         if given:
             st.button(t("checkpoints.forget"), on_click=_forget, args=(name, found.fingerprint), key="forget-answers")
         heads = next((question for question in report.questions if question.name == "n_heads"), None)
-        if heads is not None and report.fits and st.toggle(t("checkpoints.preview"), key="preview-heads"):
+        has_ids = hasattr(report.config, "vocab") or hasattr(report.config, "source_vocab")
+        if heads is not None and has_ids and report.fits and st.toggle(t("checkpoints.preview"), key="preview-heads"):
             _previews(name, found, recognition, heads, given)
 
 

@@ -30,7 +30,7 @@ from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
 from ui.store import arrivals, store, turns
 from ui.store.cache import in_session
-from ui.texts import plain, t
+from ui.texts import language, plain, t
 from ui.texts.markdown import as_text
 
 MAX_UPLOAD_MB = 20
@@ -300,7 +300,9 @@ def _frame(hits: Sequence[Hit], task: SequenceTask) -> pd.DataFrame:
             plain("sequences.hit_last"): [hit.end for hit in hits],
             plain("sequences.hit_strand"): [hit.strand for hit in hits],
             plain("sequences.hit_class"): [hit.label for hit in hits],
-            plain("sequences.hit_meaning"): [task.meanings.get(hit.label, "") for hit in hits],
+            plain("sequences.hit_meaning"): [
+                task.in_language(task.meanings.get(hit.label, ""), language()) for hit in hits
+            ],
             plain("sequences.hit_probability"): [round(hit.probability, 4) for hit in hits],
         }
     )

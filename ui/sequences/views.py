@@ -26,7 +26,7 @@ from ui.shared.address import choice, hundredths, put, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
-from ui.texts import plain, said, t
+from ui.texts import language, plain, said, t
 from ui.texts.markdown import as_text
 
 MOST_LINES = 300
@@ -49,11 +49,11 @@ def verdict(
             icon=":material/warning:",
         )
     best = run.classes[run.predicted]
-    meaning = task.meanings.get(best, "")
+    meaning = task.in_language(task.meanings.get(best, ""), language())
     probability = float(run.probabilities[run.predicted])
     st.subheader(t("sequences.verdict", name=best, probability=probability), anchor=False)
     if meaning:
-        st.text(meaning[:1].upper() + meaning[1:] + ".")
+        st.text(plain("sequences.verdict_meaning", meaning=meaning[:1].upper() + meaning[1:]))
     columns = {t("sequences.as_given"): run.probabilities}
     columns |= {} if other is None else {t("sequences.other_strand"): other.probabilities}
     st.dataframe(
@@ -240,12 +240,13 @@ def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
     """Where the letters are those that biology expects; says which expected ones are not there."""
     found, absent = list[Span](), list[str]()
     for mark in task.landmarks:
-        span = Span(mark.start, mark.start + len(mark.letters), mark.name)
+        name = task.in_language(mark.name, language())
+        span = Span(mark.start, mark.start + len(mark.letters), name)
         letters = run.letters.text[span.start : span.stop]
         if letters == mark.letters:
             found.append(span)
         else:
-            absent.append(plain("sequences.consensus_other", name=mark.name, start=span.start + 1, letters=letters))
+            absent.append(plain("sequences.consensus_other", name=name, start=span.start + 1, letters=letters))
     if absent:
         st.caption(t("sequences.consensus_absent", names=plain("sequences.facts_between").join(absent)))
     return tuple(found)

@@ -1,6 +1,7 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -72,6 +73,7 @@ def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
         kinds = plain("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
         return None
+    _warn_of_unlisted(names, key)
     last_checkpoint.suggest(names, key)
     with st.sidebar:
         name = choice(
@@ -88,6 +90,20 @@ def warn_of_unknown(key: str = MODEL) -> None:
     if not store.is_known(named):
         text = t("translate.no_such_upload" if store.is_upload(named) else "translate.no_such_checkpoint")
         st.warning(text, icon=":material/info:")
+
+
+def _warn_of_unlisted(names: Sequence[str], key: str) -> None:
+    """Say why the checkpoint that the address names is not in a page's list though it is here: another one is shown."""
+    named = parameter(key) or ""
+    if not named or named in names or not store.is_known(named):
+        return
+    if store.architecture(store.base(named)) is not None:
+        st.warning(t("translate.not_on_this_page", name=named), icon=":material/info:")
+        return
+    try:
+        store.checkpoint(named)
+    except HeedmapError as error:
+        explain(error)
 
 
 def request(checkpoint: Checkpoint, longest_input: int) -> Request:

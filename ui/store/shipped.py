@@ -89,6 +89,10 @@ class Shipped:
         """
         return _contents(revision)
 
+    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
+        """None: shipped checkpoints are loaded anyway."""
+        return None
+
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of a checkpoint's weights."""
         return sum(file.stat().st_size for file in find_files(_path(ref)).values())

@@ -1,5 +1,6 @@
 """What every origin of checkpoints can do; `shipped`, `user_folder` and `uploads` each have a class that does it."""
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from transformer import Checkpoint
@@ -27,7 +28,7 @@ class CheckpointSource(Protocol):
         """What answers about a checkpoint are remembered under; None where there is nothing to answer, or to read."""
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """The architecture of a checkpoint; None for one that cannot be loaded as it stands."""
+        """The architecture that a checkpoint describes; None for one that describes none."""
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
         """A checkpoint, ready to run.
@@ -48,6 +49,13 @@ class CheckpointSource(Protocol):
 
         Raises:
             CheckpointError: they cannot be read.
+        """
+
+    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
+        """The files of its tokenizers; None where only loading it tells.
+
+        Raises:
+            CheckpointError: one of them leads out of its folder.
         """
 
     def n_bytes(self, ref: CheckpointRef) -> int:

@@ -1,6 +1,7 @@
 """Every checkpoint that the dashboard knows, by its name in lists and addresses, wherever it comes from."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from transformer import Checkpoint
@@ -42,13 +43,14 @@ def names(*origins: Origin) -> list[str]:
 def checkpoint_names(*architectures: str) -> list[str]:
     """Every checkpoint of these architectures by name: shipped ones, then the user's own.
 
-    What cannot be loaded is left out, and the page Checkpoints says why.
+    It goes by what configs and names say. What cannot be told is left out, and the page Checkpoints says why; what
+    cannot be loaded says so where it is chosen.
     """
     return [name for name in names(*SOURCES) if architecture(name) in architectures]
 
 
 def architecture(name: str) -> str | None:
-    """The architecture of a checkpoint; None for one that cannot be loaded as it stands.
+    """The architecture that a checkpoint describes; None for one that describes none.
 
     Raises:
         CheckpointError: there is no such checkpoint.
@@ -135,6 +137,16 @@ def contents(name: str) -> Contents:
     """
     source, ref = _found(name)
     return source.contents(_revision(source, ref))
+
+
+def vocabulary_files(name: str) -> Sequence[Path] | None:
+    """The files of a folder's tokenizers; None where only loading the checkpoint tells what reads its text.
+
+    Raises:
+        CheckpointError: there is none, or one of them leads out of the folder.
+    """
+    source, ref = _found(name)
+    return source.vocabulary_files(ref)
 
 
 def n_bytes(name: str) -> int:

@@ -9,6 +9,7 @@ files). A turn is taken where nothing else is held, and a second time only after
 (`aside`), so no two runs can wait for each other.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,6 +29,11 @@ _drawing = list[None]()
 _HELD: ContextVar[list[None] | None] = ContextVar("turn", default=None)
 """The turn of this run: a list that is empty once it was given back; None outside of `turn`."""
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread keeps the interpreter while another wants it: a run that draws lets go of it a hundred times, and
+waits so long each time where something is computed (Python's 5 ms: actions took half as long again)."""
+
+sys.setswitchinterval(SWITCH_SECONDS)
 torch.set_num_threads(1)
 """What runs at the same time here are users. Two threads for one of them wait for each other once cores are shared."""
 

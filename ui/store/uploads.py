@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 from transformer import Checkpoint
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary, read_vocabulary
+from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside
+from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.weight_files import find_files
@@ -34,7 +35,7 @@ from ui.store.user_folder import architecture_of
 
 ENDINGS = (
     *(ending.removeprefix(".") for ending in (*weight_files.ENDINGS, *weight_files.LIKE_WEIGHTS)),
-    *("json", "model", "txt", "vocab", "pkl", "pickle", "zip"),
+    *("json", "model", "txt", "vocab", "pkl", "pickle", "zip", "npz"),
 )
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
@@ -74,10 +75,10 @@ class Upload:
         """Bytes of its files."""
         return self.weights.n_bytes + (self.words.n_bytes if self.words else 0)
 
-    def bring(self, vocabularies: Mapping[str, bytes], words: Counted) -> None:
-        """Read with other vocabularies from now on, instead of those that came later than the weights."""
+    def bring(self, files: Mapping[str, BufferedIOBase], words: Counted) -> None:
+        """Read with other vocabularies or vectors from now on, instead of those that came later than the weights."""
         if self.bundle is not None:
-            self.bundle, self.token = self.bundle.with_vocabularies(vocabularies), secrets.randbits(62)
+            self.bundle, self.token = self.bundle.beside(files), secrets.randbits(62)
             self.words = words
 
     @property
@@ -170,6 +171,11 @@ class Uploads:
         """Its tensors."""
         return upload(revision.ref).contents()
 
+    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
+        """Those of a folder's tokenizers; None of other files."""
+        folder = upload(ref).folder
+        return None if folder is None else vocabulary_files(folder.path)
+
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of its weights."""
         return upload(ref).weight_bytes()
@@ -232,7 +238,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
     held = uploads()
-    extends = chosen in held and held[chosen].takes_words and all(map(is_vocabulary, streams))
+    extends = chosen in held and held[chosen].takes_words and all(map(goes_beside, streams))
     ref = chosen if extends else None
     extended = None if ref is None else held[ref]
     n_bytes = sum(file.size for file in files)
@@ -241,7 +247,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     kept = False
     try:
         if ref is not None and extended is not None:
-            extended.bring({name: read_vocabulary(stream, name) for name, stream in streams.items()}, counted)
+            extended.bring(streams, counted)
         elif (name := folders.folder_name(streams)) is not None:
             folder, own = folders.brought(streams, name, counted, limits, room(limits))
             ref = _free_ref(name)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
+from transformer.checkpoint.load import listed_architecture, vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.paths import check_inside
@@ -53,7 +54,7 @@ class UserFolder:
         return None if _says_all(_path(ref)) else _fingerprint(_of_files(ref))
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """The architecture; kept apart from the model, so that a list of many checkpoints does not hold them all."""
+        """What its config describes, or its weights are taken for: a list of many checkpoints loads none of them."""
         return _architecture(_of_files(ref), answers)
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
@@ -80,6 +81,14 @@ class UserFolder:
         """
         found = self.bundle(revision.ref)
         return _contents(revision) if found is None else found.contents
+
+    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
+        """The files of its tokenizers; None where only loading it tells.
+
+        Raises:
+            CheckpointError: one of them leads out of the folder.
+        """
+        return vocabulary_files(_path(ref))
 
     def n_bytes(self, ref: CheckpointRef) -> int:
         """Bytes of its weights."""
@@ -143,12 +152,18 @@ def _answered(revision: Revision, answers: Answers) -> Checkpoint:
 @cached(spinner="store.looking_through")
 def _architecture(revision: Revision, answers: Answers) -> str | None:
     path = _path(revision.ref)
+    return architecture_of(lambda: listed_architecture(path) or _recognised(path, revision, answers))
+
+
+def _recognised(path: Path, revision: Revision, answers: Answers) -> str | None:
+    """What files without a config of a known kind are taken for; None where they fit no layout."""
     if _says_all(path):
-        return architecture_of(lambda: apart.folder_architecture(path))
-    return architecture_of(lambda: _answered(revision, answers).architecture)
+        return apart.folder_architecture(path)
+    found = _bundle(_of_files(revision.ref)).recognised(dict(answers))
+    return found.fit.architecture if found.fit is not None and found.report.fits else None
 
 
-def architecture_of(found: Callable[[], str]) -> str | None:
+def architecture_of(found: Callable[[], str | None]) -> str | None:
     """What `found` finds; None where it is refused: the page Checkpoints says why."""
     try:
         return found()

@@ -4,6 +4,7 @@ import streamlit as st
 
 from transformer import Translation
 from transformer.errors import HeedmapError
+from transformer.models.protocols import written_length
 from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads
 from ui.shared.files import Origin
@@ -22,7 +23,7 @@ def show(name: str) -> None:
     try:
         checkpoint = store.checkpoint(name)
         with left:
-            request = controls.request(checkpoint, checkpoint.model.config.max_length)
+            request = controls.request(checkpoint, written_length(checkpoint.translator()[0].config))
         before = runs.translation(name, request.text, request.options, request.forced)
     except HeedmapError as error:
         with right:

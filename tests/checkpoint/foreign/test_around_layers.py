@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_around import Around, Pair, Parts
-from transformer import attention_maps, load
+from transformer import DecodingOptions, attention_maps, load, translate
 from transformer.checkpoint import report
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, InputError
 
 VOCAB, LENGTH, D, HEADS, D_FF, ROWS = 23, 7, 12, 3, 17, 19
 
@@ -68,8 +68,6 @@ BEFORE = {
     "type_embedding": lambda: nn.Embedding(2, D),
     "token_type_embeddings": lambda: nn.Embedding(3, D),
     "halves": lambda: nn.Embedding(2, D),
-    "cls_token": lambda: nn.Parameter(torch.zeros(1, 1, D)),
-    "cls": lambda: nn.Parameter(torch.zeros(1, 1, D)),
     "head_token": lambda: nn.Parameter(torch.zeros(1, 1, D)),
     "alpha": lambda: nn.Parameter(torch.zeros(())),
     "head_scale": lambda: nn.Parameter(torch.zeros(D)),
@@ -298,7 +296,7 @@ def _pair(names, order, tied, sizes, tables=None, before=()) -> Pair:
         projection.weight = read.weight
     roles = dict(source_embedding=source, target_embedding=target, core=core, projection=scores)
     if tables:
-        parts |= {name: nn.Embedding(ROWS, D) for name in tables}
+        parts |= {name: nn.Embedding(ROWS + 2 * i, D) for i, name in enumerate(tables)}
         roles |= dict(source_positions=tables[0], target_positions=tables[1])
     parts |= dict(before)
     return Pair({name: parts[name] for name in sorted(parts, key=lambda _: order.random())}, roles, tuple(dict(before)))
@@ -354,6 +352,21 @@ def test_positional_tables_are_told_by_their_names(tables, seed, tmp_path):
     _same_maps(path, original, (ids, ids[:, 1:]))
 
 
+def test_each_side_has_the_positions_of_its_own_table(tmp_path):
+    torch.manual_seed(2)
+    original = _pair(NAMES[0], random.Random(2), False, (23, 29), TABLES[0])
+    path = _saved(original, tmp_path)
+    source, target = torch.randint(1, 23, (1, ROWS)), torch.randint(1, 29, (1, ROWS + 2))
+    _same_maps(path, original, (source, target))
+    assert f"a source has at most {ROWS} positions, a target at most {ROWS + 2}" in report(path).text
+    checkpoint = load(path, n_heads=HEADS, eos_id=-1)
+    ones = " ".join("1" * (ROWS + 1))
+    with pytest.raises(InputError, match=f"the text has {ROWS + 1} tokens, this checkpoint reads at most {ROWS}"):
+        translate(checkpoint, ones)
+    assert len(translate(checkpoint, "1 2", DecodingOptions(beam=1, max_length=40)).steps) == ROWS + 2
+    assert len(translate(checkpoint, "1 2", forced=ones).steps) == ROWS + 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_positional_tables_without_telling_names_are_asked(seed, tmp_path):
     torch.manual_seed(seed)
@@ -374,7 +387,7 @@ def test_a_table_named_for_one_side_is_asked_before_it_serves_both(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [3])
-@pytest.mark.parametrize("name", [name for name in BEFORE if name not in {"cls_token", "cls", "head_token", "gate"}])
+@pytest.mark.parametrize("name", [name for name in BEFORE if name not in {"head_token", "gate"}])
 def test_what_acts_before_the_layers_of_a_pair_is_refused_or_asked(name, seed, tmp_path):
     torch.manual_seed(seed)
     original = _pair(NAMES[0], random.Random(seed), False, (23, 29), before=((name, BEFORE[name]()),))

@@ -37,6 +37,7 @@ T5: dict[str, Any] = dict(vocab_size=97, d_model=23, d_kv=7, num_heads=3, d_ff=1
 T5 |= dict(decoder_start_token_id=0)
 GPT: dict[str, Any] = dict(vocab_size=97, n_positions=41, n_embd=24, n_head=3, n_layer=2, initializer_range=0.4)
 EXPERTS: dict[str, Any] = dict(num_experts=2, num_sparse_encoder_layers=1, num_sparse_decoder_layers=1)
+FALCON: dict[str, Any] = SHARED | dict(hidden_size=24, num_attention_heads=6, num_hidden_layers=2)
 HALF: dict[str, Any] = READS | dict(pad_token_id=0)
 
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -54,7 +55,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         SHARED | dict(dim=24, n_heads=3, hidden_dim=11, n_layers=2),
     ),
     "ELECTRA": ("ElectraForMaskedLM", READS | dict(embedding_size=13)),
-    "Falcon": ("FalconForCausalLM", SHARED | dict(hidden_size=24, num_attention_heads=3, num_hidden_layers=2)),
+    "Falcon, a key for all heads": ("FalconForCausalLM", FALCON),
+    "Falcon, a key for a group": ("FalconForCausalLM", FALCON | dict(new_decoder_architecture=True, num_kv_heads=2)),
     "Funnel": (
         "FunnelForMaskedLM",
         dict(vocab_size=97, block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=24),
@@ -82,11 +84,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "M2M100, NLLB": ("M2M100ForConditionalGeneration", STACKS),
     "Mamba": ("MambaForCausalLM", dict(vocab_size=97, hidden_size=16, num_hidden_layers=2)),
     "Marian": ("MarianMTModel", STACKS),
+    "Megatron-BERT": ("MegatronBertForMaskedLM", READS),
     "mBART": ("MBartForConditionalGeneration", STACKS),
     "Mistral, in a window": ("MistralForCausalLM", WRITES | dict(sliding_window=5)),
     "ModernBERT": ("ModernBertForMaskedLM", READS | dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
                    | dict(cls_token_id=1, sep_token_id=2)),
     "MPNet": ("MPNetForMaskedLM", READS),
+    "MPT": ("MptForCausalLM", dict(vocab_size=97, d_model=24, n_heads=3, n_layers=2, max_seq_len=41)),
+    "MVP": ("MvpForConditionalGeneration", STACKS),
     "NLLB-MoE": (
         "NllbMoeForConditionalGeneration",
         STACKS | dict(num_experts=2, encoder_sparse_step=2, decoder_sparse_step=2, expert_capacity=8),
@@ -112,6 +117,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, intermediate_size=12, num_attention_heads=6)
         | dict(num_key_value_heads=2, head_dim=4, initializer_range=0.4),
     ),
+    "RemBERT": ("RemBertForMaskedLM", READS | dict(input_embedding_size=24, output_embedding_size=13)),
     "RoBERTa, XLM-R": ("RobertaForMaskedLM", READS | dict(max_position_embeddings=43)),
     "RoFormer": ("RoFormerForMaskedLM", READS | dict(embedding_size=24)),
     "Switch": (
@@ -119,6 +125,12 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         {key: value for key, value in T5.items() if key != "num_decoder_layers"} | EXPERTS,
     ),
     "T5, mT5": ("T5ForConditionalGeneration", T5),
+    "XGLM": (
+        "XGLMForCausalLM",
+        dict(vocab_size=97, max_position_embeddings=41, d_model=24, ffn_dim=11, num_layers=2, attention_heads=3)
+        | dict(init_std=0.4),
+    ),
+    "XLM": ("XLMWithLMHeadModel", dict(vocab_size=97, emb_dim=24, n_layers=2, n_heads=3, embed_init_std=0.4)),
 }  # fmt: skip
 """By name, the library's class and the sizes of a small model; those of BERT to BERT and Gemma 3 stand in `small`."""
 

@@ -17,6 +17,7 @@ from transformer.checkpoint.huggingface.library import quiet
 from transformer.diagrams.of_model import architecture
 
 SIZES: dict[str, Any] = dict(vocab_size=97, initializer_range=0.4)
+FALCON = SIZES | dict(max_position_embeddings=41, hidden_size=24, num_attention_heads=6, num_hidden_layers=2)
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gptj": ("GPTJForCausalLM", SIZES | dict(n_positions=41, n_embd=30, n_head=3, n_layer=2, rotary_dim=4)),
     "gpt_neo": (
@@ -25,6 +26,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         | dict(attention_types=[[["global", "local"], 1]], window_size=3, initializer_range=0.2),
     ),
     "codegen": ("CodeGenForCausalLM", SIZES | dict(n_positions=41, n_embd=32, n_head=4, n_layer=2, rotary_dim=4)),
+    "bloom": ("BloomForCausalLM", SIZES | dict(hidden_size=21, n_head=3, n_layer=2)),
+    "mpt": ("MptForCausalLM", SIZES | dict(d_model=21, n_heads=3, n_layers=2, max_seq_len=41)),
+    "falcon, a key for all": ("FalconForCausalLM", FALCON),
+    "falcon, a key a group": ("FalconForCausalLM", FALCON | dict(new_decoder_architecture=True, num_kv_heads=3)),
 }  # fmt: skip
 IDS = torch.tensor([[5, 7, 11, 13, 17, 19, 23, 29]])
 
@@ -38,9 +43,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {family: place / family for family in FAMILIES}
 
 
-def original(folder: Path) -> Any:
+def original(folder: Path, attention: str = "eager") -> Any:
     with quiet():
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+        return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation=attention).eval()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -57,6 +62,7 @@ def test_it_is_recorded_lazily_and_is_what_its_own_attention_says(folders: dict[
         kept = seen.source(site)
         assert isinstance(kept, QueriesKeys)
         assert kept.kept_bytes < 4 * (kept.q.nbytes + kept.k.nbytes), "no map of n x n is kept"
+        assert kept.bias is None or kept.bias.n_bytes <= kept.n_heads * kept.n_keys * 4, "one number a head and key"
         assert float((torch.from_numpy(seen.map(site).all_weights()) - weights[0]).abs().max()) < 1e-6
     sharp = torch.cat([weights.flatten() for weights in theirs.attentions])
     assert float(sharp.std()) > 0.1
@@ -78,6 +84,33 @@ def test_it_writes_and_changes_as_any_other(folders: dict[str, Path], family: st
         changed = run_any(checkpoint, "5 7 11 13")
     plain = run_any(checkpoint, "5 7 11 13")
     assert np.abs(changed.outputs["log_probs"] - plain.outputs["log_probs"]).max() > 1e-3
+
+
+def test_alibi_of_falcon_is_added_once_as_its_fused_attention_adds_it(tmp_path: Path) -> None:
+    """The library's eager attention adds it twice, in the mask and beside it: it is no reference here."""
+    sizes = FALCON | dict(alibi=True, multi_query=False, parallel_attn=False, bos_token_id=0, eos_token_id=0)
+    with quiet():
+        random_model("FalconForCausalLM", sizes).save_pretrained(tmp_path)
+    theirs = original(tmp_path, "sdpa")
+    model: Any = load(tmp_path).model
+    assert not model.eager
+    ids = torch.cat([IDS, IDS.flip(1)])
+    real = torch.ones_like(ids)
+    real[1, 6:] = 0
+    with torch.inference_mode(), recording() as seen:
+        ours = model.net(input_ids=ids, attention_mask=real, use_cache=False).logits
+        expected = theirs(input_ids=ids, attention_mask=real, use_cache=False).logits
+        made = theirs.transformer.h[0].self_attention.query_key_value(
+            theirs.transformer.h[0].input_layernorm(theirs.transformer.word_embeddings(ids))
+        )
+    np.testing.assert_allclose(ours[0], expected[0], atol=1e-5)
+    np.testing.assert_allclose(ours[1, :6], expected[1, :6], atol=1e-5)
+    query, key = made[0].unflatten(-1, (6, 3, 4))[:, :, :2].unbind(2)
+    slopes = torch.tensor([2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-1, 2.0**-3])  # of 6 heads, as of 4 and 8
+    scores = torch.einsum("qhd,khd->hqk", query, key) + slopes[:, None, None] * torch.arange(8)
+    hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)
+    weights = (scores / 2).masked_fill(hidden, -torch.inf).softmax(-1)
+    np.testing.assert_allclose(seen.map(seen.sites[0]).all_weights(), weights, atol=1e-6)
 
 
 def test_what_is_not_exact_stays_eager(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,3 +168,26 @@ def test_layers_that_are_one_are_watched_each(tmp_path: Path, groups: int) -> No
         np.testing.assert_allclose(model.word_scores(IDS), theirs.logits, atol=1e-9)
     for site, weights in zip(seen.sites, theirs.attentions, strict=True):
         assert float((torch.from_numpy(seen.map(site).all_weights()) - weights[0]).abs().max()) < 1e-12
+
+
+def test_both_stacks_with_attention_of_their_own_are_recorded_and_cached(tmp_path: Path) -> None:
+    stacks: dict[str, Any] = dict(d_model=21, encoder_attention_heads=3, decoder_attention_heads=3, init_std=0.4)
+    stacks |= dict(encoder_ffn_dim=11, decoder_ffn_dim=13, encoder_layers=2, decoder_layers=3, vocab_size=97)
+    stacks |= dict(max_position_embeddings=41, pad_token_id=1, decoder_start_token_id=2)
+    with quiet():
+        random_model("MvpForConditionalGeneration", stacks).save_pretrained(tmp_path)
+        net = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager").eval().double()
+    model: Any = load(tmp_path).model.double()
+    target = IDS[:, :5].flip(1)
+    with torch.inference_mode():
+        theirs = net(input_ids=IDS, decoder_input_ids=target, output_attentions=True, use_cache=False)
+        with recording() as seen:
+            ours = model.run(IDS, target)
+        cache = model.start(IDS)
+        steps = torch.stack([model.step(target[:, i : i + 1], cache)[0] for i in range(5)])
+    assert not model.eager
+    np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-9)
+    np.testing.assert_allclose(steps, theirs.logits[0], atol=1e-9)
+    for group, maps in (("decoder.self", theirs.decoder_attentions), ("decoder.cross", theirs.cross_attentions)):
+        for site, weights in zip([one for one in seen.sites if one.group == group], maps, strict=True):
+            np.testing.assert_allclose(seen.map(site).all_weights(), weights[0], atol=1e-12)

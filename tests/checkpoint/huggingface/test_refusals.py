@@ -37,7 +37,7 @@ def change(file: Path, **values: Any) -> None:
         ("generation_config.json", {"custom_generate": "code"}, "names Python code"),
         ("tokenizer_config.json", {"init_inputs": ["/etc/passwd"]}, "init_inputs"),
         ("config.json", {"model_type": "no-such-family"}, "does not know the model type 'no-such-family'"),
-        ("config.json", {"model_type": "vit"}, "vit is no model of text"),
+        ("config.json", {"model_type": "beit"}, "beit is no model of text"),
         ("config.json", {"n_layer": 10**6}, "describes 1,000,000 layers"),
         ("config.json", {"num_experts": 10**9}, "asks for 1,000,000,000 parts of one kind"),
         ("config.json", {"vocab_size": 2**30}, "numbers, the weights hold"),

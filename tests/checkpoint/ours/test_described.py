@@ -16,6 +16,7 @@ from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.ours.folder import described_architecture
 from transformer.errors import CheckpointError, ConfigError
 from transformer.sequences.task import SequenceTask
+from transformer.training.classification.presets import PRESETS
 
 SHIPPED = Path(__file__).parents[3] / "checkpoints"
 FAMILIES = {"kmer": None, "recurrent": "rnn-tutorial-1", "seq2seq": "torch-prenorm", "encoder": "encoder-only"}
@@ -166,6 +167,8 @@ def test_every_field_of_an_alphabet_is_checked(key, value):
         ({"landmarks": [7]}, "task.landmarks=7"),
         ({"landmarks": [{"label": "EI"}]}, "task.landmarks is not complete"),
         ({"landmarks": [{**TASK["landmarks"][0], "start": 10**9}]}, "task.landmarks.start=1000000000"),
+        ({"translations": {"zh": 7}}, "task.translations.zh=7"),
+        ({"translations": {"zh": {"donor": "供体"}}}, "task.translations.zh says 'donor', which is neither"),
         ({"colour": "blue"}, "task holds 'colour'"),
     ],
 )
@@ -173,6 +176,16 @@ def test_every_field_of_a_task_is_checked(change, message):
     with pytest.raises(ConfigError) as refused:
         SequenceTask.of({**TASK, **change})
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["splice-junctions", "core-promoters"])
+def test_shipped_tasks_say_everything_in_chinese(name):
+    described = json.loads((SHIPPED / name / "config.json").read_text(encoding="utf-8"))["task"]
+    task = SequenceTask.of(described)
+    written = {*task.meanings.values(), *(mark.name for mark in task.landmarks)}
+    assert task.translations["zh"].keys() == written
+    planned = PRESETS[name].task.described()
+    assert task == SequenceTask.of({**planned, "temperature": task.temperature})
 
 
 def test_a_task_fits_its_model(folders, tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.worker import pool
+from transformer.checkpoint.worker import child, pool
 from transformer.checkpoint.worker.pool import Answer, Budget, Workers
 from transformer.errors import CheckpointError
 
@@ -157,6 +157,7 @@ def test_the_server_goes_on_while_a_worker_spins(workers: Workers) -> None:
         over.set()
         living.join()
     assert len(going) > 20
+    assert found(workers, "niceness") == min(19, os.nice(0) + child.NICE)
 
 
 class Left(BaseException):

@@ -1,6 +1,7 @@
 """Scripts take turns: never more than said, whoever computes or waits lets others go on, and nobody waits for ever."""
 
 import runpy
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -130,10 +131,12 @@ def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() ->
     assert turns.busy in concurrency._busy
 
 
-def test_one_user_is_one_thread() -> None:
+def test_one_user_is_one_thread_that_lets_go_of_the_interpreter_soon() -> None:
     torch.set_num_threads(2)
+    sys.setswitchinterval(0.005)
     runpy.run_path(str(turns.__file__))
     assert torch.get_num_threads() == 1
+    assert sys.getswitchinterval() == pytest.approx(turns.SWITCH_SECONDS)
 
 
 def test_a_turn_within_a_turn_takes_no_second_one() -> None:

@@ -23,7 +23,9 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
     """
     if recognition.fit is None or not recognition.report.fits:
         raise CheckpointError("no_fit", report=recognition.report.text)
-    tokenizer, target_tokenizer = id_tokenizers(recognition.fit.config)
+    model_type, _ = ARCHITECTURES[recognition.fit.architecture]
+    read_as = (None, None) if model_type.abilities.reads_pictures else id_tokenizers(recognition.fit.config)
+    tokenizer, target_tokenizer = read_as
     return Checkpoint(
         name=name,
         model=model_of(recognition.fit, recognition.contents.tensors, recognition.contents.source),

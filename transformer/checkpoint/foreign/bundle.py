@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BufferedIOBase
@@ -13,26 +13,34 @@ from typing import Any
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
+from transformer.checkpoint.foreign.vectors import is_vectors, with_vectors
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
+from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.legacy import LEGACY_START
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import SpecialIds
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
 
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
+
+VECTOR_LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
+"""How much of a file of vectors is read."""
+
+TASK = "task"
+"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
 
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
@@ -52,11 +60,22 @@ class Bundle:
     n_bytes: int
     fingerprint: str
     vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    vectors: Contents | None = None
     limits: ReadLimits = DEFAULT_LIMITS
 
-    def with_vocabularies(self, vocabularies: Mapping[str, bytes]) -> "Bundle":
-        """The same weights beside other vocabularies."""
-        return replace(self, vocabularies=dict(vocabularies))
+    def beside(self, files: Mapping[str, BufferedIOBase]) -> "Bundle":
+        """The same weights beside other vocabularies, or other vectors: open files by name.
+
+        Raises:
+            CheckpointError: one of them cannot be read.
+        """
+        words = {name: stream for name, stream in files.items() if not is_vectors(name)}
+        vectors = [name for name in files if is_vectors(name)]
+        return replace(
+            self,
+            vocabularies={name: read_vocabulary(stream, name, self.limits) for name, stream in words.items()},
+            vectors=read_vectors(files, vectors),
+        )
 
     @cached_property
     def _parsed(self) -> dict[str, Vocabulary]:
@@ -83,6 +102,13 @@ class Bundle:
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
+        found = self._recognised(answers)
+        if self.vectors is not None and found.report.fits:
+            return with_vectors(found, self.vectors.tensors, self.vectors.source)
+        return found
+
+    def _recognised(self, answers: Mapping[str, Any]) -> Recognition:
+        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
         told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
@@ -94,18 +120,40 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
+        settings = self.contents.settings
+        if TASK in answers:
+            settings = {**settings, TASK: json.loads(answers[TASK])}
+        built = _described(build(self.recognised(answers), name or self.name), settings)
+        if built.model.abilities.reads_pictures:
+            return self._with_class_names(built)
         source, target = self._tokenizers(built)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
         written = target or built.target_tokenizer
         return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
 
+    def _with_class_names(self, built: Checkpoint) -> Checkpoint:
+        """A list of as many tokens as there are classes says what these are called.
+
+        Raises:
+            CheckpointError: a list has more or fewer.
+        """
+        count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
+        for name, vocabulary in self._parsed.items():
+            if len(vocabulary) != count:
+                raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
+            labels = vocabulary.tokenizer(NO_SPECIAL_IDS).labels(range(count))
+            built = replace(built, class_names=tuple(labels))
+        return built
+
     def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
         config = built.model.config
-        special_ids = SpecialIds(*(getattr(config, name, -1) for name in SPECIAL_IDS))
-        source_size = getattr(config, "source_vocab", None) or getattr(config, "vocab", 0)
+        cls_id = getattr(config, "cls_id", -1)
+        known = {name: getattr(config, name, -1) for name in SPECIAL_IDS}
+        special_ids = SpecialIds(**known, cls_id=cls_id)
+        rows: int = getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0)
+        source_size = rows - 1 if cls_id >= 0 else rows
         target_size = getattr(config, "target_vocab", None)
         source: Tokenizer | None = None
         target: Tokenizer | None = None
@@ -121,8 +169,8 @@ class Bundle:
             else:
                 if target_size in {None, source_size}:
                     raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
-                rows = {"source_rows": source_size, "target_rows": target_size}
-                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **rows)
+                sizes = {"source_rows": source_size, "target_rows": target_size}
+                raise CheckpointError("vocabulary_fits_neither", name=name, tokens=count, **sizes)
         return source, target
 
 
@@ -161,8 +209,10 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     weights = {
         name: stream
         for name, stream in files.items()
-        if Path(name).suffix.lower() in taken or _saved_by_torch(name, stream)
+        if (Path(name).suffix.lower() in taken and not (is_vectors(name) and len(files) > 1))
+        or _saved_by_torch(name, stream)
     }
+    vectors = [name for name in files if is_vectors(name) and name not in weights]
     if not weights:
         brought = ", ".join(files) or Message("nothing")
         raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
@@ -174,7 +224,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         contents = replace(contents, settings=settings)
     vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
     lists = {name for name in files if name.endswith(INDEX_ENDING)}
-    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES}
+    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES, *vectors}
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
@@ -184,8 +234,25 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
         vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
+        vectors=read_vectors(files, vectors),
         limits=limits,
     )
+
+
+def read_vectors(files: Mapping[str, BufferedIOBase], names: Sequence[str]) -> Contents | None:
+    """The vectors of the file of that name, read in a worker process; None where there is none.
+
+    Raises:
+        CheckpointError: there are several, or it is refused.
+    """
+    if len(names) > 1:
+        raise CheckpointError("brought_vectors_twice", files=tuple(names))
+    return apart.read_arrays(files[names[0]], names[0], VECTOR_LIMITS) if names else None
+
+
+def goes_beside(name: str) -> bool:
+    """Whether a file of this name belongs to weights that may have come before it."""
+    return is_vocabulary(name) or is_vectors(name)
 
 
 def _saved_by_torch(name: str, stream: BufferedIOBase) -> bool:

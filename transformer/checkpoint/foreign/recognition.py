@@ -110,7 +110,8 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         ignored=dict(sorted(ignored.items())),
         doubts={name: reason for name, reason in fit.doubts.items() if name in unexpected},
         questions=tuple(answers.asked.values()),
-        assumptions=answers.assumptions,
+        assumptions=(*answers.assumptions, *fit.assumed),
+        drawn=fit.assumed,
         config=fit.config,
         format=contents.format,
     )

@@ -41,6 +41,7 @@ class Report:
     doubts: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
     assumptions: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
     config: Any = None
     format: str = ""
     remedy: str = ""

@@ -57,10 +57,6 @@ _SIGNS: tuple[tuple[str, Stranger], ...] = (
         Stranger(Message("title_stranger_x"), Message("stranger_x"), Message("stranger_bring_text")),
     ),
     (
-        r"\d\.multihead_attn\.in_proj_weight",
-        Stranger(Message("title_stranger_decoder"), Message("stranger_decoder"), Message("stranger_bring_encoder")),
-    ),
-    (
         r"(?:^|\n|\.)(?:in_proj_weight|q_proj_weight)(?:$|\n)",
         Stranger(Message("title_stranger_alone"), Message("stranger_alone"), Message("stranger_bring_whole")),
     ),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.library import library
+from transformer.checkpoint.huggingface.whole_attention import WHOLE
 
 Mask = Callable[[Any, Tensor, Tensor, Tensor | None], Tensor | None]
 """From a module, its queries, its keys and the mask that it got to the mask that its scores get, which is added."""
@@ -35,30 +36,9 @@ OWN: Final[dict[str, tuple[Callable[[Any], float], Mask]]] = {
     "GPTJAttention": (lambda module: 1 / float(module.scale_attn), _as_given),
     "GPTNeoSelfAttention": (lambda module: 1.0, _in_a_window),  # noqa: ARG005
     "CodeGenAttention": (lambda module: 1 / float(module.scale_attn), _as_given),
+    "GPTNeoXJapaneseAttention": (lambda module: 1 / float(module.norm_factor), _as_given),
 }
 """Attention modules by class: the factor of their scores, and their mask. Each computes in a method `_attn`."""
-
-
-def _roformer(
-    module: Any,
-    attend: Callable[..., tuple[Tensor, None]],
-    hidden_states: Tensor,
-    attention_mask: Tensor | None = None,
-    sinusoidal_pos: Tensor | None = None,
-    **others: Any,  # noqa: ARG001  (weights that are asked for, and a cache that an encoder has not)
-) -> tuple[Tensor, None]:
-    """What RoFormer's attention of an encoder computes: queries and keys are turned, with `rotary_value` values too."""
-    shape = (*hidden_states.shape[:-1], -1, module.attention_head_size)
-    parts = [made(hidden_states).view(shape).transpose(1, 2) for made in (module.query, module.key, module.value)]
-    if sinusoidal_pos is not None:
-        turned = parts if module.rotary_value else parts[:2]
-        parts[: len(turned)] = module.apply_rotary_position_embeddings(sinusoidal_pos, *turned)
-    output, _ = attend(module, *parts, attention_mask, is_causal=False)
-    return output.flatten(2), None
-
-
-WHOLE: Final[dict[str, Callable[..., tuple[Tensor, None]]]] = {"RoFormerSelfAttention": _roformer}
-"""Attention modules of encoders by class, whose whole forward pass is replaced: they have no method for it alone."""
 
 
 def adopt(net: nn.Module) -> bool:
@@ -69,7 +49,7 @@ def adopt(net: nn.Module) -> bool:
         name = type(module).__name__
         if name in OWN:
             module.__dict__["_attn"] = _watched(module, attend, *OWN[name])
-        elif name in WHOLE and not getattr(module, "is_decoder", False):
+        elif name in WHOLE:
             module.__dict__["forward"] = partial(WHOLE[name], module, attend)
         found |= name in OWN or "forward" in module.__dict__
     return found

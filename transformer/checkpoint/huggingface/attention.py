@@ -66,7 +66,9 @@ def _kept(
     if attention_mask is not None and attention_mask.is_floating_point():  # a table that is added: hidden is very low
         visible = attention_mask > torch.finfo(attention_mask.dtype).min / 2
         added = attention_mask.masked_fill(~visible, 0.0)
-        attention_mask, bias = visible, added if bias is None else bias + added
+        if bool(added.any()):
+            bias = added if bias is None else bias + added
+        attention_mask = visible
     return QueriesKeys(
         _alone(query),
         _alone(key),

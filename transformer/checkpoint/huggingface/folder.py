@@ -19,8 +19,8 @@ INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
 
 VOCABULARIES = (
-    "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "vocab.json",
-    "vocab.txt",
+    "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm",
+    "vocab.json", "vocab.txt",
 )  # fmt: skip
 """Files that hold a vocabulary: one of them is there where the folder brings a tokenizer."""
 
@@ -91,7 +91,7 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
             raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
     if (path / "adapter_config.json").exists():
         raise refused("adapter", path.name, Message("remedy_merge_adapter"))
-    config, generation, tokenizer = (_settings(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
+    config, generation, tokenizer = (settings_in(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
     shapes: dict[str, Shape] = {}
     for file in weight_files(path):
         with file.open("rb") as handle:
@@ -101,6 +101,21 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
     _check_values(tokenizer, f"{path.name}/{TOKENIZER_CONFIG}")
     has_tokenizer = any((path / name).is_file() for name in VOCABULARIES)
     return FolderContents(path.name, config, generation, shapes, has_tokenizer)
+
+
+def checked_config(path: Path) -> dict[str, Any]:
+    """The config of the folder alone, once it is found to lie in it, and to ask for no code.
+
+    Raises:
+        CheckpointError: it does not; or what it says is none of what a config says.
+    """
+    file = path / CONFIG
+    check_inside(file, path)
+    if file.is_file() and file.stat().st_size > CONFIG_BYTES:
+        raise refused("file_large", f"{path.name}/{CONFIG}", REMEDY, found=file.stat().st_size, most=CONFIG_BYTES)
+    config = settings_in(file)
+    _check_values(config, f"{path.name}/{CONFIG}")
+    return config
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -117,7 +132,7 @@ def weight_files(path: Path) -> list[Path]:
         )
         there = ", ".join(pickles[:3]) or Message("no_file_at_all")
         raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=there)
-    names = _settings(path / INDEX).get("weight_map")
+    names = settings_in(path / INDEX).get("weight_map")
     if not isinstance(names, dict) or not names:
         raise refused("index_without_table", f"{path.name}/{INDEX}")
     files = []
@@ -141,7 +156,7 @@ BOUNDS = frozenset({"max_window_layers"})
 """Numbers of layers that only bound which of them do something, and may be more than there are."""
 
 
-def _settings(file: Path) -> dict[str, Any]:
+def settings_in(file: Path) -> dict[str, Any]:
     """The JSON object in a file, if it asks for nothing that is refused; empty where there is no such file."""
     name = f"{file.parent.name}/{file.name}"
     if not file.is_file():

@@ -38,16 +38,30 @@ def library() -> Any:
     Raises:
         CheckpointError: it is not installed.
     """
-    if "huggingface_hub" not in sys.modules:
-        os.environ.update({name: value for name, value in OFFLINE.items() if name not in os.environ})
-    try:
-        found = importlib.import_module("transformers")
-    except ImportError as error:
-        raise _missing(str(error)) from error
+    found = _imported("transformers")
     from transformer.checkpoint.huggingface import attention  # it imports the library in turn
 
     attention.register(found)
     return found
+
+
+@cache
+def tables() -> Any:
+    """The library's tables of which family has which classes: quickly there, and nothing is made ready to run.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    return _imported("transformers.models.auto.modeling_auto")
+
+
+def _imported(name: str) -> Any:
+    if "huggingface_hub" not in sys.modules:
+        os.environ.update({name: value for name, value in OFFLINE.items() if name not in os.environ})
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise _missing(str(error)) from error
 
 
 def _missing(reason: str) -> CheckpointError:

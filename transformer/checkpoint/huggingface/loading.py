@@ -19,6 +19,7 @@ from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.adopting import set_layers_apart
 from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
+from transformer.checkpoint.huggingface.kinds import kind_of
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
     Head,
@@ -86,7 +87,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     path = path.resolve()
     contents = checked_contents(path, limits)
     settings = _settings(path, contents)
-    kind = _kind(contents, settings)
+    kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
     _described(contents, _maker(contents, kind, settings), settings)
     config = _config(contents, settings, kind, tokenizer)
@@ -126,7 +127,7 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     path = path.resolve()
     contents = checked_contents(path, limits)
     settings = _settings(path, contents)
-    kind = _kind(contents, settings)
+    kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
     return Report(
         source=path.name,
@@ -155,26 +156,6 @@ def _settings(path: Path, contents: FolderContents) -> Any:
         raise unreadable(f"{contents.name}/config.json", error) from error
 
 
-def _kind(contents: FolderContents, settings: Any) -> Kind:
-    """Which stacks the model has, told by its config and the class that saved it."""
-    from transformers.models.auto import modeling_auto as auto
-
-    family, saved = contents.family, next(iter(contents.config.get("architectures") or ()), "")
-    if settings.is_encoder_decoder and family in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
-        return "seq2seq"
-    reads_alone = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    writes_alone = family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    if not settings.is_encoder_decoder and writes_alone and (not reads_alone or _names_decoder(saved)):
-        return "decoder"
-    if not settings.is_encoder_decoder and reads_alone:
-        return "encoder"
-    raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=family)
-
-
-def _names_decoder(saved: str) -> bool:
-    return saved.endswith(("ForCausalLM", "LMHeadModel"))
-
-
 def _config(
     contents: FolderContents, settings: Any, kind: Kind, tokenizer: HuggingFaceTokenizer | None
 ) -> HuggingFaceConfig:
@@ -191,6 +172,8 @@ def _config(
     if kind == "seq2seq":
         start = special_id("decoder_start_token_id")
         bos = start if start >= 0 else bos
+        if bos < 0:
+            raise refused("no_start_mark", f"{contents.name}/config.json", Message("remedy_start_mark"))
     elif pad in {bos, eos}:
         pad = -1  # an id that stands in texts is no padding
     configs = [settings, *(getattr(settings, side, None) for side in ("encoder", "decoder"))]

@@ -12,6 +12,7 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.huggingface.adopting import abandon, adopt
 from transformer.checkpoint.huggingface.attention import NAME, SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
+from transformer.checkpoint.huggingface.whole_attention import mend
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.sites import Site
@@ -31,11 +32,14 @@ def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
     if not adopt(net):
         return ()
     abandon(net)
+    mend(net)
     try:
         with torch.inference_mode():
             expected = _parts(net(**_inputs(config), output_attentions=True), config)
-    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError):
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError):
         return ()  # what is wrong is told when it runs eagerly
+    finally:
+        abandon(net)
     adopt(net)
     sites, _ = lazy_sites(net, config, expected)
     if not sites:
@@ -59,7 +63,7 @@ def lazy_sites(
                 net(**_inputs(config))
             modules = _named(seen, config)
             expected = _eager(net, config) if known is None else known
-    except (HeedmapError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (HeedmapError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         return (), _line(error)
     finally:
         for module in net.modules():

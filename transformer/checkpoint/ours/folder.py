@@ -188,7 +188,7 @@ def save_folder(
     about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
     if task is not None:
         about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
-    (path / CONFIG).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    (path / CONFIG).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
     if tokenizer is not None:
         (path / TOKENIZER).write_bytes(tokenizer.model)

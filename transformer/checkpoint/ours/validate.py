@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,9 @@ def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[
     layers = [value for key, value in values.items() if key.endswith("layers")]
     if max(layers, default=0) > len(shapes):
         raise refused("config_layers", name, layers=max(layers), tensors=len(shapes))
-    if values.get("max_length", 0) * values.get("d_model", 1) > TABLE_NUMBERS:
-        raise refused("config_positions", name, REMEDY, positions=values["max_length"])
+    rows = max(values.get("max_length", 0), values.get("target_length", 0))
+    if rows * values.get("d_model", 1) > TABLE_NUMBERS:
+        raise refused("config_positions", name, REMEDY, positions=rows)
     try:
         config = config_type(**values)
         described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
@@ -108,4 +109,5 @@ def _is_plain(value: Any, kind: Any) -> bool:
         return type(value) in {int, float} and -LARGEST < value < LARGEST
     if kind is str:
         return isinstance(value, str) and len(value) <= LONGEST_WORD
-    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, int) for item in value)
+    number = float if kind == Sequence[float] else int
+    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, number) for item in value)

@@ -25,6 +25,7 @@ from transformer.checkpoint.load import find_files, load
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from transformer.checkpoint.safe.photos import MOST_BYTES, MOST_PIXELS
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.safe.zips import KEPT
@@ -34,6 +35,7 @@ from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.pictures.photo import Frame, Photo
 
 Tick = Callable[[], None]
 """Called several times a second while a worker works; what it raises ends the worker."""
@@ -45,6 +47,7 @@ KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("s
 _FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
 _ITEM_BYTES = 8
 _REMEMBERED = 256
+_CHANNELS = 3
 
 
 def read_files(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -130,6 +133,23 @@ def try_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) 
     """
     request = {"name": name, "limits": asdict(limits)}
     _only(_answers("vocabulary", name, request, [data], budget=Budget.of(len(data))), name)
+
+
+def read_photo(data: bytes, name: str, frame: Frame) -> Photo:
+    """As `photos.read_photo`.
+
+    Raises:
+        CheckpointError: it is refused, or takes too much memory or time.
+    """
+    if len(data) > MOST_BYTES:
+        raise refused("file_large", name, Message("remedy_save_picture"), found=len(data), most=MOST_BYTES)
+    size = frame.rows * frame.columns * _CHANNELS
+    request = {"name": name, "frame": asdict(frame)}
+    budget = Budget.of(MOST_PIXELS * _CHANNELS + size)
+    block = b"".join(_only(_answers("photo", name, request, [data], budget=budget, most_bytes=size), name).blocks)
+    if len(block) != size:
+        raise _garbled(name, GarbledError("no picture of that size"))
+    return Photo(name, np.frombuffer(block, np.uint8).reshape(frame.rows, frame.columns, _CHANNELS))
 
 
 def unpack(

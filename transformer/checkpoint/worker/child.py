@@ -30,6 +30,9 @@ from transformer.errors import CheckpointError, HeedmapError
 OPEN_FILES = 64
 """What a worker may have open: its channel, a few files of weights, and what libraries need."""
 
+NICE = 5
+"""A worker leaves a core that it shares to the server, on which everybody waits."""
+
 MOST_REQUEST = 4096 * MEGABYTE
 MOST_TRACE = 4_000
 PARENT_DEATH_SIGNAL = 1
@@ -79,6 +82,7 @@ def _be_worker(channel: int) -> NoReturn:
     try:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)  # the template's end is the worker's
+        os.nice(NICE)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)  # native libraries write their panics there

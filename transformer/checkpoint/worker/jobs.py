@@ -14,9 +14,11 @@ from transformer.checkpoint.load import load, read, read_uploads
 from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.photos import read_photo as safe_photo
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import frames
 from transformer.errors import InputError
+from transformer.pictures.photo import Frame
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.vocabulary import NO_SPECIAL_IDS
 
@@ -80,6 +82,12 @@ def try_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Itera
     yield {"tokens": len(tokenizer)}, []
 
 
+def read_photo(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The pixels of the picture called `name`, cut to a `frame`."""
+    photo = safe_photo(bytes(blocks[0]), request["name"], Frame(**request["frame"]))
+    yield {}, [photo.pixels.tobytes()]
+
+
 def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """The files of a model's folder in a ZIP called `name`, one after the other; before them how large they are."""
     stream, size = io.BytesIO(blocks[0]), len(blocks.pop())
@@ -106,6 +114,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "vocabulary": try_vocabulary,
     "folder": try_folder,
     "unzip": unzip,
+    "photo": read_photo,
 }
 """Every job by name."""
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.models.protocols import written_length
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import checked_ids
 from transformer.tokens.base import Tokenizer
@@ -84,8 +85,11 @@ def training_batch(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> 
     pad_id, bos_id, eos_id = model.config.pad_id, model.config.bos_id, model.config.eos_id
     if pad_id < 0:
         raise CheckpointError("lesson_no_padding", name=checkpoint.name)
-    sources = [checked_ids(source, Message("noun_source"), model, reader) for source, _ in pairs]
-    targets = [[bos_id, *checked_ids(target, Message("noun_target"), model, writer)] for _, target in pairs]
+    sources = [checked_ids(source, Message("noun_source"), model.config.max_length, reader) for source, _ in pairs]
+    targets = [
+        [bos_id, *checked_ids(target, Message("noun_target"), written_length(model.config), writer)]
+        for _, target in pairs
+    ]
     if any(ids[-1] != eos_id for ids in targets):
         raise CheckpointError("lesson_another_end", name=checkpoint.name)
     source, target = pad(sources, pad_id), pad(targets, pad_id)

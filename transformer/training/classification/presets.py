@@ -20,6 +20,19 @@ SPLICE_JUNCTIONS = Plan(
         },
         landmarks=(Landmark("EI", 30, "GT", "donor GT"), Landmark("IE", 28, "AG", "acceptor AG")),
         background="N",
+        translations={
+            "zh": {
+                "donor: an exon ends and an intron begins in the middle": (
+                    "供体位点：外显子在正中结束，内含子由此开始"  # noqa: RUF001
+                ),
+                "acceptor: an intron ends and an exon begins in the middle": (
+                    "受体位点：内含子在正中结束，外显子由此开始"  # noqa: RUF001
+                ),
+                "neither": "两者都不是",
+                "donor GT": "供体 GT",
+                "acceptor AG": "受体 AG",
+            }
+        },
     ),
     config=KmerConfig(
         vocab=len(DNA),
@@ -76,6 +89,14 @@ CORE_PROMOTERS = Plan(
             "promoter": "34 letters before a start of transcription to 35 after it",
         },
         background="non",
+        translations={
+            "zh": {
+                "background: a promoter with parts replaced by random letters": (
+                    "背景：部分片段被随机字母替换的启动子"  # noqa: RUF001
+                ),
+                "34 letters before a start of transcription to 35 after it": "从转录起始前 34 个字母到其后 35 个字母",
+            }
+        },
     ),
     config=KmerConfig(
         vocab=len(DNA),

@@ -8,10 +8,13 @@ from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
+from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
 from transformer.checkpoint.foreign.layouts.ours import Ours
 from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
+from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
+from transformer.checkpoint.foreign.layouts.vision import VISION
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
@@ -33,5 +36,8 @@ LAYOUTS: tuple[Layout, ...] = (
     BERT,
     DISTILBERT,
     *FAMILIES,
+    *VISION,
+    TorchDecoder(),
+    LoneAttention(),
 )
 """In the order in which they are tried; the one that explains most of a file is chosen."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.messages import Message
 
 _PLAIN_END = re.compile(r"(?:(?<!\\)\w|\\\.)*$")
 
@@ -68,6 +69,26 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Drawn(Source):
+    """Vectors that no file holds: standard normal numbers, drawn with a seed."""
+
+    seed: int = 0
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """The same for everyone who draws with this seed."""
+        return torch.randn(ours, generator=torch.Generator().manual_seed(self.seed), dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Unit(Source):
+    """A square map that changes nothing, where the original has none."""
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """Ones on the diagonal."""
+        return torch.eye(*ours, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
 class Columns(Source):
     """Some of a foreign tensor's `width` columns: `runs` gives first and past-the-last of each run, in our order."""
 
@@ -123,7 +144,7 @@ class Fit:
 
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
     what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
-    over: they might act before the last attention.
+    over: they might act before the last attention. `assumed` says what no file holds, so that it was made up here.
     """
 
     architecture: str
@@ -133,6 +154,7 @@ class Fit:
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -181,6 +203,18 @@ def size(shapes: Mapping[str, Shape], *places: tuple[str, int]) -> int:
         if len(shapes.get(name, ())) > axis:
             return max(1, shapes[name][axis])
     return 1
+
+
+def lengths(source: int, target: int) -> dict[str, int]:
+    """What a config says of tables of positions: how many rows the source's has, and the target's where they differ."""
+    return {"max_length": max(1, source), "target_length": 0 if source == target else max(1, target)}
+
+
+def two_tables(config: Any) -> tuple[str, ...]:
+    """That source and target have tables of positions of two lengths, which each keeps to itself."""
+    if not config.target_length:
+        return ()
+    return (Message("reason_two_tables", source=config.max_length, target=config.target_length),)
 
 
 def linear(

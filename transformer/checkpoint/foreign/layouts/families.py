@@ -130,7 +130,7 @@ OPENNMT = Family(
     target_positions=("decoder.embeddings.make_embedding.pe.pe",),
     ends=("encoder.layer_norm", "decoder.layer_norm"),
     score_bias=("generator.0.bias", "generator.bias"),
-    dialect=lambda contents, root: Dialect(norm_first=(True, False), eps=1e-6, ids=(1, 2, 3)),  # noqa: ARG005
+    dialect=lambda contents, root: Dialect(norm_first=(True, False), eps=1e-6, ids=(1, 2, 3), spreads=True),  # noqa: ARG005
 )
 
 _FC = ("fc_q", "fc_k", "fc_v", "fc_o")
@@ -157,7 +157,7 @@ BENTREVETT = Family(
     source_positions=("encoder.pos_embedding.weight",),
     target_positions=("decoder.pos_embedding.weight",),
     score_bias=("decoder.fc_out.bias",),
-    dialect=lambda contents, root: Dialect(ids=(1, 2, 3)),  # noqa: ARG005
+    dialect=lambda contents, root: Dialect(ids=(1, 2, 3), spreads=True),  # noqa: ARG005
 )
 
 _W = ("w_q", "w_k", "w_v", "w_concat")
@@ -186,7 +186,7 @@ HYUNWOONGKO = Family(
     gain="gamma",
     shift="beta",
     score_bias=("decoder.linear.bias",),
-    dialect=lambda contents, root: Dialect(scaled=(False, True), eps=1e-12, ids=(1, 2, 3)),  # noqa: ARG005
+    dialect=lambda contents, root: Dialect(scaled=(False, True), eps=1e-12, ids=(1, 2, 3), spreads=True),  # noqa: ARG005
 )
 
 _LINEAR = ("q_linear", "k_linear", "v_linear", "out")
@@ -215,7 +215,9 @@ SAM_LYNN_EVANS = Family(
     ends=("encoder.norm", "decoder.norm"),
     gain="alpha",
     score_bias=("out.bias",),
-    dialect=lambda contents, root: Dialect(norm_first=(True, False), norm="annotated", eps=1e-6, ids=(1, 2, 3)),  # noqa: ARG005
+    dialect=lambda contents, root: Dialect(  # noqa: ARG005
+        norm_first=(True, False), norm="annotated", eps=1e-6, ids=(1, 2, 3), spreads=True
+    ),
 )
 
 _WS = ("w_qs", "w_ks", "w_vs", "fc")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, root_of, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, lengths, root_of, size, two_tables
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
@@ -25,7 +25,8 @@ class Dialect:
 
     `formulas` are asked where no table of positions is there, `first_rows` (the row that position 0 gets) where one is
     and there are several. `norm_needs_row` is the only such row with which embeddings have a norm as ours have. With
-    `tied_is_scaled`, logits of a projection that is the embedding are multiplied by d_model^-0.5.
+    `tied_is_scaled`, logits of a projection that is the embedding are multiplied by d_model^-0.5. `spreads` says that
+    what is hidden has a large number for a score, not -inf: rows that see nothing are even.
     """
 
     activations: tuple[str, ...] = ("relu", "gelu", "silu")
@@ -38,6 +39,7 @@ class Dialect:
     ids: tuple[int, int, int] = (0, 1, 2)
     norm: str = "torch"
     tied_is_scaled: bool = False
+    spreads: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,7 @@ class _Reading:
             ),
             activation=choice(answers, "activation", dialect.activations, Message("why_original")),
             scale_embedding=choice(answers, "scale_embedding", dialect.scaled, Message("why_original")),
+            spread_blind_rows=dialect.spreads,
             **self._positions(d_model),
             **self._ends(source, target),
             **seq2seq_special_ids(answers, *dialect.ids),
@@ -141,7 +144,7 @@ class _Reading:
             architecture="seq2seq",
             config=config,
             sources=self.sources,
-            reasons=(family.reason,),
+            reasons=(family.reason, *two_tables(config)),
             copies=tuple(self.copies),
             ignored={path: why for name, why in family.unused.items() if (path := self._path(name)) in shapes},
         )
@@ -176,7 +179,7 @@ class _Reading:
             table = Source(name, extra_axis=axis, first_row=first, rows_of=count)
             self.sources[f"{side}_positions.table"] = table
         learned = not any(_is_fixed(self.contents, name) for name in named)
-        return {"positions": "learned" if learned else "stored", "max_length": max(1, min(rows) - first)}
+        return {"positions": "learned" if learned else "stored", **lengths(rows[0] - first, rows[1] - first)}
 
     def _first_row(self) -> int:
         """Which row of the table position 0 gets.

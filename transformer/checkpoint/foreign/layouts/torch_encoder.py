@@ -7,33 +7,33 @@ layers, and is neither the embedding nor a positional table, is refused by name 
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
+from transformer.checkpoint.foreign.layouts.base import Drawn, Fit, Source, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.roles import (
     ANSWERED,
     SECOND,
     UNTOLD,
-    is_second_embedding,
     module_of,
-    name_words,
-    names_tokens,
     places,
-    says_after,
 )
-from transformer.checkpoint.foreign.layouts.torch_ends import Ends, Table, bias_of, find_ends, head_maps, head_options
+from transformer.checkpoint.foreign.layouts.stems import class_token, convolution, norm_before, segment
+from transformer.checkpoint.foreign.layouts.torch_bare import TEMPLATE, drawn_vectors
+from transformer.checkpoint.foreign.layouts.torch_ends import (
+    Ends,
+    bias_of,
+    find_ends,
+    head_maps,
+    head_options,
+    position_table,
+    token_embedding,
+)
 from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
-from transformer.checkpoint.foreign.layouts.torch_module import TEMPLATE
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
-
-NONE = "none"
-"""The answer that no tensor of the file plays a part."""
-
-FEW_SEGMENTS = 8
-"""So many rows at most has a table of segments that is not called one."""
 
 _AFTER = Message("ignored_after_layers")
 
@@ -92,6 +92,26 @@ def _typical(first: str, embedding: str) -> list[str]:
     ]
 
 
+@dataclass
+class _Around:
+    """What stands around a stack: options of our config, where tensors stand, and what is said of them."""
+
+    options: dict[str, Any]
+    sources: dict[str, Source]
+    said: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    def add(self, sources: Mapping[str, Source], options: Mapping[str, Any]) -> None:
+        """One more part."""
+        self.sources |= sources
+        self.options |= options
+
+    def without(self, free: Mapping[str, Shape]) -> dict[str, Shape]:
+        """What of `free` has no part."""
+        used = {name for source in self.sources.values() for name in source.names}
+        return {name: shape for name, shape in free.items() if name not in used}
+
+
 def _fit(
     contents: Contents, answers: Answers, stack: Stack, scaled: tuple[bool, bool], axes: tuple[str, str], why: str
 ) -> Fit:
@@ -99,43 +119,33 @@ def _fit(
     shapes = contents.shapes
     first = f"{stack.path}0"
     biases = Biases.of(shapes, first)
-    bias = biases.rest
     d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
     normed = norm_after((stack,), shapes, answers)
     sources: dict[str, Source] = {}
     for i in range(stack.count):
         sources |= layer(f"encoder.{i}", f"{stack.path}{i}", decodes=False, biases=biases)
     if normed:
-        sources |= linear("encoder_norm", stack.norm, has_bias=bias)
+        sources |= linear("encoder_norm", stack.norm, has_bias=biases.rest)
     unused = templates(contents, answers)
     ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
     used = {source.name for source in sources.values() if source.name} | ignored.keys()
-    ends = find_ends(shapes, used, d_model)
-    embedding = _embedding(ends, answers)
-    sources["embedding.weight"] = Source(embedding)
-    options: dict[str, Any] = {}
-    table = _table(ends, shapes, stack, answers)
-    if table is not None:
-        options = {"positions": table.kind, "max_length": table.length}
-        sources["positions.table"] = table.source
-        if table.source.extra_axis == 1:
-            options["position_axis"] = choice(answers, "position_axis", axes, why)
-    else:
-        formulas = ("sinusoidal", "doubled", "none")
-        options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))
-    taken = used | {source.name for source in sources.values()}
-    free = {
-        name: shapes[name]
-        for name, tensor in contents.tensors.items()
-        if name not in taken and not name.startswith(stack.path) and tensor.is_floating_point()
-    }
-    for places_before, chosen in (_norm_before(free, d_model, bias, answers), _segment(free, d_model, answers)):
-        sources |= places_before
-        options |= chosen
-        free = {name: shape for name, shape in free.items() if name not in {s.name for s in places_before.values()}}
-    found, doubts = _around(free, shapes, stack, d_model, answers)
+    around = _Around({}, sources)
+    _read(contents, answers, stack, around, find_ends(shapes, used, d_model), (scaled, axes, why))
+    free = around.without(
+        {
+            name: shapes[name]
+            for name, tensor in contents.tensors.items()
+            if name not in used and not name.startswith(stack.path) and tensor.is_floating_point()
+        }
+    )
+    around.add(*norm_before(free, d_model, biases.rest, answers))
+    if "cls_id" not in around.options:  # whether a class token has a segment, nothing tells
+        around.add(*segment(free, d_model, answers))
+    free = around.without(free)
+    found, doubts = _places(free, shapes, stack, d_model, answers)
     after = {name: free[name] for name in free if name in found}
-    head = head_options(after, d_model, size(shapes, (embedding, 0)), answers)
+    vocab = around.options["vocab"] - (around.options.get("cls_id", -1) >= 0)
+    head = head_options(after, d_model, vocab, answers)
     if head:
         names = head_maps(after, d_model)
         for i, name in enumerate(names):
@@ -143,7 +153,6 @@ def _fit(
         after = {name: shape for name, shape in after.items() if name not in _with_biases(names)}
     ignored |= dict.fromkeys(after, _AFTER)
     config = EncoderConfig(
-        vocab=size(shapes, (embedding, 0)),
         d_model=d_model,
         n_heads=answers.ask(heads_question(d_model)),
         d_ff=size(shapes, (f"{first}.linear1.weight", 0)),
@@ -153,18 +162,60 @@ def _fit(
         activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
         attention_bias=biases.attention,
         norm_eps=norm_eps(answers, 1e-5),
-        scale_embedding=choice(answers, "scale_embedding", scaled, why),
         causal=_causal(contents, answers),
-        pad_id=special_id(answers, "pad_id", -1),
-        **options,
+        pad_id=-1 if "conv_width" in around.options else special_id(answers, "pad_id", -1),
+        **around.options,
         **head,
     )
     reasons = (
         Message("reason_encoder_layers", count=stack.count, path=stack.path),
         Message("reason_no_decoder"),
-        *(() if embedding in shapes else (Message("reason_layers_alone"),)),
+        *around.said,
     )
-    return Fit("encoder", config, sources, reasons, ignored=ignored, doubts=doubts)
+    return Fit("encoder", config, around.sources, reasons, ignored=ignored, doubts=doubts, assumed=around.assumed)
+
+
+def _read(
+    contents: Contents,
+    answers: Answers,
+    stack: Stack,
+    around: _Around,
+    ends: Ends,
+    usual: tuple[tuple[bool, bool], tuple[str, str], str],
+) -> None:
+    """What the first layer reads: tokens, or what a convolution makes of them, or vectors; with their positions."""
+    shapes, (scaled, axes, why) = contents.shapes, usual
+    d_model = size(shapes, (f"{stack.path}0.self_attn.in_proj_weight", 1))
+    made = convolution(contents, answers, d_model, has_embedding=bool(ends.matrices))
+    embedding: str | None = None
+    if made is not None:
+        around.add(made.sources, made.options)
+        around.said = made.said
+        embedding = made.embedding
+    else:
+        embedding = token_embedding(ends, answers)
+        if embedding is None:
+            count, seed = drawn_vectors(answers)
+            around.add({"embedding.weight": Drawn(None, seed=seed)}, {"vocab": count})
+            around.said = (Message("reason_layers_alone"),)
+            around.assumed = (Message("assumed_vectors", count=count, seed=seed),)
+        else:
+            around.add({"embedding.weight": Source(embedding)}, {"vocab": size(shapes, (embedding, 0))})
+    table = position_table(ends, shapes, stack.path, answers)
+    if table is not None:
+        around.add({"positions.table": table.source}, {"positions": table.kind, "max_length": table.length})
+        if table.source.extra_axis == 1:
+            around.options["position_axis"] = choice(answers, "position_axis", axes, why)
+    else:
+        formulas = ("sinusoidal", "doubled", "none") if embedding else ("none", "sinusoidal", "doubled")
+        reason = Message("why_paper") if embedding else Message("why_alone")
+        around.options["positions"] = choice(answers, "positions", formulas, reason)
+    if embedding is not None:
+        around.options["scale_embedding"] = choice(answers, "scale_embedding", scaled, why)
+        if made is None:
+            around.add(
+                *class_token(around.without(shapes), around.sources["embedding.weight"], shapes, d_model, answers)
+            )
 
 
 def _causal(contents: Contents, answers: Answers) -> bool:
@@ -176,35 +227,7 @@ def _causal(contents: Contents, answers: Answers) -> bool:
     return bool(choice(answers, "causal", (upper, not upper), why))
 
 
-def _embedding(ends: Ends, answers: Answers) -> str:
-    """The tensor that embeds the tokens, by its name; asked where names leave it open."""
-    likely = [name for name in ends.matrices if ends.embeds(name)]
-    if len(likely) > 1:
-        likely = [name for name in likely if names_tokens(name.removeprefix(ends.prefix))] or likely
-    if len(likely) == 1:
-        return likely[0]
-    possible = [name for name in ends.matrices if not says_after(name_words(module_of(name.removeprefix(ends.prefix))))]
-    if not possible:
-        return "an embedding"
-    names = tuple(dict.fromkeys([*likely, *possible, NONE]))
-    found = choice(answers, "embedding", names, Message("why_names_open"))
-    return "an embedding" if found == NONE else found
-
-
-def _table(ends: Ends, shapes: Mapping[str, Shape], stack: Stack, answers: Answers) -> Table | None:
-    """The positional table that is added before the layers; asked where there are several, or it might act later."""
-    tables = {table.name: table for table in ends.tables}
-    if not tables:
-        return None
-    names, order = tuple(tables), tuple(shapes)
-    last = max(i for i, name in enumerate(order) if name.startswith(stack.path))
-    clear = len(names) == 1 and order.index(names[0]) < last and not says_after(name_words(names[0]))
-    why = Message("why_names_and_order_open")
-    chosen = names[0] if clear else choice(answers, "position_table", (*names, NONE), why)
-    return tables.get(chosen)
-
-
-def _around(
+def _places(
     free: Mapping[str, Shape], shapes: Mapping[str, Shape], stack: Stack, d_model: int, answers: Answers
 ) -> tuple[set[str], dict[str, str]]:
     """What of the `free` tensors stands after the layers; and what might not, each with the reason."""
@@ -229,48 +252,6 @@ def _some(names: Iterable[str]) -> tuple[str, ...]:
     """The first few names, and that there are more."""
     listed = tuple(names)
     return listed if len(listed) <= 3 else (*listed[:3], Message("and_others"))
-
-
-def _norm_before(
-    free: Mapping[str, Shape], d_model: int, bias: bool, answers: Answers
-) -> tuple[dict[str, Source], dict[str, bool]]:
-    """The norm between the embedding and the first layer, if it is answered that there is one.
-
-    Without an answer it has no place here, and refuses the file: whether positions are added before or after it, and
-    whether it is not the norm after the layers, no name and no shape can prove.
-    """
-    kinds = ("weight", "bias") if bias else ("weight",)
-    modules = dict.fromkeys(module_of(name) for name in free)
-    norms = [
-        module
-        for module in modules
-        if module
-        and {name for name in free if module_of(name) == module} == {f"{module}.{kind}" for kind in kinds}
-        and all(free[f"{module}.{kind}"] == (d_model,) for kind in kinds)
-    ]
-    if not norms:
-        return {}, {}
-    found = choice(answers, "norm_before", (NONE, *norms), Message("why_cannot_be_proved"))
-    if found == NONE:
-        return {}, {}
-    return linear("embedding_norm", found, has_bias=bias), {"norm_after_embedding": True}
-
-
-def _segment(free: Mapping[str, Shape], d_model: int, answers: Answers) -> tuple[dict[str, Source], dict[str, bool]]:
-    """The table of segments whose first row is added to every token, if it is answered that there is one."""
-    tables = [
-        name
-        for name, shape in free.items()
-        if len(shape) == 2 and shape[1] == d_model and bias_of(name) not in free
-        and (is_second_embedding(name) or shape[0] <= FEW_SEGMENTS)
-        and not says_after(name_words(module_of(name)))
-    ]  # fmt: skip
-    if not tables:
-        return {}, {}
-    found = choice(answers, "segment_table", (NONE, *tables), Message("why_cannot_be_proved"))
-    if found == NONE:
-        return {}, {}
-    return {"segment": Source(found, row_of=free[found][0])}, {"segment": True}
 
 
 def _with_biases(names: Iterable[str]) -> set[str]:

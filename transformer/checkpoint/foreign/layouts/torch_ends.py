@@ -14,7 +14,10 @@ from transformer.checkpoint.foreign.layouts.roles import (
     is_embedding,
     is_position,
     is_second_embedding,
+    module_of,
     name_words,
+    names_tokens,
+    says_after,
     shared_prefix,
 )
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
@@ -26,6 +29,9 @@ _PROJECTION = re.compile(
 )
 _TARGET = re.compile(r"tgt\w*|trg\w*|target\w*|dec(?!od(?:ing|ed))\w*|outs?|outputs?")
 _SOURCE = re.compile(r"src\w*|source\w*|enc(?!od(?:ing|ed))\w*|in|inp|inputs?")
+
+NONE = "none"
+"""The answer that no tensor of the file plays a part."""
 
 TIED = "tied"
 """The answer that the projection is the target's embedding itself."""
@@ -157,6 +163,34 @@ def source_and_target(
     if target is None or target == source:
         target = choice(answers, "target_embedding", tuple(n for n in names if n != source), why)
     return source, target
+
+
+def token_embedding(ends: Ends, answers: Answers) -> str | None:
+    """The tensor that embeds the tokens, by its name; asked where names leave it open. None where there is none."""
+    likely = [name for name in ends.matrices if ends.embeds(name)]
+    if len(likely) > 1:
+        likely = [name for name in likely if names_tokens(name.removeprefix(ends.prefix))] or likely
+    if len(likely) == 1:
+        return likely[0]
+    possible = [name for name in ends.matrices if not says_after(name_words(module_of(name.removeprefix(ends.prefix))))]
+    if not possible:
+        return None
+    names = tuple(dict.fromkeys([*likely, *possible, NONE]))
+    found = choice(answers, "embedding", names, Message("why_names_open"))
+    return None if found == NONE else found
+
+
+def position_table(ends: Ends, shapes: Mapping[str, Shape], path: str, answers: Answers) -> Table | None:
+    """The table that is added before the layers at `path`; asked where there are several, or it might act later."""
+    tables = {table.name: table for table in ends.tables}
+    if not tables:
+        return None
+    names, order = tuple(tables), tuple(shapes)
+    last = max(i for i, name in enumerate(order) if name.startswith(path))
+    clear = len(names) == 1 and order.index(names[0]) < last and not says_after(name_words(names[0]))
+    why = Message("why_names_and_order_open")
+    chosen = names[0] if clear else choice(answers, "position_table", (*names, NONE), why)
+    return tables.get(chosen)
 
 
 def position_tables(tables: Sequence[Table], answers: Answers) -> tuple[Table, Table] | None:

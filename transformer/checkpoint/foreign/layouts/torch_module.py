@@ -3,12 +3,12 @@
 Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorch tutorials).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, linear, size, two_tables
 from transformer.checkpoint.foreign.layouts.roles import UNTOLD
+from transformer.checkpoint.foreign.layouts.torch_bare import TEMPLATE, bare_pair
 from transformer.checkpoint.foreign.layouts.torch_ends import (
     Ends,
     bias_of,
@@ -19,11 +19,9 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
 )
 from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
-from transformer.checkpoint.safe.contents import Contents
+from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 from transformer.models.seq2seq import preset
-
-TEMPLATE = Message("ignored_template")
 
 
 class TorchModule:
@@ -41,6 +39,10 @@ class TorchModule:
         if encoder is None or decoder is None:
             return None
         first = f"{encoder.path}0"
+        if not find_ends(
+            shapes, _of_stacks(found, shapes), size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
+        ).matrices:
+            return bare_pair(contents, answers, encoder, decoder)
         biases = Biases.of(shapes, first)
         d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1), (f"{decoder.path}0.norm1.weight", 0))
         normed = norm_after((encoder, decoder), shapes, answers)
@@ -76,7 +78,7 @@ class TorchModule:
             reasons=(
                 Message("reason_encoder_layers", count=encoder.count, path=encoder.path),
                 Message("reason_decoder_layers", count=decoder.count, path=decoder.path),
-                *(() if options["source_vocab"] > 1 else (Message("reason_layers_alone"),)),
+                *two_tables(config),
             ),
             copies=copies,
             ignored=ignored,
@@ -92,6 +94,12 @@ class TorchModule:
         stacked = _layers(*both, Biases(True, True), both)
         ends = ("src_embed.weight", "tgt_embed.weight", "generator.weight", "generator.bias")
         return [*(source.name for source in stacked.values() if source.name), *ends]
+
+
+def _of_stacks(found: Sequence[Stack], shapes: Mapping[str, Shape]) -> list[str]:
+    """What lies in the stacks, and the norms beside them."""
+    starts = tuple(start for stack in found for start in (stack.path, f"{stack.norm}."))
+    return [name for name in shapes if name.startswith(starts)]
 
 
 def _layers(encoder: Stack, decoder: Stack, biases: Biases, normed: Sequence[Stack]) -> dict[str, Source]:
@@ -138,11 +146,8 @@ def _ends(
     tables = position_tables(ends.tables, answers)
     if tables is not None:
         first, last = tables
-        options |= {"positions": first.kind, "max_length": min(first.length, last.length)}
-        sources |= {
-            f"{side}_positions.table": replace(one.source, rows_of=one.length)
-            for side, one in (("source", first), ("target", last))
-        }
+        options |= {"positions": first.kind, **lengths(first.length, last.length)}
+        sources |= {f"{side}_positions.table": one.source for side, one in (("source", first), ("target", last))}
     else:
         formulas = ("sinusoidal", "doubled", "none")
         options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))

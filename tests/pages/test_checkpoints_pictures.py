@@ -1,0 +1,90 @@
+"""Checkpoints: a Vision Transformer's heads over a picture that we drew, or that was brought."""
+
+import base64
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from streamlit.testing.v1 import AppTest
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.vision import Sizes, TimmVision
+from tests.pages.test_checkpoints import asked, brought, fine, opened
+from ui.store.ledger import LEDGER
+
+SIZES = Sizes(patch=(4, 4), grid=(3, 3), d=12, heads=3, d_ff=17, layers=2, classes=13)
+
+pytestmark = pytest.mark.usefixtures("shipped")
+
+
+def weights(sizes: Sizes = SIZES) -> bytes:
+    torch.manual_seed(3)
+    target = io.BytesIO()
+    torch.save(scramble(TimmVision(sizes)).state_dict(), target)
+    return target.getvalue()
+
+
+def chart(page: AppTest, key: str) -> dict[str, Any]:
+    found = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
+    return json.loads(found.proto.spec)
+
+
+def drawn(page: AppTest) -> np.ndarray:
+    packed = chart(page, "over-picture")["data"][0]["z"]
+    return np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).reshape(3, 3)
+
+
+def said(page: AppTest) -> str:
+    return " ".join(one.value.replace("\\", "") for one in (*page.caption, *page.markdown, *page.warning, *page.error))
+
+
+def test_a_picture_its_patches_and_its_classes():
+    names = "\n".join(f"kind {i}" for i in range(13)).encode()
+    page = brought(opened(), **{"vit.pt": weights(), "names.txt": names})
+    page = fine(asked(page, "button_group", "n_heads").set_value(3).run())
+    assert "a Vision Transformer of timm" in page.success[0].value
+    assert "12 x 12 pixels" in said(page)
+    table = next(one.value for one in page.dataframe if "Class" in one.value.columns)
+    assert len(table) == 10
+    assert set(table.iloc[:, 0]) <= {f"kind {i}" for i in range(13)}
+    assert table.iloc[:, 1].is_monotonic_decreasing
+    first = drawn(page)
+    assert first.shape == (3, 3)
+    looking = page.selectbox(key="patch")
+    assert looking.value == "[CLS]"
+    page = fine(looking.set_value("r2c3").run())
+    other = drawn(page)
+    assert not np.array_equal(first, other)
+    assert page.query_params["patch"] == "r2c3"
+    assert [(one["x0"], one["y0"]) for one in chart(page, "over-picture")["layout"]["shapes"]] == [(1.5, 0.5)]
+    assert len(chart(page, "each-head")["data"]) == 2 * 3
+    for view in ("heatmap", "head_view", "grid", "downloads"):
+        page.query_params["map"] = view
+        fine(page.run())
+
+    # one's own picture
+    held = LEDGER.held
+    target = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 255, (40, 50, 3), dtype=np.uint8)).save(target, "PNG")
+    page.query_params["map"] = "picture"
+    page.file_uploader[1].set_value(("cat <b>.png", target.getvalue(), "image/png"))
+    page = fine(fine(page.run()).run())
+    assert page.selectbox(key="photo").options[0] == "cat <b>.png"
+    assert LEDGER.held == held + len(target.getvalue())
+    assert not np.array_equal(drawn(page), other)
+    page.file_uploader[1].set_value(("bad.png", b"GIF89a", "image/png"))
+    page = fine(page.run())
+    assert "no readable PNG or JPEG" in said(page)
+
+
+def test_a_picture_of_another_session_is_said_to_be_and_names_of_other_classes_are_refused():
+    page = brought(opened(), **{"vit.pt": weights(replace(SIZES, grid=(2, 2)))})
+    page.query_params["photo"] = "0123456789abcdef"
+    assert "brought in another session" in said(fine(page.run()))
+    page = brought(opened(), **{"vit.pt": weights(), "names.txt": b"a\nb\nc\n"})
+    assert "3 names, the checkpoint says 13 classes" in said(page)

@@ -1,0 +1,43 @@
+"""Which stacks a folder's model has, told by its config.json alone: what a list of many folders asks of each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformer.checkpoint.huggingface.folder import checked_config
+from transformer.checkpoint.huggingface.library import check_installed, tables
+from transformer.checkpoint.huggingface.model import Kind
+from transformer.checkpoint.safe.refusal import refused
+from transformer.messages import Message
+
+
+def described_kind(path: Path) -> Kind:
+    """What the config of the folder at `path` describes; neither its weights nor its tokenizer is looked at.
+
+    Raises:
+        CheckpointError: the library is not installed, the config is refused, or describes no model of text.
+    """
+    check_installed()
+    config = checked_config(path)
+    family = str(config.get("model_type"))
+    told = config.get("is_encoder_decoder")
+    both = family in tables().MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES if told is None else bool(told)
+    return kind_of(path.name, family, config, both)
+
+
+def kind_of(name: str, family: str, config: Mapping[str, Any], both: bool) -> Kind:
+    """Which stacks a model of a family has, by the class that saved it; `both` says that it has two.
+
+    Raises:
+        CheckpointError: it is no model of text.
+    """
+    auto, saved = tables(), next(iter(config.get("architectures") or ()), "")
+    if both and family in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "seq2seq"
+    reads_alone = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    writes_alone = family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if not both and writes_alone and (not reads_alone or saved.endswith(("ForCausalLM", "LMHeadModel"))):
+        return "decoder"
+    if not both and reads_alone:
+        return "encoder"
+    raise refused("no_model_of_text", name, Message("remedy_model_of_text"), family=family)
