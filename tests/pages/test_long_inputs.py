@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import streamlit as st
+import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
 from tests.pages.test_sequences import EXAMPLE, fine, page
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
+from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import classify
 from ui.components.shared.blob import unpack
 from ui.components.tiles.component import NAMED
@@ -114,6 +116,29 @@ def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPat
     assert told[0].startswith("1,380 letters: about ")
     fine(next(one for one in at.button if str(one.key).startswith("go-on-")).click().run())
     assert "windows-tiles" in sent(at)
+
+
+def test_a_long_run_is_computed_where_and_as_exactly_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short one is not: its other numbers would be of another model."""
+    ran = list[tuple[int, torch.dtype]]()
+    forward = KmerClassifier.forward
+
+    def counted(self: KmerClassifier, letters: torch.Tensor) -> torch.Tensor:
+        ran.append((letters.shape[1], self.embedding.weight.dtype))
+        return forward(self, letters)
+
+    monkeypatch.setattr(KmerClassifier, "forward", counted)
+    monkeypatch.setenv("HEEDMAP_DTYPE", "bfloat16")
+    monkeypatch.setenv("HEEDMAP_DEVICE", "cpu")
+    fine(page(sequence=LETTERS))
+    assert ran[-1] == (len(LETTERS), torch.bfloat16)
+    fine(page(sequence=EXAMPLE))
+    assert ran[-1][1] == torch.float32
+    for name, value, says in (("DEVICE", "cuda:9", "choose auto or one of cpu"), ("DTYPE", "int8", "is no precision")):
+        monkeypatch.setenv(f"HEEDMAP_{name}", value)
+        at = page(sequence=LETTERS)
+        assert not at.exception
+        assert says in at.warning[0].value
 
 
 def test_the_window_is_about_its_own_sequence() -> None:
