@@ -10,10 +10,14 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
+from tests.pages.opening import opened
 from tests.pages.test_sequences import EXAMPLE, fine, page
+from tests.toy import tokenizer
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
+from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
+from transformer.runs.any_model import run_any
 from transformer.runs.classify import classify
 from ui.components.shared.blob import unpack
 from ui.components.tiles.component import NAMED
@@ -147,3 +151,20 @@ def test_the_window_is_about_its_own_sequence() -> None:
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
     assert sent(at)["windows-tiles.part"][0]["rows"] == [0, 2 * 497 - 6]
     assert zooming.ROWS not in at.query_params
+
+
+def test_a_long_text_of_an_encoder_is_zoomed_on_checkpoints(tmp_path: Path) -> None:
+    """600 words and a mark at either end, or as the tokenizer has it; up to 512 tokens nothing is as here."""
+    words = tokenizer()
+    model = Encoder(EncoderConfig(vocab=len(words), d_model=12, n_heads=3, n_layers=2, d_ff=17, max_length=19)).eval()
+    save_folder(tmp_path / "reader", "encoder", model, words, examples=("the dog runs.",))
+    text = "the dog runs. " * 200
+    at = fine(opened("checkpoints", model="reader", input=text, layer="1", head="2", rows="101-140", columns="3-60"))
+    record = run_any(load(tmp_path / "reader"), text).record["encoder.1.self"]
+    part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
+    assert (part["rows"], part["columns"]) == ([100, 140], [2, 60])
+    assert n_bytes < 64_000
+    exact = arrays["values"].reshape(40, 58)
+    np.testing.assert_allclose(exact, record.tile(2, slice(100, 140), slice(2, 60)), rtol=1e-4)
+    assert part["queries"] == list(record.queries.labels[100:140])
+    assert sent(at)["all-heads"][0]["shape"][:2] == [2, 3]
