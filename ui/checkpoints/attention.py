@@ -29,16 +29,14 @@ from ui.store import runs
 from ui.texts import plain, t
 
 SAMPLE = 8
-<<<<<<< HEAD
 LONGEST_IN_ADDRESS = 8_192
 """Characters of a text that the address holds: more than proxies let pass would make a link that leads nowhere."""
-=======
+
 MADE_UP = ("assumed_vectors", "assumed_memory")
 """Assumptions that say what no file holds, so that it was drawn."""
 
 MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
->>>>>>> main
 
 LONGEST_OUTPUT = 40
 """Tokens that a model writes at most here: one that was never trained does not stop by itself."""
