@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import re
 from pathlib import Path
 
@@ -18,6 +19,11 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 SPLICE = ROOT / "checkpoints" / "splice-junctions"
 ADDRESS = "sequences?model=splice-junctions"
+
+PRESS = """(canvas, keys) => {
+  for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}"""
+"""Keys in one moment: the window rests once."""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +81,41 @@ def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
     shares = [column for column in table if column.startswith("attention share")]
     assert table[shares].to_numpy().sum() == pytest.approx(1, abs=1e-4)
     assert b"track type=bedGraph" in saved(again, "Tracks (bedGraph)")
+
+
+def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) -> None:
+    """2,500 letters: blocks of 16 x 16 windows, then the weights themselves, each step one entry of the history."""
+    letters = "".join("ACGT"[(i * i // 7 + i // 3) % 4] for i in range(2_500))
+    here = opened("sequences?model=core-promoters&view=windows&layer=0&head=3", width=1280, height=1000)
+    page = here.page
+    run_text(here, letters)
+    tiles = page.locator(".tiles")
+    expect(tiles).to_have_attribute("data-window", "[0,2490,0,2490]")
+    expect(tiles).to_have_attribute("data-block", "16x16")
+    with here.run():
+        tiles.get_by_role("button", name="Zoom in").click()
+    expect(page).to_have_url(re.compile("rows=623-1868&columns=623-1868"))
+    canvas = tiles.get_by_role("grid")
+    canvas.focus()
+    with here.run():  # to the cursor, which stands at the first cell: the window goes there, and comes nearer
+        canvas.evaluate(PRESS, ["ArrowDown", "ArrowRight", *["+"] * 6])
+    expect(tiles).to_have_attribute("data-block", "1x1")
+    top, bottom, left, right = json.loads(tiles.get_attribute("data-window") or "")
+    expect(page).to_have_url(re.compile(f"rows={top + 1}-{bottom}&columns={left + 1}-{right}"))
+    record = classify(load(ROOT / "checkpoints" / "core-promoters"), letters).record["encoder.0.self"]
+    told = tiles.locator(".reading").inner_text()
+    row, column = (int(number.replace(",", "")) - 1 for number in re.findall(r"window ([\d,]+) \(", told))
+    assert top <= row < bottom
+    assert left <= column < right
+    weight = float(record.tile(3, slice(row, row + 1), slice(column, column + 1))[0, 0])
+    assert float(told.rpartition(": ")[2]) == pytest.approx(weight, rel=1e-4)
+    with page.expect_download() as download:
+        tiles.get_by_role("button", name="Save PNG").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    with here.run():
+        page.go_back()
+    expect(tiles).to_have_attribute("data-window", "[622,1868,622,1868]")
+    assert not here.errors
 
 
 def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, expected) -> None:

@@ -21,13 +21,17 @@ from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import pictures, writing
+from ui.checkpoints import long, pictures, writing
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
+from ui.shared.visit import visit
 from ui.store import runs
 from ui.texts import plain, t
 
 SAMPLE = 8
+LONGEST_IN_ADDRESS = 8_192
+"""Characters of a text that the address holds: more than proxies let pass would make a link that leads nowhere."""
+
 MADE_UP = ("assumed_vectors", "assumed_memory")
 """Assumptions that say what no file holds, so that it was drawn."""
 
@@ -51,6 +55,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _sequence_classifier(checkpoint.task)
         return
     text, forced = _asked(name, checkpoint)
+    if not continues(checkpoint) and long.is_long(checkpoint, text):
+        long.long_panel(name, text, lambda run: _result(run, checkpoint))
+        return
     if continues(checkpoint):
         _assumptions(checkpoint, ())
         shown, whole = writing.continue_panel(name, text)
@@ -121,6 +128,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         st.caption(controls.sentence(assumption))
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
+    visit().keep_out("input", len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None
 
 
