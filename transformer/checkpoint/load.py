@@ -239,7 +239,7 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
     Raises:
         CheckpointError: one of them leads out of the folder.
     """
-    if is_hugging_face(path):
+    if is_hugging_face(path) and not is_vision(path):
         names: tuple[str, ...] = hugging_face.VOCABULARIES
     elif is_folder(path):
         names = (TOKENIZER,)

@@ -6,6 +6,7 @@ from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
 from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
+from transformer.checkpoint.foreign.layouts.input_feeding import Cs224n, OpenNmtRnn
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
@@ -33,6 +34,8 @@ LAYOUTS: tuple[Layout, ...] = (
     JOINT_TUTORIAL,
     D2L,
     CHATBOT,
+    Cs224n(),
+    OpenNmtRnn(),
     Gpt(),
     LectureGpt(),
     BERT,
