@@ -71,7 +71,7 @@ class AnyRun:
         if method in WRITTEN_METHODS:
             with forward_slot():
                 return attribute(self.passage(checkpoint), self.record, method, layer, head)
-        if len(own.keys) != len(self.ids):
+        if isinstance(checkpoint.model, Encoder) and checkpoint.model.windows(len(self.ids)) is not None:
             raise AttributionError("attribution_of_windows", name=checkpoint.name)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
