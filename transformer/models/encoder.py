@@ -41,6 +41,7 @@ class EncoderConfig(StackConfig):
     and has a position only if it is `cls_positioned`, so that others count from it. With a `conv_width`,
     embeddings are `conv_reads` wide, and what the layers read are windows of them: a convolution with `conv_stride`,
     `conv_padding` zeros on both sides and `conv_activation`; of each `conv_pool` windows, the largest numbers go on.
+    `d_k` and `d_v` of 0 stand for d_model / n_heads.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
@@ -82,6 +83,8 @@ class EncoderConfig(StackConfig):
     conv_padding: int = 0
     conv_activation: str = "none"
     conv_pool: int = 1
+    d_k: int = 0
+    d_v: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
@@ -95,7 +98,10 @@ class EncoderConfig(StackConfig):
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
-        heads_fit(self.d_model, self.n_heads)
+        if self.d_k < 0 or self.d_v < 0:
+            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
+        if not (self.d_k and self.d_v):
+            heads_fit(self.d_model, self.n_heads)
         at_least(self, 0, "conv_width", "conv_padding")
         at_least(self, 1, "conv_stride", "conv_pool", *(["conv_reads"] if self.conv_width else []))
         one_of(self, "conv_activation", ("none", *_ACTIVATIONS))

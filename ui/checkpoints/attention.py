@@ -15,7 +15,7 @@ from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classes import classes_of
+from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
@@ -30,6 +30,9 @@ from ui.texts import plain, t
 SAMPLE = 8
 MADE_UP = ("assumed_vectors", "assumed_memory")
 """Assumptions that say what no file holds, so that it was drawn."""
+
+MOST_CLASSES = 12
+"""Classes of a token that have a column of their own; the likeliest one is always named."""
 
 LONGEST_OUTPUT = 40
 """Tokens that a model writes at most here: one that was never trained does not stop by itself."""
@@ -133,6 +136,12 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
             _class_probabilities(values, checkpoint)
+        elif output == "logits" and (of_tokens := token_classes(checkpoint, values)) is not None:
+            _token_classes(of_tokens, shown)
+        elif output == "scores":
+            st.markdown(f"**{t('checkpoints.numbers')}**")
+            numbers = numbers_of(checkpoint, values)
+            st.dataframe(pd.DataFrame([list(numbers.values())], columns=list(numbers)), hide_index=True, key="numbers")
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
 
@@ -168,6 +177,20 @@ def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
     for assumption in checkpoint.assumptions:
         if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in noted:
             st.caption(controls.sentence(assumption))
+
+
+def _token_classes(found: Classes, shown: AnyRun) -> None:
+    """Of each token the likeliest class, and the probabilities of all."""
+    keys = next(iter(shown.record.values())).keys
+    best = found.probabilities.argmax(-1)
+    columns = {
+        t("checkpoints.next_token"): [writing.readable(text) for text in keys.texts],
+        t("checkpoints.token_class"): [found.names[i] for i in best],
+        t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
+    }
+    named = {f"p({name})": found.probabilities[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
+    st.markdown(f"**{t('checkpoints.token_classes')}**")
+    st.dataframe(pd.DataFrame(columns | named), hide_index=True, key="token-classes")
 
 
 def _class_probabilities(logits: np.ndarray, checkpoint: Checkpoint) -> None:

@@ -16,7 +16,10 @@ T5: dict[str, Any] = {"d_model": 12, "d_kv": 5, "d_ff": 14, "num_layers": 1, "nu
 GPTJ: dict[str, Any] = {"vocab_size": 17, "n_embd": 12, "n_layer": 1, "n_head": 2, "rotary_dim": 2}
 BLOOM: dict[str, Any] = {"vocab_size": 17, "hidden_size": 12, "n_layer": 1, "n_head": 2}
 STATES: dict[str, tuple[Any, str]] = {
-    "t5": (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)), "T5"),
+    "t5's decoder": (
+        lambda: nn.ModuleDict({"decoder": transformers.T5Model(transformers.T5Config(**T5)).decoder}),
+        "T5",
+    ),
     "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**TINY, intermediate_size=14)), "Llama"),
     "albert": (lambda: transformers.AlbertModel(transformers.AlbertConfig(**TINY, embedding_size=8)), "ALBERT"),
     "deberta": (lambda: transformers.DebertaV2Model(transformers.DebertaV2Config(**TINY)), "DeBERTa"),

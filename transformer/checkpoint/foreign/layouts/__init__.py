@@ -12,10 +12,12 @@ from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
 from transformer.checkpoint.foreign.layouts.ours import Ours
 from transformer.checkpoint.foreign.layouts.rnn import CHATBOT, D2L, FIRST_TUTORIAL, JOINT_TUTORIAL, SECOND_TUTORIAL
+from transformer.checkpoint.foreign.layouts.t5 import T5
 from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
+from transformer.checkpoint.foreign.layouts.x_transformers import XTransformers
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
 
@@ -40,6 +42,8 @@ LAYOUTS: tuple[Layout, ...] = (
     DISTILBERT,
     *FAMILIES,
     *VISION,
+    T5(),
+    XTransformers(),
     TorchDecoder(),
     LoneAttention(),
 )
