@@ -182,4 +182,4 @@ def others(name: str) -> list[str]:
 def forget_answers(name: str) -> None:
     """A way out where answers do not suit a file."""
     if store.answers_for(name):
-        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-answers")
+        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-all-answers")
