@@ -36,7 +36,7 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer)
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel)
 
 
 HUGGING_FACE = "hugging-face-"
