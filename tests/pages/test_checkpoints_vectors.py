@@ -21,15 +21,15 @@ def _transformer() -> bytes:
     return stream.getvalue()
 
 
-def _captions(page) -> str:
-    return " ".join(caption.value for caption in page.caption)
+def _said(page) -> str:
+    return " ".join(part.value for part in (*page.caption, *page.info))
 
 
 def test_a_bare_transformer_reads_drawn_vectors_then_brought_ones(tmp_path):
     page = brought(opened(), **{"model.pt": _transformer()})
     asked(page, "button_group", "n_heads").set_value(3)
     fine(page.run())
-    assert "16 vectors of normal random numbers (seed 0)" in _captions(page)
+    assert "16 vectors of normal random numbers (seed 0)" in _said(page)
     page.text_input(key="input").set_value("3 1 4")
     page.text_input(key="forced").set_value("2 7")
     next(button for button in page.button if button.label == "Run").click()
@@ -44,6 +44,6 @@ def test_a_bare_transformer_reads_drawn_vectors_then_brought_ones(tmp_path):
     np.savez(arrays, source=np.ones((5, 12)), target=np.zeros((4, 12)))
     page = brought(page, **{"mine.npz": arrays.getvalue()})
     assert page.selectbox(key="model").value == "upload/model"
-    assert "random" not in _captions(page)
+    assert "random" not in _said(page)
     assert any("vectors of mine.npz: 5, 4" in text.value for text in page.text)
     assert any("from 0 to 4" in str(field.label) for field in page.text_input)

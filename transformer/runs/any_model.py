@@ -175,7 +175,12 @@ def run_ids(
         outputs = model.outputs(*(torch.tensor([one]) for one in texts))
     axis = _axis(checkpoint, ids, pieces)
     other = axis if target is None else _axis(checkpoint, *target)
-    maps = {site: seen.map(site, *_axes(checkpoint, site, seen.source(site), axis, other)) for site in seen.sites}
+    maps = {
+        site: replace(
+            seen.map(site, *_axes(checkpoint, site, seen.source(site), axis, other)), notes=checkpoint.guesses
+        )
+        for site in seen.sites
+    }
     return AnyRun(
         checkpoint.name,
         text,
