@@ -8,7 +8,7 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
-from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.checkpoint import DRAWN, HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
@@ -31,9 +31,6 @@ from ui.texts import plain, t
 SAMPLE = 8
 LONGEST_IN_ADDRESS = 8_192
 """Characters of a text that the address holds: more than proxies let pass would make a link that leads nowhere."""
-
-MADE_UP = ("assumed_vectors", "assumed_memory")
-"""Assumptions that say what no file holds, so that it was drawn."""
 
 MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
@@ -102,7 +99,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
-    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in MADE_UP}
+    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in DRAWN}
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
@@ -124,8 +121,6 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    for assumption in made_up.values():
-        st.caption(controls.sentence(assumption))
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
     visit().keep_out("input", len(text or "") > LONGEST_IN_ADDRESS)
