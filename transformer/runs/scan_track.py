@@ -20,13 +20,13 @@ NOT_JUDGED = 65_535
 class ScanTrack:
     """The probabilities of `columns` (indices of classes) along a plan, filled block by block.
 
-    `read` windows of each strand are known so far.
+    `read` windows of each strand are known so far, of which `judged` do not hold too many unknown letters.
     """
 
     def __init__(self, plan: ScanPlan, columns: tuple[int, ...]) -> None:
         self.plan = plan
         self.columns = columns
-        self.read = 0
+        self.read = self.judged = 0
         shape = (len(plan.strands.signs), len(columns), plan.n_windows)
         self._values: np.ndarray
         if 2 * np.prod(shape) > LARGEST_IN_MEMORY:
@@ -41,6 +41,7 @@ class ScanTrack:
         values = block.probabilities[:, :, list(self.columns)].transpose(0, 2, 1)
         kept = np.where(np.isnan(values), NOT_JUDGED, np.round(np.nan_to_num(values) * STEPS)).astype(np.uint16)
         self.read = block.first + kept.shape[-1]
+        self.judged += int((kept[0, 0] != NOT_JUDGED).sum())
         self._values[:, :, block.first : self.read] = kept
 
     def probabilities(self, first: int, after: int) -> Float[np.ndarray, "strand class window"]:

@@ -38,8 +38,7 @@ class SequenceTask:
     text as it is written here, what a meaning or the name of a landmark is in that language.
 
     Raises:
-        ConfigError: under two classes, one twice, a background that is none, a temperature that is not positive, or a
-            translation of what the task does not say.
+        ConfigError: under two classes, one twice, a background that is none, or a temperature that is not positive.
     """
 
     alphabet: Alphabet
@@ -58,10 +57,6 @@ class SequenceTask:
             raise ConfigError("temperature_of_task", temperature=self.temperature)
         if self.background and self.background not in self.classes:
             raise ConfigError("background_of_task", background=self.background, classes=self.classes)
-        written = {*self.meanings.values(), *(mark.name for mark in self.landmarks)}
-        for language, texts in self.translations.items():
-            if foreign := sorted(texts.keys() - written):
-                raise ConfigError("translation_of_nothing", language=language, text=f"{foreign[0]!r:.80}")
 
     @classmethod
     def of(cls, described: Any) -> "SequenceTask":

@@ -12,6 +12,7 @@ from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
@@ -27,6 +28,9 @@ from ui.store import runs
 from ui.texts import plain, t
 
 SAMPLE = 8
+MADE_UP = ("assumed_vectors", "assumed_memory")
+"""Assumptions that say what no file holds, so that it was drawn."""
+
 MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
 
@@ -91,6 +95,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
+    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in MADE_UP}
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
@@ -99,9 +104,8 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         pairs = checkpoint.reads_pairs
         widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
         first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
-        made_up = any(getattr(one, "code", "") == "assumed_vectors" for one in checkpoint.assumptions)
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        label = t("checkpoints.vectors", last=len(reader) - 1) if made_up or pairs else label
+        label = t("checkpoints.vectors", last=len(reader) - 1) if pairs or "assumed_vectors" in made_up else label
         with first:
             text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
@@ -113,6 +117,8 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    for assumption in made_up.values():
+        st.caption(controls.sentence(assumption))
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
     return text or "", forced if forced and forced.strip() else None

@@ -1,7 +1,7 @@
 """The panel that classifies a whole file: a table that grows, and can be stopped."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
+from transformer.runs.held_out import HeldOut, composition, known_held_out
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.labels import label_of
 from transformer.sequences.task import SequenceTask
@@ -50,6 +51,8 @@ class Job:
     longer: bool = False
     found: list[Verdict] = field(default_factory=list)
     cancelled: bool = False
+    unlike: Callable[[FastaRecord], Sequence[str]] = lambda _: ()
+    reasons: list[Sequence[str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, data: bytes) -> "Job":
@@ -64,7 +67,8 @@ class Job:
         records = records[:MAX_RECORDS]
         _, task = classifier(checkpoint)
         labels = [label_of(record, task.classes) for record in records]
-        return cls(verdicts(checkpoint, records, LETTERS_AT_ONCE), records, labels, broken, longer)
+        source = verdicts(checkpoint, records, LETTERS_AT_ONCE)
+        return cls(source, records, labels, broken, longer, unlike=partial(_unlike, task, known_held_out(checkpoint)))
 
     @property
     def total(self) -> int:
@@ -91,6 +95,8 @@ class Job:
         """Classify for a while."""
         until = time.monotonic() + seconds
         for verdict in self.source:
+            readable = verdict.probabilities is not None
+            self.reasons.append(self.unlike(self.records[len(self.found)]) if readable else ())
             self.found.append(verdict)
             if time.monotonic() > until:
                 return
@@ -114,6 +120,9 @@ def file_panel(name: str, task: SequenceTask) -> None:
     if not job.done:
         with turns.aside():
             job.advance(SLICE_SECONDS)
+    if not job.total and not job.broken:
+        st.info(job.note)
+        return
     if job.done:
         st.caption(job.note)
         problems = sum(one.probabilities is None for one in job.found)
@@ -145,10 +154,11 @@ def file_panel(name: str, task: SequenceTask) -> None:
 
 
 def _table(job: Job, task: SequenceTask) -> pd.DataFrame:
-    """A row a record; columns for what headers say, for other lengths and for problems only where there are any."""
+    """A row a record; what headers say, other lengths, what is unlike and problems are columns where there are any."""
     rows = []
-    for one, record, label in zip(job.found, job.records, job.labels, strict=False):
-        row: dict[str, object] = {"id": one.id, "label": label, "length": "", "problem": ""}
+    for one, record, label, reasons in zip(job.found, job.records, job.labels, job.reasons, strict=False):
+        unlike = "; ".join(said(reason) for reason in reasons)
+        row: dict[str, object] = {"id": one.id, "label": label, "length": "", "unlike": unlike, "problem": ""}
         if one.probabilities is None:
             row |= {"predicted": "", "problem": said(one.problem)}
         else:
@@ -158,10 +168,18 @@ def _table(job: Job, task: SequenceTask) -> pd.DataFrame:
             row["length"] = "" if letters == task.length else plain("sequences.not_trained", length=task.length)
             row |= dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
         rows.append(row)
-    columns = ["id", "label", "predicted", *task.classes, "letters", "length", "problem"]
+    columns = ["id", "label", "predicted", *task.classes, "letters", "length", "unlike", "problem"]
     table = pd.DataFrame(rows, columns=columns)
-    empty = [name for name in ("label", "length", "problem") if not table[name].astype(bool).any()]
+    empty = [name for name in ("label", "length", "unlike", "problem") if not table[name].astype(bool).any()]
     return table.drop(columns=empty)
+
+
+def _unlike(task: SequenceTask, held_out: HeldOut | None, record: FastaRecord) -> Sequence[str]:
+    """Why a record is unlike those that the classifier was trained on, but for its length; nothing if not measured."""
+    if held_out is None:
+        return ()
+    letters = task.alphabet.read(record.sequence)
+    return held_out.reasons(composition(letters.text, task.alphabet), task.length, task)
 
 
 def _open(job: "ref[Job]") -> None:

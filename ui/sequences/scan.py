@@ -17,7 +17,7 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.figures.export import plot_config
 from transformer.figures.scan import ScanPicture, scan_track
-from transformer.runs.held_out import THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
 from transformer.runs.scan import Block, ScanPlan, Strands, plan_scan
 from transformer.runs.scan_track import ScanTrack
 from transformer.sequences.fasta import FastaRecord, fasta_of
@@ -82,6 +82,11 @@ class Job:
         return self.cancelled or self.track.read == self.plan.n_windows
 
     @property
+    def judged(self) -> int:
+        """Windows that were read and do not hold too many unknown letters, on all strands together."""
+        return self.track.judged * len(self.plan.strands.signs)
+
+    @property
     def rate(self) -> float:
         """Windows a second so far, on all strands together."""
         return self.track.read * len(self.plan.strands.signs) / max(self.seconds, 1e-9)
@@ -139,6 +144,8 @@ def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
     count = job.track.read * len(job.plan.strands.signs)
     ended = "sequences.scan_cancelled" if job.cancelled else "sequences.scan_done"
     st.caption(t(ended, count=count, total=job.plan.passes, seconds=job.seconds))
+    if job.judged < count:
+        st.caption(t("sequences.scan_unjudged", count=count - job.judged, most=MOST_UNKNOWN))
     threshold = float(
         choice(t("sequences.scan_threshold"), [f"{one:g}" for one in THRESHOLDS], default="0.9", key="least", text=str)
     )
@@ -171,7 +178,7 @@ def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
     if len(records) == 1:
         return records[0], data
     chosen = choice(
-        t("sequences.scan_record"), names, key="record", form="list",
+        t("sequences.scan_record"), names, key="record", form="list", width=480,
         text=lambda number: f"{number}: {records[int(number) - 1].id} ({len(records[int(number) - 1].sequence):,})",
     )  # fmt: skip
     return records[int(chosen) - 1], data
@@ -212,16 +219,17 @@ def _say_errors(job: Job, known: HeldOut | None, threshold: float) -> None:
     if known is None:
         st.caption(t("sequences.scan_not_measured"))
         return
-    read = job.track.read * len(job.plan.strands.signs)
+    if not job.judged:
+        return
     for name in job.classes:
         for point in known.points.get(name, ()):
             if point.threshold != threshold:
                 continue
             said: dict[str, Any] = {
-                "name": name, "threshold": threshold, "rows": known.rows, "found": point.found, "windows": read,
+                "name": name, "threshold": threshold, "rows": known.rows, "found": point.found, "windows": job.judged,
             }  # fmt: skip
             if point.false:
-                st.caption(t("sequences.scan_errors", false=point.false, expected=point.false * read, **said))
+                st.caption(t("sequences.scan_errors", false=point.false, expected=point.false * job.judged, **said))
             else:  # nothing is known of how seldom that is
                 st.caption(t("sequences.scan_no_errors", **said))
 

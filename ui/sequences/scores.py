@@ -31,7 +31,9 @@ def scores_panel(found: Sequence[Verdict], labels: Sequence[str], task: Sequence
     with left:
         with st.container(horizontal=True):
             st.metric(t("sequences.accuracy"), f"{scores.accuracy:.3f}")
-            st.metric(t("sequences.mcc"), f"{scores.mcc:.3f}", help=t("sequences.mcc_help"))
+            varied = min(np.count_nonzero(scores.confusion.sum(axis=axis)) for axis in (0, 1)) > 1
+            mcc = f"{scores.mcc:.3f}" if varied else "-"
+            st.metric(t("sequences.mcc"), mcc, help=t("sequences.mcc_help" if varied else "sequences.mcc_none"))
             st.metric(t("sequences.ece"), f"{calibration_error(bins):.3f}", help=t("sequences.ece_help"))
         st.caption(t("sequences.confusion"))
         index = [plain("sequences.true_class", name=name) for name in task.classes]

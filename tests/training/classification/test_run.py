@@ -14,7 +14,7 @@ from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import classify
 from transformer.sequences.fasta import read_fasta
 from transformer.training.classification import presets, run
-from transformer.training.classification.baselines import PositionLogistic, SmallCnn
+from transformer.training.classification.baselines import PlacedKmers, PositionLogistic, SmallCnn
 from transformer.training.classification.data import Labelled, Substitution
 from transformer.training.classification.export import export, made_up
 from transformer.training.classification.outcome import Outcome
@@ -23,6 +23,7 @@ from transformer.training.classification.plan import (
     CNN,
     KMER,
     LOGISTIC,
+    PLACED,
     Aim,
     Distillation,
     Hyperparameters,
@@ -72,7 +73,8 @@ def outcome_of(data: Path, plan: Plan = SMALL, seeds: Seeds = TWO) -> Outcome:
 
 def test_every_kind_and_seed_is_trained_and_kept(data: Path) -> None:
     outcome = outcome_of(data)
-    assert [(one.kind, one.seed) for one in outcome.trained] == [(k, s) for k in (LOGISTIC, CNN, KMER) for s in (1, 2)]
+    kinds = (LOGISTIC, PLACED, CNN, KMER)
+    assert [(one.kind, one.seed) for one in outcome.trained] == [(kind, seed) for kind in kinds for seed in (1, 2)]
     assert outcome.sizes == (72, 18, 45)
     assert outcome.best.held_out_loss == min(one.held_out_loss for one in outcome.of(KMER))
     assert all(len(one.logits) == 45 and one.seconds > 0 for one in outcome.trained)
@@ -101,7 +103,7 @@ def test_fewer_rows_than_a_batch_are_refused(data: Path, batch: int) -> None:
 
 def test_a_single_batch_is_enough(data: Path) -> None:
     plan = replace(SMALL, hyperparameters=replace(SMALL.hyperparameters, batch=72, epochs=1))
-    assert len(outcome_of(data, plan).trained) == 6
+    assert len(outcome_of(data, plan).trained) == 8
 
 
 def test_rows_that_are_all_alike_cannot_be_held_out(data: Path) -> None:
@@ -187,10 +189,30 @@ def test_the_rate_rises_and_falls_to_nothing() -> None:
     assert rates[-1] == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize("build", [PositionLogistic, SmallCnn])
+@pytest.mark.parametrize("build", [PositionLogistic, PlacedKmers, SmallCnn])
 def test_baselines_answer_for_each_class(build: type[torch.nn.Module]) -> None:
     model = build(5, 17, 3).eval()
     assert model(torch.randint(5, (7, 17))).shape == (7, 3)
+
+
+def test_a_placed_kmer_votes_by_its_place_and_by_what_is_near() -> None:
+    model = PlacedKmers(3, 7, 2, longest=2, near=1.7).double()
+    generator = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for votes in model.parameters():
+            votes.copy_(torch.randn(votes.shape, generator=generator, dtype=votes.dtype))
+    letters = torch.randint(3, (5, 7), generator=generator)
+    scale = max(sum(np.exp(-2 * ((p - q) / 1.7) ** 2) for q in range(7)) for p in range(7)) ** 0.5
+    for row, found in zip(letters.tolist(), model(letters).detach(), strict=True):
+        expected = model.bias.detach().clone()
+        for k in (1, 2):
+            for place in range(7 - k + 1):
+                kmer = sum(letter * 3**i for i, letter in enumerate(row[place : place + k]))
+                expected += model.here[k - 1][place, kmer].detach()
+                for other in range(7 - k + 1):
+                    near = np.exp(-(((place - other) / 1.7) ** 2)) / scale
+                    expected += near * model.around[k - 1][other, kmer].detach()
+        np.testing.assert_allclose(found, expected, atol=1e-5)  # closeness is single precision
 
 
 def test_plans_keep_their_promises() -> None:

@@ -1,5 +1,6 @@
-"""What a k-mer classifier has to beat: a logistic regression on positions, and a two-layer convolutional net."""
+"""What a k-mer classifier has to beat: logistic regressions on letters and on k-mers, and a small convolutional net."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,6 +17,37 @@ class PositionLogistic(nn.Module):
     def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes."""
         return self.votes(F.one_hot(letters, self.n_letters).flatten(1).to(self.votes.weight.dtype))
+
+
+class PlacedKmers(nn.Module):
+    """Logistic regression on k-mers of up to `longest` letters: each, at each place, votes for each class.
+
+    A vote is that of the place alone, and what places within about `near` letters have learned of the same k-mer.
+    Related: the weighted degree kernel with shifts (Rätsch, Sonnenburg and Schölkopf 2005, "RASE: recognition of
+    alternatively spliced exons"), here without a kernel.
+    """
+
+    def __init__(self, n_letters: int, length: int, n_classes: int, longest: int = 3, near: float = 3.0) -> None:
+        super().__init__()
+        self.n_letters = n_letters
+        shapes = [(length - k + 1, n_letters**k, n_classes) for k in range(1, min(longest, length) + 1)]
+        self.here = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for shape in shapes)
+        self.around = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for shape in shapes)
+        self.bias = nn.Parameter(torch.zeros(n_classes))
+        apart = torch.arange(length)[:, None] - torch.arange(length)
+        weight = torch.exp(-((apart / near) ** 2))
+        self.register_buffer("weight", weight / weight.square().sum(0).max().sqrt(), persistent=False)
+
+    def forward(self, letters: Int[Tensor, "batch letter"]) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes."""
+        logits, weight = self.bias, self.get_buffer("weight")
+        for k, (here, around) in enumerate(zip(self.here, self.around, strict=True), start=1):
+            n_places = len(here)
+            powers = self.n_letters ** torch.arange(k, device=letters.device)
+            kmers = (letters.unfold(1, k, 1) * powers).sum(-1)
+            votes = here + torch.einsum("pq,qkc->pkc", weight[:n_places, :n_places], around)
+            logits = logits + votes[torch.arange(n_places, device=letters.device), kmers].sum(1)
+        return logits
 
 
 class SmallCnn(nn.Module):

@@ -8,7 +8,7 @@ import torch
 
 from transformer.sequences.task import SequenceTask
 from transformer.training.classification.outcome import Outcome, Trained
-from transformer.training.classification.plan import CNN, KMER, LOGISTIC, STUDENT
+from transformer.training.classification.plan import KINDS, STUDENT
 
 
 def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -> str:
@@ -25,9 +25,7 @@ def card(outcome: Outcome, shipped: Trained, task: SequenceTask, command: str) -
         ],
     )
     seeds = "; ".join(
-        f"{kind}: {', '.join(str(one.seed) for one in outcome.of(kind))}"
-        for kind in (LOGISTIC, CNN, KMER, STUDENT)
-        if outcome.of(kind)
+        f"{kind}: {', '.join(str(one.seed) for one in outcome.of(kind))}" for kind in KINDS if outcome.of(kind)
     )
     chosen_of = "students" if outcome.of(STUDENT) else "seeds"
     device = f"a shared {platform.machine()} CPU" if outcome.device == "cpu" else "a GPU"
@@ -129,7 +127,7 @@ def _comparison(outcome: Outcome) -> str:
         ("… with temperature", lambda one: outcome.calibration(one)[1]),
         ("seconds a seed", lambda one: one.seconds),
     ]
-    compared = {kind: outcome.of(kind) for kind in (LOGISTIC, CNN, KMER, STUDENT)}
+    compared = {kind: outcome.of(kind) for kind in KINDS}
     if outcome.average is not None:
         compared[outcome.average.kind] = (outcome.average,)
     compared = {kind: ones for kind, ones in compared.items() if ones}

@@ -10,11 +10,15 @@ from transformer.models.kmer import KmerConfig
 from transformer.sequences.task import SequenceTask
 from transformer.training.classification.data import Substitution
 
-KMER, CNN, LOGISTIC = "k-mer classifier", "two-layer CNN", "logistic regression on positions"
+KMER, CNN = "k-mer classifier", "two-layer CNN"
+LOGISTIC, PLACED = "logistic regression on positions", "logistic regression on k-mers"
 """The kinds of net that are trained on labels."""
 
 STUDENT, AVERAGE = "distilled k-mer classifier", "average of the teachers"
 """The kind that learns from others, and these others taken together."""
+
+KINDS = (LOGISTIC, PLACED, CNN, KMER, STUDENT)
+"""Every kind, in the order in which they are trained and told of."""
 
 
 def _no_run(name: str, value: float | int, remedy: Message) -> TrainingError:

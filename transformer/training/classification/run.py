@@ -24,10 +24,10 @@ from tqdm import tqdm
 
 from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier
-from transformer.training.classification.baselines import PositionLogistic, SmallCnn
+from transformer.training.classification.baselines import PlacedKmers, PositionLogistic, SmallCnn
 from transformer.training.classification.data import Labelled, held_out
 from transformer.training.classification.outcome import Outcome, Trained
-from transformer.training.classification.plan import CNN, KMER, LOGISTIC, STUDENT, Hyperparameters, Plan
+from transformer.training.classification.plan import CNN, KMER, LOGISTIC, PLACED, STUDENT, Hyperparameters, Plan
 
 Tables = tuple[Labelled, Labelled]
 """The rows to train on, and the validation rows."""
@@ -70,7 +70,7 @@ def train_all(
     start: KmerClassifier | None = None,
     device: torch.device | str = "cpu",
 ) -> Outcome:
-    """Train every seed of the k-mer classifier and of both baselines; what `work` holds already is not done again.
+    """Train every seed of the k-mer classifier and of its baselines; what `work` holds already is not done again.
 
     Students are then taught what all of these that `plan.distillation` names, and the models that are `given` by
     their names, answer on average. Each seed holds another part of the rows out then, so that all rows teach.
@@ -84,6 +84,7 @@ def train_all(
     sizes = len(plan.task.alphabet), plan.task.length, len(plan.task.classes)
     kinds: dict[str, Callable[[], nn.Module]] = {
         LOGISTIC: lambda: PositionLogistic(*sizes),
+        PLACED: lambda: PlacedKmers(*sizes),
         CNN: lambda: SmallCnn(*sizes),
         KMER: lambda: KmerClassifier(plan.config),
         STUDENT: lambda: KmerClassifier(plan.config),
