@@ -187,7 +187,7 @@ def _token_classes(found: Classes, shown: AnyRun) -> None:
     keys = next(iter(shown.record.values())).keys
     best = found.probabilities.argmax(-1)
     columns = {
-        t("checkpoints.next_token"): [writing.readable(text) for text in keys.texts],
+        t("map.token"): [writing.readable(text) for text in keys.texts],
         t("checkpoints.token_class"): [found.names[i] for i in best],
         t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
     }
