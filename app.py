@@ -17,7 +17,7 @@ from ui.packed import Packed
 from ui.shared import address, menu
 from ui.shared.language import language_choice
 from ui.store import holdings, stamps, turns
-from ui.texts import KEY, plain, t
+from ui.texts import KEY, one_language, plain, t
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        with turns.turn(), stamps.one_look():
+        with turns.turn(), stamps.one_look(), one_language():
             page.run()
 
 

@@ -26,7 +26,9 @@ if chosen is None:
     address.stop()
 name: str = chosen
 try:
-    found = bring.recognition(name)
+    found, wrong = bring.recognition(name)
+    if wrong is not None:
+        controls.explain(wrong)
     if found is not None:
         bring.report_panel(found.report)
         bundle = store.bundle(name)
@@ -35,6 +37,8 @@ try:
 except HeedmapError as error:
     controls.explain(error)
     bring.forget_answers(name)
+    address.stop()
+if wrong is not None:  # the questions stay, and what they answer is not run
     address.stop()
 
 panels: dict[str, Callable[[], None]] = {

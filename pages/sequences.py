@@ -46,11 +46,13 @@ try:
     with st.container(key="sequence-area"):
         left, right = st.columns([2, 3], gap="large")
     with left:
-        typed = asked.typed_sequence(checkpoint)
-    run = runs.classification(name, typed.sequence)
-    strands = bool(task.alphabet.complement)
+        typed = asked.typed_sequence(checkpoint, longest=None)
+    read = runs.classification(name, typed.sequence)
+    if read is None:
+        address.stop()
+    run = read
     held_out = known_held_out(checkpoint)
-    other = runs.classification(name, task.alphabet.reverse_complement(run.letters.text)) if strands else None
+    other = runs.other_strand(name, task, run)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()

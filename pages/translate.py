@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
 from transformer.runs.familiarity import known_familiarity
 from ui import shell
-from ui.shared import address, controls, downloads, heads, record_views
+from ui.shared import address, controls, downloads, heads, in_browser, record_views
 from ui.shared.files import Origin
 from ui.shared.part import in_page, part
 from ui.shared.what_if_link import what_if_link
@@ -17,6 +18,9 @@ from ui.translate import first_screen, sources, views
 
 SLOW = "sources"
 """The view whose work takes long enough for a button that stops it."""
+
+FOLLOWING = ("steps", "downloads")
+"""Views that the server draws, and that show the chosen head."""
 
 shell.heading(t("translate.title"), t("translate.intro"))
 chosen = controls.checkpoint_choice(*store.TRANSLATORS)
@@ -55,6 +59,36 @@ def looked_at() -> None:
     checkpoint = store.checkpoint(name)
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
+    fits = in_browser.fits(shown.record)
+    (drawn_by_browser if fits else drawn_by_server)(shown, checkpoint)
+    if in_browser.fits(shown.record) != fits:
+        st.rerun()  # the switch of the scores, which stands below what it changes
+
+
+def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
+    """A choice of the head reaches the server only where a view follows it that the browser does not draw."""
+    origin = Origin(shown.checkpoint, shown.input)
+    with selection:
+        chooser = st.container()
+        with st.container(horizontal=True, gap="small"):
+            words, special = controls.form_of_maps()
+    browser = in_browser.bring(shown.record, first, words, special)
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: in_browser.heatmap_panel(browser, origin),
+        "head_view": lambda: in_browser.head_view_panel(browser, origin),
+        **server_panels(shown, checkpoint, browser.choice),
+    }
+    with drawn:
+        first_screen.bitext_in_browser(shown, checkpoint, browser)
+    with selection:
+        in_browser.all_heads_panel(browser, heads.roles_of(name), origin)
+    view = panel(panels)
+    with chooser:
+        first_screen.head_panel(name, browser, asked if view in FOLLOWING else None)
+
+
+def drawn_by_server(shown: Translation, checkpoint: Checkpoint) -> None:
+    """A record that is too large for the browser, or its scores."""
     origin = Origin(shown.checkpoint, shown.input)
     with selection:
         choice = controls.selection(shown.record, first)
@@ -65,14 +99,29 @@ def looked_at() -> None:
         first_screen.habit_of_head(name, choice)
         what_if_link(model=name)
         record_views.all_heads_panel(shown.record, choice, heads.roles_of(name), origin=origin)
-    panels: dict[str, Callable[[], None]] = {
-        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
-        "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+    panel(
+        {
+            "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+            "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+            **server_panels(shown, checkpoint, choice),
+        }
+    )
+
+
+def server_panels(
+    shown: Translation, checkpoint: Checkpoint, choice: controls.Selection
+) -> dict[str, Callable[[], None]]:
+    """The views that only the server can draw."""
+    return {
         "sources": lambda: sources.sources_panel(checkpoint, request, shown),
         "steps": lambda: views.steps_panel(shown, choice),
         "beams": lambda: views.beams_panel(shown, checkpoint),
         "downloads": lambda: downloads.downloads_panel(shown, choice),
     }
+
+
+def panel(panels: dict[str, Callable[[], None]]) -> str:
+    """Draw the view that is open, and say which it is."""
     with detail, st.container(key="panel"):
         view = address.choice(
             t("translate.view"),
@@ -85,6 +134,11 @@ def looked_at() -> None:
         if view == SLOW:
             in_page()
         panels[view]()
+    return view
+
+
+def asked() -> None:
+    """The browser has changed the address: the run that it asks for draws what follows."""
 
 
 if address.parameter("view") == SLOW:

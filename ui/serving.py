@@ -14,6 +14,7 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.store import holdings, log, settings
 from ui.store.user_folder import own_folder
 from ui.texts import t
+from ui.waking import wake_once
 
 
 @asynccontextmanager
@@ -33,6 +34,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
+    wake_once(asyncio.get_running_loop())
     start = time.monotonic()
     log.event(
         "start",

@@ -6,7 +6,7 @@ import torch
 
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
-from transformer.attention.zoom import CLOSE, MEAN, SHOWN, SIDE, Zoom
+from transformer.attention.zoom import CLOSE, MEAN, SHOWN, SIDE, Head, Zoom
 from transformer.errors import RecordError
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
@@ -53,7 +53,7 @@ def mapped(request: pytest.FixtureRequest) -> tuple[AttentionMap, np.ndarray]:
 
 
 @pytest.mark.parametrize("head", [1, MEAN])
-def test_every_view_is_the_largest_of_its_cells(mapped: tuple[AttentionMap, np.ndarray], head: int) -> None:
+def test_every_view_is_the_largest_of_its_cells(mapped: tuple[AttentionMap, np.ndarray], head: Head) -> None:
     attention, expected = mapped
     whole = expected.mean(0) if head == MEAN else expected[head]
     zoom = Zoom.of(attention, head)

@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.checkpoint.huggingface.families import write_folder
 from transformer import load
+from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, RecordError
 from transformer.flow.capture import tracing, watch_flow
@@ -170,6 +171,22 @@ def test_an_encoder_by_depth() -> None:
     seen = lens(model, SOURCE, top=3)
     with torch.no_grad():
         assert np.allclose(model.outputs(SOURCE)["logits"][0].softmax(-1)[seen.ids[-1, 0]], seen.probabilities[-1, 0])
+
+
+@pytest.mark.parametrize(("reads", "cls_id", "width"), [("mean", -1, 0), ("first", 6, 0), ("each", -1, 3)])
+def test_an_encoder_with_a_head_ends_with_its_scores(reads: str, cls_id: int, width: int) -> None:
+    torch.manual_seed(5)
+    stem = dict(conv_width=width, conv_reads=5, conv_stride=2) if width else {}
+    config = EncoderConfig(
+        vocab=7, d_model=14, n_heads=2, n_layers=2, d_ff=11, head=(6, 3), head_reads=reads, cls_id=cls_id, **stem
+    )
+    checkpoint = Checkpoint("toy", watch(Encoder(config).eval()))
+    found = flow(checkpoint, SOURCE[0].tolist())
+    expected = checkpoint.model.outputs(SOURCE)["logits"][0].detach()
+    assert found.logits is not None
+    assert np.allclose(found.logits, expected.reshape(-1, 3))
+    assert found.lens is not None
+    assert found.lens.ids.shape[1] == len(found.logits)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart", "marian"])

@@ -42,6 +42,38 @@ def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str,
     return header, arrays
 
 
+def record_sent(at: AppTest) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
+    """The record that the browser draws from, by kind: what is said of it, and all heads' weights, -1 where masked."""
+    header, arrays = sent(at, "record")
+    found = {}
+    for order, kind in enumerate(header["kinds"]):
+        shape = (len(kind["sites"]), kind["heads"], len(kind["queries"]["texts"]), len(kind["keys"]["texts"]))
+        found[kind["name"]] = kind, arrays[f"weights_{order}"].reshape(shape)
+    return found
+
+
+def options(at: AppTest, key: str) -> dict[str, Any]:
+    """The options that a component got."""
+    found: dict[str, Any] = json.loads(
+        next(part.proto.json for part in at.get("bidi_component") if part.key == f"{key}.options")
+    )
+    return found
+
+
+def chosen(at: AppTest) -> tuple[str, int, int | None]:
+    """The kind, layer and head (None: the mean) that the address chooses of the record, as the server reads it."""
+    kind, layer, head = options(at, "head-choice")["drawn"]
+    return kind, layer, head
+
+
+def gone(at: AppTest, **address: str | None) -> AppTest:
+    """The same session, once the browser has put these values into the address (None: taken them away)."""
+    now = address_of(at) | address
+    at.query_params.clear()
+    at.query_params.update({key: value for key, value in now.items() if value is not None})
+    return fine(at.run())
+
+
 def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the matrices component got: each matrix by name, and its numbers."""
     found = next(part for part in at.get("bidi_component") if b'"matrices"' in part.proto.bytes)

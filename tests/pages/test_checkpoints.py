@@ -139,6 +139,11 @@ def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
     page.toggle(key="preview-heads").set_value(True)
     fine(page.run())
     assert {"preview-3", "preview-8"} <= {part.key for part in page.get("bidi_component")}
+    assert not any("norm_eps" in str(widget.key) for widget in page.text_input)  # not drawn before it is looked at
+    page.session_state["rare-questions"] = True
+    fine(page.run())
+    assert asked(page, "text_input", "norm_eps").value == "1e-06"
+    assert asked(page, "number_input", "target_pad_id").value == 0
     asked(page, "text_input", "norm_eps").set_value("0.001")
     fine(page.run())
     assert not page.warning
@@ -148,11 +153,19 @@ def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
 
 def test_an_impossible_answer_is_a_sentence_and_not_the_end():
     page = brought(opened(), **{"model.pt": ANNOTATED})
+    asked(page, "number_input", "bos_id").set_value(7)
+    fine(page.run())
     asked(page, "number_input", "eos_id").set_value(4_000)
     fine(page.run())
     assert page.warning[0].value == r"eos\_id=4000 is no token: the vocabulary has ids 0 to 28."
-    page.button(key="forget-answers").click()
-    assert not fine(page.run()).warning
+    assert asked(page, "number_input", "eos_id").value == 4_000  # the questions stay, with what was answered
+    assert asked(page, "number_input", "bos_id").value == 7
+    assert not page.get("plotly_chart")
+    asked(page, "number_input", "eos_id").set_value(5)
+    fine(page.run())
+    assert not page.warning
+    assert asked(page, "number_input", "bos_id").value == 7
+    assert page.get("plotly_chart")
 
 
 def test_a_file_that_does_not_fit_gets_a_report():

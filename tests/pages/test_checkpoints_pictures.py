@@ -30,8 +30,9 @@ def weights(sizes: Sizes = SIZES) -> bytes:
 
 
 def chart(page: AppTest, key: str) -> dict[str, Any]:
-    found = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
-    return json.loads(found.proto.spec)
+    found: Any = next(one for one in page.get("plotly_chart") if one.proto.id.endswith(f"-{key}"))
+    spec: dict[str, Any] = json.loads(found.proto.spec)
+    return spec
 
 
 def drawn(page: AppTest) -> np.ndarray:

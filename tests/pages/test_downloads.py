@@ -117,10 +117,11 @@ def test_no_table_of_a_page_runs_what_somebody_named() -> None:
 
 def test_saved_pictures_say_site_layer_kind_and_sentence() -> None:
     lines, _ = sent(fine(opened("translate", **HERE, view="head_view")), "head-view")
-    assert lines["file_name"] == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_lines"
-    assert lines["about"]["title"] == "Cross attention, layer 1 (decoder.1.cross)"
-    assert lines["about"]["lines"][:2] == [f"Sentence: {SENTENCE}", f"Checkpoint: {NAME}"]
-    assert any("merged to words" in line for line in lines["about"]["lines"])
+    cross = lines["sides"]["decoder.cross"]
+    assert cross["file_names"][1] == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_lines"
+    assert cross["abouts"][1]["title"] == "Cross attention, layer 1 (decoder.1.cross)"
+    assert cross["abouts"][1]["lines"][:2] == [f"Sentence: {SENTENCE}", f"Checkpoint: {NAME}"]
+    assert any("merged to words" in line for line in cross["abouts"][1]["lines"])
     grid, _ = sent(fine(opened("translate", **HERE, lang="zh")), "all-heads")
-    assert grid["file_name"] == f"Two-dogs-are-playing-in_{NAME}_all-heads_decoder.cross"
-    assert grid["about"]["lines"][0] == f"句子\uff1a{SENTENCE}"
+    assert grid["grids"]["decoder.cross"]["file_name"] == f"Two-dogs-are-playing-in_{NAME}_all-heads_decoder.cross"
+    assert grid["grids"]["decoder.cross"]["about"]["lines"][0] == f"句子\uff1a{SENTENCE}"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages.opening import chosen, options, record_sent, sent
 from transformer import DecodingOptions
 from transformer.runs.head_agreement import known_agreement
-from ui.components.shared.blob import unpack
 from ui.shared import heads
 from ui.store import runs, store
 
@@ -27,32 +27,40 @@ def opened(**address: str) -> AppTest:
 
 
 def bitext(page: AppTest) -> tuple[dict[str, object], np.ndarray]:
-    """What the component was sent: its header, and the weights of one head."""
-    for part in page.get("bidi_component"):
-        if part.key == "bitext":
-            header, arrays = unpack(part.proto.bytes)
-            return header, arrays["weights"].reshape(header["shape"])
-    raise AssertionError("there is no bitext")
+    """What the browser draws: the component's header with the head's name, and the head's weights in the record."""
+    header, _ = sent(page, "bitext")
+    kind, layer, head = chosen(page)
+    if kind != header["kind"]:
+        layer, head = header["first"]["layer"], header["first"]["head"]
+    _, weights = record_sent(page)[header["kind"]]
+    return {**header, "head": header["heads"][layer][-1 if head is None else head]}, weights[layer, head]
 
 
 def said(page: AppTest) -> str:
     return " ".join(part.value for part in (*page.markdown, *page.caption, *page.warning))
 
 
+def known(page: AppTest) -> str:
+    """What the browser says of the chosen head."""
+    kind, layer, head = chosen(page)
+    site = record_sent(page)[kind][0]["sites"][layer]
+    return " ".join(text for text, _ in sent(page, "head-choice")[0]["known"][site][head]["sentences"])
+
+
 def test_it_begins_with_the_truest_head_on_a_sentence_that_reorders() -> None:
     page = opened()
     checkpoint = store.checkpoint(NAME)
-    known = known_agreement(checkpoint)
-    assert known is not None
+    measured = known_agreement(checkpoint)
+    assert measured is not None
     run = runs.translation(NAME, checkpoint.examples[0], DecodingOptions(), None)
     header, weights = bitext(page)
-    expected = run.record[known.truest.site].picture(known.truest.head, words=True)
+    expected = run.record[measured.truest.site].picture(measured.truest.head, words=True)
     np.testing.assert_allclose(weights, expected.values, atol=1e-6)
     assert header["source"]["texts"] == list(expected.keys.texts)
     assert header["target"]["texts"][-2:] == [".", "</s>"]
     assert header["target"]["attached"][-2:] == [True, False]
     assert header["head"] == "layer 2 head 1"
-    assert "names the deciding word" in said(page)
+    assert "names the deciding word" in known(page)
     dinner = header["source"]["texts"].index("dinner")
     assert int(weights[header["target"]["texts"].index("ein")].argmax()) == dinner  # a word that moved to the end
 
@@ -60,7 +68,7 @@ def test_it_begins_with_the_truest_head_on_a_sentence_that_reorders() -> None:
 def test_the_old_default_is_a_named_discovery() -> None:
     page = opened(text=SENTENCE, layer="0", head="2")
     assert bitext(page)[0]["head"] == "layer 0 head 2"
-    assert "follows the word before" in said(page)
+    assert "follows the word before" in known(page)
     assert heads.role_of(NAME, "decoder.0.cross", 2) == "follows the word before"
     assert heads.role_of(NAME, "decoder.0.cross", 1) != "follows the word before"
 
@@ -75,13 +83,17 @@ def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[st
     assert ("</s>" in header["target"]["texts"]) == ("special" not in address)
 
 
-def test_a_kept_word_is_the_query_of_the_pair_in_the_address_and_other_kinds_keep_the_truest_head() -> None:
+def test_a_kept_word_is_the_query_of_the_pair_in_the_address_and_other_kinds_keep_the_truest_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_browser = opened(text=SENTENCE, kind="encoder.self", layer="0")
+    assert bitext(by_browser)[0]["head"] == "layer 2 head 1"
+    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
     page = opened(text=SENTENCE, pair="decoder.cross:Hemd|shirt")
-    options = [part.proto.json for part in page.get("bidi_component") if part.key == "bitext.options"]
-    words = bitext(page)[0]["target"]["texts"]
-    assert f'"selected":{words.index("Hemd")}' in options[0].replace(" ", "")
+    words = sent(page, "bitext")[0]["target"]["texts"]
+    assert options(page, "bitext")["selected"] == words.index("Hemd")
     page.button_group(key="kind").set_value("encoder.self").run()
-    assert bitext(page)[0]["head"] == "layer 2 head 1"
+    assert sent(page, "bitext")[0]["head"] == "layer 2 head 1"
 
 
 def test_a_line_says_what_the_model_knows_and_warns_far_from_it() -> None:

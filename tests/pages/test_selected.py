@@ -1,4 +1,7 @@
-"""What is selected on Translate stands in the address in words, and goes where it would mean something else."""
+"""What is selected on Translate stands in the address in words, and goes where it would mean something else.
+
+Here the server draws all of it, as it does records that are too large for the browser: see `test_in_browser`.
+"""
 
 import json
 from pathlib import Path
@@ -26,6 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # what the browser has, it draws by itself
 
 
 def page(**address: str) -> AppTest:

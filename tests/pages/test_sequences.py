@@ -213,7 +213,6 @@ def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
         ("ACGT🧬ACGT", "letter 5"),
         ("ACGTACGT\x00", "letter 9"),
         ("مرحبا", "letter 1"),
-        ("A" * 5_000, "5,000 letters"),
         ("A" * 1_000_000, "1,000,000 characters"),
     ],
 )
@@ -233,7 +232,6 @@ def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
         ("ACG", "最宽的窗口需要 5 个"),
         ("MKVLAAGEFPW", "这看起来是蛋白质"),
         ("ACGT!", "第 5 个字母是 '!'，不是 DNA 代码"),  # noqa: RUF001
-        ("A" * 5_000, "最多运行 4,096 个"),
         ("A" * 200_000, "粘贴了 200,000 个字符"),
     ],
 )

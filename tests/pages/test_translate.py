@@ -59,6 +59,12 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.fixture
+def by_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every record is too large for the browser, so the server draws all of the page."""
+    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
+
+
 def heatmap_values(page: AppTest) -> dict[str, object]:
     spec = json.loads(page.get("plotly_chart")[0].proto.spec)
     return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
@@ -70,7 +76,7 @@ def test_first_paint_is_a_shipped_example() -> None:
     assert page.text_area(key="text").value == examples[0]
     assert written(page) == runs.translation(NAME, examples[0], DecodingOptions(), None).text
     assert "all-heads" in [part.key for part in page.get("bidi_component")]
-    assert len(page.get("plotly_chart")) == 1
+    assert {"record", "head-choice", "heatmap"} <= {part.key for part in page.get("bidi_component")}
     assert not page.warning
 
 
@@ -87,7 +93,7 @@ def test_an_example_is_one_click_away() -> None:
     assert not page.exception
 
 
-def test_looking_never_runs_the_model(passes: list[str]) -> None:
+def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> None:
     page = asked(opened(), SENTENCE)
     assert passes
     passes.clear()
@@ -108,7 +114,7 @@ def test_looking_never_runs_the_model(passes: list[str]) -> None:
     assert passes == []
 
 
-def test_the_address_holds_the_picture() -> None:
+def test_the_address_holds_the_picture(by_server: None) -> None:
     page = opened(text=SENTENCE, kind="Encoder self", layer="1", head="2", words="false", view="Heatmap")
     assert page.button_group(key="layer").value == "1"
     assert page.button_group(key="head").value == "2"
@@ -128,7 +134,7 @@ def test_a_forced_target_is_shown_instead_of_the_translation() -> None:
     assert any("has no beam" in info.value for info in page.info)
 
 
-def test_another_hypothesis_shows_its_own_attention() -> None:
+def test_another_hypothesis_shows_its_own_attention(by_server: None) -> None:
     page = opened(text=SENTENCE)
     best, values = written(page), heatmap_values(page)
     box = page.selectbox(key="node")
@@ -173,7 +179,7 @@ def test_limits_are_stated_on_the_page() -> None:
     assert "256 tokens" in label
 
 
-def test_the_page_follows_the_language_and_addresses_do_not() -> None:
+def test_the_page_follows_the_language_and_addresses_do_not(by_server: None) -> None:
     page = opened(lang="zh", text=SENTENCE)
     assert page.title[0].value == "翻译"
     assert "运行" in [button.label for button in page.button]
@@ -249,7 +255,7 @@ def test_errors_are_told_in_the_readers_language() -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_a_marked_pair_is_told_for_every_head(lang: str) -> None:
+def test_a_marked_pair_is_told_for_every_head(lang: str, by_server: None) -> None:
     page = opened(lang=lang, text=SENTENCE, pair="1-2")
     record = runs.translation(NAME, SENTENCE, DecodingOptions(), None).record
     weights = page.dataframe[0].value

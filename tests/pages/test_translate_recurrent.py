@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages.opening import chosen, record_sent
 from tests.pages.test_translate import opened, written
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 
@@ -26,9 +27,8 @@ def test_every_view_shows_the_one_attention(name: str, view: str) -> None:
     page = opened(model=name, view=view, longest="10")
     assert not page.warning
     assert written(page)
-    assert page.button_group(key="kind").options == ["Cross"]
-    assert page.button_group(key="layer").options == ["0"]
-    assert page.button_group(key="head").options == ["0", "mean"]
+    (weights,) = (weights for _, weights in record_sent(page).values())
+    assert (list(record_sent(page)), weights.shape[:2]) == (["decoder.cross"], (1, 1))
 
 
 def test_a_layer_that_the_other_model_lacks_falls_back() -> None:
@@ -36,5 +36,4 @@ def test_a_layer_that_the_other_model_lacks_falls_back() -> None:
     assert page.selectbox(key="model").options == ["multi30k-en-de", ADDITIVE, LOCATION]
     page.selectbox(key="model").set_value(ADDITIVE).run()
     assert not page.exception
-    assert page.button_group(key="layer").value == "0"
-    assert page.button_group(key="kind").value == "decoder.cross"
+    assert chosen(page) == ("decoder.cross", 0, 0)

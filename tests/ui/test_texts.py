@@ -14,7 +14,7 @@ from transformer.messages import Message, say
 from ui import texts
 from ui.shared.controls import sentence
 from ui.store import store
-from ui.texts import LANGUAGES, begins_with_a_word, catalogue, in_this_language, plain, said, t
+from ui.texts import KEY, LANGUAGES, begins_with_a_word, catalogue, in_this_language, one_language, plain, said, t
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {"t": 0, "plain": 0, "in_language": 1}
@@ -147,3 +147,12 @@ def test_what_the_library_says_inside_a_text_is_in_the_language_of_the_text(text
     told = text("sequences.file_broken", reason=message)
     assert message.in_language("zh") in told
     assert message not in told
+
+
+def test_a_run_asks_once_for_its_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {KEY: "zh"}
+    monkeypatch.setattr(texts.st, "session_state", state)
+    with one_language():
+        state[KEY] = "en"  # of the next run
+        assert texts.language() == "zh"
+    assert texts.language() == "en"

@@ -27,6 +27,9 @@ from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
 from transformer.sites import Site
 
+CELLS_AT_ONCE = 2**20
+"""Weights that are held at one time while a long map is reduced: a few megabytes, which a processor's cache holds."""
+
 SHORT = 1e-4
 """A row that sums to less than 1 by more than this lost weight to an intervention, not to rounding."""
 
@@ -142,13 +145,15 @@ class AttentionMap:
         self, heads: Sequence[int], rows: slice, tall: int, wide: int
     ) -> Float[np.ndarray, "block_query block_key"]:
         """The largest weight of each block of `tall` x `wide` cells of some rows; of several heads, of their mean."""
-        keys = slice(0, self.shape[1])
-        if len(heads) == 1:
-            blocks = self.source.block_maxima(self.batch, self._head(heads[0]), rows, keys, wide).cpu()
-        else:
-            mean = sum((self._weights(self._head(head), rows, keys) for head in heads), torch.zeros(())) / len(heads)
-            blocks = reduced_blocks(mean, wide, "max", -1)
-        return reduced_blocks(blocks, tall, "max", -2).numpy()
+        chosen, keys = [self._head(head) for head in heads], slice(0, self.shape[1])
+        parts = []
+        for few in row_groups(rows, max(1, CELLS_AT_ONCE // self.shape[1])):
+            if len(chosen) == 1:
+                parts.append(self.source.block_maxima(self.batch, chosen[0], few, keys, wide).cpu())
+            else:
+                mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
+                parts.append(reduced_blocks(mean, wide, "max", -1))
+        return reduced_blocks(torch.cat(parts), tall, "max", -2).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""

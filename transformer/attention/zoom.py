@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, UInt16
 
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
-from transformer.pictures.picture import block_length
+from transformer.messages import Message
+from transformer.pictures.picture import Picture, block_length
 
 SHOWN = 240
 """Most blocks along a side of a view: at one byte each they stay within 64 kB."""
@@ -124,6 +125,21 @@ class Zoom:
             found != HIDDEN,
         )
 
+    def picture(self, view: View) -> Picture:
+        """What is seen, with the names of its rows and columns; blocks are named by their first cell."""
+        attention = self.attention
+        rows = range(view.rows.start, view.rows.stop, view.tall)
+        keys = range(view.keys.start, view.keys.stop, view.wide)
+        return Picture(
+            attention.site,
+            head_name(attention, self.head),
+            view.values,
+            view.visible,
+            attention.queries.kept(rows),
+            attention.keys.kept(keys),
+            notes=() if view.is_exact else (Message("note_blocks", tall=view.tall, wide=view.wide),),
+        )
+
     def _close(self, rows: slice, keys: slice) -> View:
         tiles = [self.attention.tile(head, rows, keys) for head in _heads(self.attention, self.head)]
         values = tiles[0] if len(tiles) == 1 else np.mean(tiles, axis=0)
@@ -137,6 +153,11 @@ class Zoom:
         values = (codes.astype(np.float32) - LEAST).clip(0) * np.float32(self.largest / (MOST - LEAST))
         values[codes == NAN] = np.nan
         return values
+
+
+def head_name(attention: AttentionMap, head: Head) -> Message:
+    """What a head is called, or the mean of all."""
+    return Message("mean_of_heads", count=attention.n_heads) if head == MEAN else Message("head_number", head=head)
 
 
 def _heads(attention: AttentionMap, head: Head) -> Sequence[int]:

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint
-from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
+from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
 from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
@@ -32,6 +32,7 @@ from transformer.checkpoint.safe.zips import ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.models.vision import VisionTransformer
 
 Answers = Mapping[str, Any]
 
@@ -222,7 +223,7 @@ def listed_architecture(path: Path) -> str | None:
         CheckpointError: the config is refused, or describes no model that is known here.
     """
     if is_hugging_face(path):
-        return f"{HUGGING_FACE}{described_kind(path)}"
+        return VisionTransformer.architecture if is_vision(path) else f"{HUGGING_FACE}{described_kind(path)}"
     if not is_folder(path):
         return None
     check_inside(path / CONFIG, path)
@@ -238,7 +239,7 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
     Raises:
         CheckpointError: one of them leads out of the folder.
     """
-    if is_hugging_face(path):
+    if is_hugging_face(path) and not is_vision(path):
         names: tuple[str, ...] = hugging_face.VOCABULARIES
     elif is_folder(path):
         names = (TOKENIZER,)

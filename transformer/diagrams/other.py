@@ -248,7 +248,7 @@ class _Ends:
 
     def finish(self, stack: str, states: Shape, vocab: int, state: str) -> None:
         """What is left: the output layer of a model that writes; anything else reads the states beside it."""
-        writes = self.model.config.kind != "encoder"
+        writes = self.model.config.writes
         shape: Shape = (*states[:-1], vocab) if writes else states
         last = state
         for name, module in self.outside.items():

@@ -53,8 +53,12 @@ def encoder(model: Encoder) -> Diagram:
     tables: list[nn.Module | nn.Parameter] = [model.embedding]
     if model.segment is not None:
         tables.append(model.segment)
-    x = sketch.part("embedding", "embedding", block, ("source",), states, tables, read,
+    letters: Shape = ("source", config.conv_reads) if config.conv_width else states
+    x = sketch.part("embedding", "embedding", block, ("source",), letters, tables, read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
+    if model.convolution is not None:
+        x = sketch.part("convolution", "convolution", block, letters, states, [model.convolution], x,
+                        sizes=[("width", config.conv_width)])  # fmt: skip
     x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)
     x = norm(sketch, "embedding_norm", model.embedding_norm, block, states, x)
     x = encoder_layers(sketch, model.encoder, config, "source", x, block)
@@ -120,8 +124,9 @@ def recurrent(model: Recurrent) -> Diagram:
     sketch.join(states, states, "recurrence")
     first = states
     if config.bridges:
-        first = sketch.part("bridge", "linear", source, (2 * config.read_size,), (config.hidden,), [model.bridge],
-                            states, form="tanh")  # fmt: skip
+        first = sketch.part("bridge", "linear", source, (2 * config.read_size,), (config.hidden,),
+                            [model.bridge, model.cell_bridge], states,
+                            form="tanh" if config.first_states == "usual" else "")  # fmt: skip
     read = sketch.part("target", "input", target, ("target",), ("target",), sizes=[("vocab", config.target_vocab)])
     embedded = sketch.part("target_embedding", "embedding", target, ("target",), ("target", width),
                            [model.target_embedding], read)  # fmt: skip
@@ -149,6 +154,8 @@ def recurrent(model: Recurrent) -> Diagram:
         found = (state, looks) if config.attend_after else (state, embedded, looks)
         deep: Shape = ("target", config.output_size)
         scored = (sketch.part("deepen", "linear", target, seen, deep, [model.deepen], found, form="tanh"),)
+        if config.feeds_input:
+            sketch.join(scored[0], state, "recurrence")
     shape: Shape = ("target", config.output_size)
     words: Shape = ("target", config.target_vocab)
     y = sketch.part("projection", "linear", target, shape, words, [model.projection], scored)

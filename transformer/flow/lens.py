@@ -94,7 +94,7 @@ def _reader(
             return lambda state: model.logits(state, mask)
         case Encoder() if model.config.head:
             return lambda state: model.logits(model.encoder_norm(state), source)
-        case HuggingFaceModel() if diagram.kind != "encoder":
+        case HuggingFaceModel() if model.config.writes:
             return _of_another_library(model, diagram, last, output)
     raise CheckpointError("lens_needs_output", family=diagram.family)
 

@@ -16,6 +16,7 @@ from transformer.flow.capture import BEFORE, Added, Normed, Trace, Units, tracin
 from transformer.flow.lens import Lens, lens
 from transformer.flow.quantities import Activity, Share, activity, between, scale, share, strengths
 from transformer.models.common import refuse_elsewhere
+from transformer.models.encoder import Encoder
 from transformer.runs.concurrency import forward_slot
 
 
@@ -63,6 +64,8 @@ def flow(
     with forward_slot():
         with tracing() as seen:
             output = twin(ids) if target is None else twin(ids, target)
+            if isinstance(twin, Encoder) and twin.config.head:  # which ends with states
+                output = twin.logits(output, twin.begun(ids))
         nets = seen.names(Units)
         found, why = _lens(checkpoint, ids, target, written)
         return Flow(

@@ -40,7 +40,8 @@ class EncoderConfig(StackConfig):
     `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
     and has a position only if it is `cls_positioned`, so that others count from it. With a `conv_width`,
     embeddings are `conv_reads` wide, and what the layers read are windows of them: a convolution with `conv_stride`,
-    `conv_padding` zeros on both sides and `conv_activation`.
+    `conv_padding` zeros on both sides and `conv_activation`; of each `conv_pool` windows, the largest numbers go on.
+    `d_k` and `d_v` of 0 stand for d_model / n_heads.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
@@ -81,6 +82,9 @@ class EncoderConfig(StackConfig):
     conv_stride: int = 1
     conv_padding: int = 0
     conv_activation: str = "none"
+    conv_pool: int = 1
+    d_k: int = 0
+    d_v: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
@@ -94,9 +98,12 @@ class EncoderConfig(StackConfig):
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
-        heads_fit(self.d_model, self.n_heads)
+        if self.d_k < 0 or self.d_v < 0:
+            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
+        if not (self.d_k and self.d_v):
+            heads_fit(self.d_model, self.n_heads)
         at_least(self, 0, "conv_width", "conv_padding")
-        at_least(self, 1, "conv_stride", *(["conv_reads"] if self.conv_width else []))
+        at_least(self, 1, "conv_stride", "conv_pool", *(["conv_reads"] if self.conv_width else []))
         one_of(self, "conv_activation", ("none", *_ACTIVATIONS))
         if self.conv_width and (self.pad_id >= 0 or self.cls_id >= 0):
             raise ConfigError("convolution_hides_ids", pad_id=self.pad_id, cls_id=self.cls_id)
@@ -189,13 +196,16 @@ class Encoder(nn.Module):
             InputError: the convolution is wider than the text.
         """
         config = self.config
-        if not config.conv_width or (config.conv_stride == 1 and config.conv_width == 2 * config.conv_padding + 1):
+        as_long = config.conv_stride == config.conv_pool == 1 and config.conv_width == 2 * config.conv_padding + 1
+        if not config.conv_width or as_long:
             return None
         count = (length + 2 * config.conv_padding - config.conv_width) // config.conv_stride + 1
-        if count < 1:
-            raise InputError("text_below_convolution", found=length, least=config.conv_width - 2 * config.conv_padding)
-        starts = [i * config.conv_stride - config.conv_padding for i in range(count)]
-        return [(max(0, start), min(length, start + config.conv_width)) for start in starts]
+        reach = config.conv_width + (config.conv_pool - 1) * config.conv_stride
+        if count < config.conv_pool:
+            raise InputError("text_below_convolution", found=length, least=reach - 2 * config.conv_padding)
+        each = config.conv_pool * config.conv_stride
+        starts = [i * each - config.conv_padding for i in range(count // config.conv_pool)]
+        return [(max(0, start), min(length, start + reach)) for start in starts]
 
     @property
     def continues(self) -> bool:
@@ -242,9 +252,11 @@ class Encoder(nn.Module):
     def _windows(self, x: Float[Tensor, "batch token conv_reads"]) -> Float[Tensor, "batch position d_model"]:
         """What the convolution makes of tokens; with a stride or too few zeros, positions are fewer than tokens."""
         self.windows(x.shape[1])
-        found = cast(nn.Conv1d, self.convolution)(x.transpose(1, 2)).transpose(1, 2)
+        found = cast(nn.Conv1d, self.convolution)(x.transpose(1, 2))
         act = _ACTIVATIONS.get(self.config.conv_activation)
-        return found if act is None else act(found)
+        found = found if act is None else act(found)
+        pool = self.config.conv_pool
+        return (found if pool == 1 else F.max_pool1d(found, pool)).transpose(1, 2)
 
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":

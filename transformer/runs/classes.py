@@ -12,13 +12,13 @@ from transformer.runs.classify import calibrated
 
 @dataclass(frozen=True)
 class Classes:
-    """A probability for each class. They sum to 1, unless `each` is a yes or no of its own.
+    """A probability for each class, of a text or of each token. They sum to 1, unless `each` is a yes or no of its own.
 
     `temperature` is what the logits were divided by; 1 where nobody calibrated them.
     """
 
     names: tuple[str, ...]
-    probabilities: Float[np.ndarray, " class"]
+    probabilities: Float[np.ndarray, "*position class"]
     each: bool
     temperature: float = 1.0
 
@@ -31,7 +31,24 @@ def classes_of(checkpoint: Checkpoint, logits: Float[np.ndarray, " class"]) -> C
     task, config, scores = checkpoint.task, checkpoint.model.config, torch.from_numpy(logits).double()
     if task is not None and len(task.classes) == len(logits):
         return Classes(task.classes, calibrated(scores[None], task)[0].numpy(), False, task.temperature)
-    named = checkpoint.class_names or getattr(config, "labels", ())
-    names = named if len(named) == len(logits) else tuple(map(str, range(len(logits))))
     each = len(logits) == 1 or not getattr(config, "one_label", True)
-    return Classes(names, (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
+    return Classes(_names(checkpoint, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
+
+
+def token_classes(checkpoint: Checkpoint, logits: Float[np.ndarray, "position class"]) -> Classes | None:
+    """The classes of each token, one row a position, of a head that was saved for that; None of any other scores."""
+    if getattr(checkpoint.model.config, "head", "") != "tokens":
+        return None
+    scores = torch.from_numpy(logits).double()
+    return Classes(_names(checkpoint, logits.shape[-1]), scores.softmax(-1).numpy(), False)
+
+
+def numbers_of(checkpoint: Checkpoint, scores: Float[np.ndarray, " number"]) -> dict[str, float]:
+    """The numbers of a regression by name, as the head gives them: they are no probabilities."""
+    return dict(zip(_names(checkpoint, len(scores)), scores.tolist(), strict=True))
+
+
+def _names(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
+    """The checkpoint's own names, or its config's; numbers where there are none that fit."""
+    named: tuple[str, ...] = checkpoint.class_names or getattr(checkpoint.model.config, "labels", ())
+    return named if len(named) == count else tuple(map(str, range(count)))

@@ -4,7 +4,7 @@ Both runs read the same text, so positions stand for each other. Which of them a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,12 +16,15 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.steps import Candidate, Step
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
-from transformer.models.common import log_probs
+from transformer.models.common import log_probs, readable
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
+from transformer.runs.changed import run_of
 from transformer.runs.what_if import ClassEffect
 
-End = Literal["next", "positions", "classes", "states"]
-"""What a run ends with: scores of the next token, scores at each position, scores of the whole text, or states."""
+End = Literal["next", "positions", "classes", "numbers", "states"]
+"""What a run ends with: scores of the next token, scores at each position, scores of the whole text, numbers that are
+no probabilities, or states.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,20 @@ def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Interv
         CheckpointError: the model's attention cannot be changed.
     """
     with intervening(interventions):
-        return run_any(checkpoint, text, longest=MAX_POSITIONS)
+        return with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
+
+
+def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:
+    """A run of a model that fills hidden words in, with its `logits` of the word at each position; any other as it is.
+
+    They take another pass, under what is changed; nothing of it is recorded.
+    """
+    model: Any = checkpoint.model
+    if getattr(model.config, "head", "") != "words":
+        return run
+    with run_of(checkpoint):
+        logits = model.word_scores(torch.tensor([list(run.ids)]))[0]
+    return replace(run, outputs={**run.outputs, "logits": readable(logits).numpy()})
 
 
 def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
@@ -54,8 +70,10 @@ def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
     """
     if "log_probs" in run.outputs:
         return "next"
+    if "scores" in run.outputs:
+        return "numbers"
     logits = run.outputs.get("logits")
-    if logits is None or (logits.ndim == 2 and logits.shape[1] < 2):
+    if logits is None or (logits.ndim == 2 and logits.shape[1] < 2 and "hidden" in run.outputs):
         return "states"
     if logits.ndim == 1:
         return "classes"

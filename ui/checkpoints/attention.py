@@ -12,9 +12,10 @@ from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classes import classes_of
+from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
@@ -27,6 +28,11 @@ from ui.store import runs
 from ui.texts import plain, t
 
 SAMPLE = 8
+MADE_UP = ("assumed_vectors", "assumed_memory")
+"""Assumptions that say what no file holds, so that it was drawn."""
+MOST_CLASSES = 12
+"""Classes of a token that have a column of their own; the likeliest one is always named."""
+
 LONGEST_OUTPUT = 40
 """Tokens that a model writes at most here: one that was never trained does not stop by itself."""
 
@@ -88,6 +94,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
+    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in MADE_UP}
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
@@ -96,9 +103,8 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         pairs = checkpoint.reads_pairs
         widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
         first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
-        made_up = any(getattr(one, "code", "") == "assumed_vectors" for one in checkpoint.assumptions)
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        label = t("checkpoints.vectors", last=len(reader) - 1) if made_up or pairs else label
+        label = t("checkpoints.vectors", last=len(reader) - 1) if pairs or "assumed_vectors" in made_up else label
         with first:
             text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
         forced = ""
@@ -110,6 +116,8 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    for assumption in made_up.values():
+        st.caption(controls.sentence(assumption))
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
     return text or "", forced if forced and forced.strip() else None
@@ -127,6 +135,12 @@ def _result(shown: AnyRun, checkpoint: Checkpoint) -> None:
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
             _class_probabilities(values, checkpoint)
+        elif output == "logits" and (of_tokens := token_classes(checkpoint, values)) is not None:
+            _token_classes(of_tokens, shown)
+        elif output == "scores":
+            st.markdown(f"**{t('checkpoints.numbers')}**")
+            numbers = numbers_of(checkpoint, values)
+            st.dataframe(pd.DataFrame([list(numbers.values())], columns=list(numbers)), hide_index=True, key="numbers")
         else:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
 
@@ -162,6 +176,20 @@ def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
     for assumption in checkpoint.assumptions:
         if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in noted:
             st.caption(controls.sentence(assumption))
+
+
+def _token_classes(found: Classes, shown: AnyRun) -> None:
+    """Of each token the likeliest class, and the probabilities of all."""
+    keys = next(iter(shown.record.values())).keys
+    best = found.probabilities.argmax(-1)
+    columns = {
+        t("checkpoints.next_token"): [writing.readable(text) for text in keys.texts],
+        t("checkpoints.token_class"): [found.names[i] for i in best],
+        t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
+    }
+    named = {f"p({name})": found.probabilities[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
+    st.markdown(f"**{t('checkpoints.token_classes')}**")
+    st.dataframe(pd.DataFrame(columns | named), hide_index=True, key="token-classes")
 
 
 def _class_probabilities(logits: np.ndarray, checkpoint: Checkpoint) -> None:

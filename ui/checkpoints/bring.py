@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -10,7 +11,7 @@ from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.errors import HeedmapError
+from transformer.errors import CheckpointError, HeedmapError
 from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
@@ -75,14 +76,30 @@ def choice() -> str | None:
     return name
 
 
-def recognition(name: str) -> Recognition | None:
-    """What a checkpoint is taken for; None for one whose own config says everything.
+class Recognised(NamedTuple):
+    """What a checkpoint is taken for (None: its own config says everything), and an answer that cannot be right."""
+
+    found: Recognition | None
+    wrong: CheckpointError | None = None
+
+
+def recognition(name: str) -> Recognised:
+    """What a checkpoint is taken for. With an answer that cannot be right, what it is without that answer.
 
     Raises:
-        CheckpointError: it is refused, or an answer cannot be right.
+        CheckpointError: it is refused, whatever is answered.
     """
-    found = store.bundle(name)
-    return None if found is None else found.recognised(dict(store.answers_for(name)))
+    found, answers = store.bundle(name), dict(store.answers_for(name))
+    if found is None:
+        return Recognised(None)
+    try:
+        return Recognised(found.recognised(answers))
+    except CheckpointError as error:
+        if not answers:
+            raise
+        wrong = error.fields.get("name")
+        others = {question: answer for question, answer in answers.items() if question != wrong}
+        return Recognised(found.recognised(others if len(others) < len(answers) else {}), error)
 
 
 def report_panel(report: Report) -> None:

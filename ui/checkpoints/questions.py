@@ -20,6 +20,7 @@ from ui.texts import catalogue, plain, said, t
 from ui.texts.markdown import as_text
 
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
+RARE = "rare-questions"
 FEW = 8
 """So many options are shown side by side; more become a list."""
 
@@ -38,9 +39,7 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
             for question in usual:
                 _ask(name, found, question, given)
             if rare:
-                with st.popover(t("checkpoints.rare"), icon=":material/tune:"):
-                    for question in rare:
-                        _ask(name, found, question, given)
+                _rare(name, found, rare, given)
         if report.unexpected or "ignore" in given:
             key = _key(found.fingerprint, "ignore")
             st.session_state.setdefault(key, given.get("ignore", ""))
@@ -51,6 +50,15 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
         has_ids = hasattr(report.config, "vocab") or hasattr(report.config, "source_vocab")
         if heads is not None and has_ids and report.fits and st.toggle(t("checkpoints.preview"), key="preview-heads"):
             _previews(name, found, recognition, heads, given)
+
+
+def _rare(name: str, found: Bundle, questions: Sequence[Question], given: dict[str, Any]) -> None:
+    """Questions behind a button, drawn once it is pressed: the browser forgets values that it has not shown yet."""
+    popover = st.popover(t("checkpoints.rare"), icon=":material/tune:", key=RARE, on_change="rerun")
+    if popover.open:
+        with popover:
+            for question in questions:
+                _ask(name, found, question, given)
 
 
 def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def _steps(shown: Shown) -> drawn.Steps:
     elif shown.classes:
         title = plain("map.classes")
     else:
-        title = plain("map.next_word")
+        title = plain("map.word_here" if shown.said is not None and shown.said.fills else "map.next_word")
     rows = [[(readable(one.text), one.probability) for one in row[:TOP]] for row in shown.next]
     return drawn.Steps(*_words(shown.steps), rows, title, written)
 

@@ -6,11 +6,10 @@ Nothing is decoded again: the same logits are divided by the temperature. The le
 import numpy as np
 import pandas as pd
 import streamlit as st
-from jaxtyping import Float
 
 from transformer import Checkpoint
 from ui.map.drawing import readable
-from ui.map.runs import Shown
+from ui.map.runs import Shown, tempered
 from ui.map.training import training_panel
 from ui.shared import controls
 from ui.shared.address import tenths
@@ -25,6 +24,11 @@ TEMPERATURE = "temperature"
 
 def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int) -> None:
     """Both, beside each other where there is room; and the lens over the training, where that is asked for."""
+    if shown.said is not None and shown.said.numbers:
+        numbers = shown.said.numbers
+        st.markdown(f"**{t('checkpoints.numbers')}**")
+        st.dataframe(pd.DataFrame([list(numbers.values())], columns=list(numbers)), hide_index=True, key="next")
+        return
     if not shown.next:
         st.caption(t("map.no_output"))
         return
@@ -37,13 +41,6 @@ def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int)
     training_panel(name, checkpoint, shown, row)
 
 
-def tempered(logits: Float[np.ndarray, " output"], temperature: float) -> Float[np.ndarray, " output"]:
-    """The softmax of logits divided by a temperature: below 1 sharper, above 1 flatter."""
-    scaled = logits.astype(np.float64) / temperature
-    odds = np.exp(scaled - scaled.max())
-    return odds / odds.sum()
-
-
 def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
     """Outputs by name: classes, or tokens."""
     if shown.classes:
@@ -53,12 +50,13 @@ def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
 
 
 def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
-    st.markdown(
-        f"**{t('map.classes' if shown.classes else 'map.next_word')}** · {t('map.at', word=_label(shown, row))}"
-    )
+    each = shown.said is not None and shown.said.each
+    fills = shown.said is not None and shown.said.fills
+    title = t("map.word_here") if fills else t("map.classes") if shown.classes else t("map.next_word")
+    st.markdown(f"**{title}** · {t('map.at', word=_label(shown, row))}")
     temperature = tenths(t("map.temperature"), COLDEST, HOTTEST, 1.0, key=TEMPERATURE, help=t("map.temperature_help"))
     logits = shown.logits[row] / shown.own_temperature
-    before, after = tempered(logits, 1.0), tempered(logits, temperature)
+    before, after = (tempered(logits, degree, each) for degree in (1.0, temperature))
     top = [int(i) for i in np.argsort(-before, kind="stable")[:10]]
     names = names_of(checkpoint, shown, top)
     columns = {t("map.output_name"): names, t("map.probability"): before[top]}
@@ -69,6 +67,9 @@ def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         for name in list(columns)[1:]
     }
     st.dataframe(pd.DataFrame(columns), hide_index=True, key="next", column_config=bars)
+    if each:
+        st.caption(t("checkpoints.classes_each"))
+        return
     entropies = [float(-(odds[odds > 0] * np.log(odds[odds > 0])).sum()) for odds in (before, after)]
     if temperature == 1.0:
         st.caption(t("map.entropy", nats=entropies[0]))

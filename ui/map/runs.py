@@ -1,6 +1,8 @@
 """The run that the map shows: what was read and written, all attention, and what flowed through every part."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +12,11 @@ from transformer import Checkpoint, DecodingOptions, Record
 from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
-from transformer.runs.any_model import MAX_POSITIONS, run_any
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
+from transformer.runs.classes import numbers_of
 from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classify
 from transformer.runs.translate import Translation
+from transformer.runs.what_if_read import with_words
 from transformer.tokens.base import Tokenizer
 from ui.store import runs, store
 from ui.store.cache import cached
@@ -26,6 +30,20 @@ UNTRAINED = DecodingOptions(beam=1, max_length=40)
 
 TOP = 10
 """How many of the likeliest outputs are kept for each position."""
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a head says that stands beside the layers of another library's model: a row a position, or one row.
+
+    `each` says that an output is a yes or no of its own, `fills` that outputs are words at their own positions.
+    `numbers` are those of a regression, which has no probabilities, by name.
+    """
+
+    logits: Float[np.ndarray, "row output"] | None = None
+    each: bool = False
+    fills: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +64,7 @@ class Shown:
     translation: Translation | None = None
     classes: tuple[str, ...] = ()
     own_temperature: float = 1.0
+    said: Said | None = None
 
     @property
     def logits(self) -> Float[np.ndarray, "row output"]:
@@ -54,9 +73,10 @@ class Shown:
         Raises:
             CheckpointError: the model ends with states.
         """
-        if self.flow.logits is None:
+        found = self.flow.logits if self.said is None else self.said.logits
+        if found is None:
             raise CheckpointError("lens_needs_output", family=self.flow.diagram.family)
-        return self.flow.logits
+        return found
 
     def row_of(self, step: int) -> int:
         """The row of a step's output: where all steps are meant, that of the last one."""
@@ -130,15 +150,63 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
 
 
 def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
-    run = run_any(checkpoint, text, longest=MAX_POSITIONS)
+    run = with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
     labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))
     tokens = _labels(checkpoint.tokenizer, run.ids)
-    answers, classes = _answers(checkpoint, watched.logits, len(labels))
+    said = _said(checkpoint, run)
+    if said is None:
+        answers, classes = _answers(checkpoint, watched.logits, len(labels))
+    else:
+        answers, classes = _answers_of_head(checkpoint, said)
     calibrates = checkpoint.task is not None and len(checkpoint.task.classes) == len(classes)
     own = checkpoint.task.temperature if checkpoint.task and calibrates else 1.0
-    return Shown(run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own)
+    return Shown(
+        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own, said=said
+    )
+
+
+def _said(checkpoint: Checkpoint, run: AnyRun) -> Said | None:
+    """What the head of another library's model says; None of a model whose head is a part of its own."""
+    config: Any = checkpoint.model.config
+    head = getattr(config, "head", "")
+    if head == "scores":
+        return Said(numbers=numbers_of(checkpoint, run.outputs["scores"]))
+    if head not in {"classes", "tokens", "words"}:
+        return None
+    logits = run.outputs["logits"]
+    rows = logits[None] if logits.ndim == 1 else logits
+    each = head == "classes" and (rows.shape[1] == 1 or not config.one_label)
+    return Said(rows, each, head == "words")
+
+
+def _answers_of_head(checkpoint: Checkpoint, said: Said) -> tuple[tuple[tuple[Candidate, ...], ...], tuple[str, ...]]:
+    """The likeliest words at each position, or classes by name."""
+    if said.logits is None:
+        return (), ()
+    odds = np.stack([tempered(row, 1.0, said.each) for row in said.logits])
+    reader, width = checkpoint.tokenizer, said.logits.shape[1]
+    if said.fills and reader is not None:
+        tops = [np.argsort(-row, kind="stable")[:TOP].tolist() for row in odds]
+        return tuple(
+            tuple(Candidate(name, float(row[i])) for name, i in zip(reader.labels(top), top, strict=True))
+            for top, row in zip(tops, odds, strict=True)
+        ), ()
+    named = getattr(checkpoint.model.config, "labels", ())
+    classes = named if len(named) == width else tuple(map(str, range(width)))
+    return tuple(_likeliest(row, classes) for row in odds), classes
+
+
+def tempered(
+    logits: Float[np.ndarray, " output"], temperature: float, each: bool = False
+) -> Float[np.ndarray, " output"]:
+    """The softmax of logits divided by a temperature: below 1 sharper, above 1 flatter; of `each` alone its sigmoid."""
+    scaled = logits.astype(np.float64) / temperature
+    if each:
+        return 0.5 * (1.0 + np.tanh(scaled / 2))
+    odds = np.exp(scaled - scaled.max())
+    return odds / odds.sum()
 
 
 def _answers(

@@ -1,27 +1,33 @@
 """What the Sequences page remembers: runs, effects of letters, sets. Keys are plain values."""
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.messages import Message
 from transformer.pictures.picture import Picture
-from transformer.runs.classify import Classification, classify
+from transformer.runs.classify import Classification, classify, pace, read
+from transformer.runs.concurrency import forward_slot, letting_others
+from transformer.runs.pace import SHORT, Cost
 from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations, refuse_long
 from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, deletions, window_relevance, window_shares
 from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import received
+from transformer.sequences.task import SequenceTask
 from transformer.sequences.window_pictures import window_picture
-from ui.store import store
-from ui.store.cache import cached
+from ui.store import settings, store
+from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
-from ui.store.slow import with_progress
+from ui.store.slow import long_run, with_progress
 from ui.texts import plain, said, t
 
 FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt", "tsv", "csv"]
@@ -30,61 +36,102 @@ FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
 
+LONG_STRAND = 4_096
+"""Windows up to which the other strand is read as well: it takes less than a second."""
+
+RUN = "sequence_run"
+"""What runs are called among the kept results."""
+
 Value = TypeVar("Value")
 
 
-def classification(name: str, text: str) -> Classification:
-    """A sequence's run; it runs once, whatever is looked at."""
-    with st.spinner(t("sequences.reading"), show_time=True):
-        return _classification(store.revision(name), text)
+def classification(name: str, text: str) -> Classification | None:
+    """A sequence's run; it runs once, whatever is looked at.
+
+    Of a long one is said beforehand what it takes, and a button stops it; then None, as while it waits to be asked for.
+
+    Raises:
+        InputError: the sequence cannot be read, or would take more memory than a run is given.
+    """
+    revision, most = store.revision(name), settings.run_bytes(os.environ)
+    checkpoint = store.load(revision)
+    if len(text) <= SHORT:
+        with st.spinner(t("sequences.reading"), show_time=True):
+            return cached_result(RUN, (revision, text), lambda: classify(checkpoint, text))
+    letters = read(checkpoint, text, most_bytes=most)
+
+    def compute(progress: Callable[[float], None]) -> Classification:
+        return classify(checkpoint, text, progress=progress, most_bytes=most)
+
+    def cost() -> Cost:
+        return pace(checkpoint, letters).cost(len(letters)) if len(letters) > SHORT else Cost(0.0, 0, 0)
+
+    what = plain("sequences.letters_run", count=len(letters))
+    return long_run(RUN, (revision, text), what, plain("sequences.reading"), cost, compute)
 
 
-@cached()
-def _classification(revision: Revision, text: str) -> Classification:
-    return classify(store.load(revision), text)
-
-
-def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
-    """Block maxima of every head of some sites, at most `size` to a side; computed once a run.
+def thumbnails(
+    run: Classification, sites: tuple[str, ...], size: int
+) -> Float[np.ndarray, "layer head row column"] | None:
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run, None once stopped.
 
     A site of fewer queries than windows, which is the pooling, has each of them over several rows.
     """
-    return _thumbnails(*_of(run), sites, size, run)
+    maps = [run.record[site] for site in sites]
+
+    def compute(progress: Callable[[float], None]) -> Float[np.ndarray, "layer head row column"]:
+        small = _each_head(run, maps, lambda one, head: one.overview(head, size), progress)
+        rows = max(one.shape[1] for one in small)
+        return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
+
+    return _looked_over("thumbnails", (*key_of(run), sites, size), run, plain("sequences.thumbnails"), compute)
 
 
-@cached()
-def _thumbnails(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
-    text: str,  # noqa: ARG001
-    sites: tuple[str, ...],
-    size: int,
-    _run: Classification,
-) -> Float[np.ndarray, "layer head row column"]:
-    maps = [_run.record[site] for site in sites]
-    small = [np.array([one.overview(head, size) for head in range(one.n_heads)]) for one in maps]
-    rows = max(one.shape[1] for one in small)
-    return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
+def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"] | None:
+    """What each window receives from each head of a site; computed once a run, None once stopped."""
+
+    def compute(progress: Callable[[float], None]) -> Float[np.ndarray, "head window"]:
+        return _each_head(run, [run.record[site]], received, progress)[0]
+
+    return _looked_over("received", (*key_of(run), site), run, plain("sequences.received"), compute)
 
 
-def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "head window"]:
-    """What each window receives from each head of a site; computed once a run."""
-    return _received(*_of(run), site, run)
+def _each_head(
+    run: Classification,
+    maps: Sequence[AttentionMap],
+    look: Callable[[AttentionMap, int], np.ndarray],
+    progress: Callable[[float], None],
+) -> list[np.ndarray]:
+    """What a look at each head of some maps found, a map after the other; others go first between two heads of long."""
+    is_long, done, whole = len(run.spans) > SHORT, 0, sum(one.n_heads for one in maps)
+    told, found = letting_others(progress), []
+    with forward_slot() if is_long else nullcontext():
+        for one in maps:
+            heads = []
+            for head in range(one.n_heads):
+                told(done / whole)
+                heads.append(look(one, head))
+                done += 1
+            found.append(np.array(heads))
+    return found
 
 
-@cached()
-def _received(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
-    text: str,  # noqa: ARG001
-    site: str,
-    _run: Classification,
-) -> Float[np.ndarray, "head window"]:
-    attention = _run.record[site]
-    return np.array([received(attention, head) for head in range(attention.n_heads)])
+def _looked_over(
+    kind: str,
+    key: tuple[Any, ...],
+    run: Classification,
+    what: str,
+    compute: Callable[[Callable[[float], None]], Value],
+) -> Value | None:
+    """What every head is looked over for: quick, but with a bar and a button that stops it where windows are many."""
+    if len(run.spans) <= SHORT:
+        return cached_result(kind, key, lambda: compute(lambda _: None))
+    return _with_progress(kind, key, what, what, compute)
 
 
 def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
     """One head over windows, or the mean of all; computed once a run."""
-    return _windows(*_of(run), site, head, run)
+    return _windows(*key_of(run), site, head, run)
 
 
 @cached()
@@ -98,7 +145,14 @@ def _windows(
     return window_picture(_run.record[site], head)
 
 
-def _of(run: Classification) -> tuple[Revision, str]:
+def other_strand(name: str, task: SequenceTask, run: Classification) -> Classification | None:
+    """The run of the other strand; None where there is none, or where it takes about as long again as a long one."""
+    if not task.alphabet.complement or len(run.spans) > LONG_STRAND:
+        return None
+    return classification(name, task.alphabet.reverse_complement(run.letters.text))
+
+
+def key_of(run: Classification) -> tuple[Revision, str]:
     """What tells this run from all others, in plain values."""
     return store.revision(run.checkpoint), run.letters.text
 

@@ -19,11 +19,13 @@ from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
+from ui.components.shared.about import About
 from ui.sequences import methods, runs
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
+from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
 from ui.texts import language, plain, said, t
 from ui.texts.markdown import as_text
 
@@ -35,6 +37,8 @@ def verdict(
     run: Classification, other: Classification | None, task: SequenceTask, known: str, held_out: HeldOut | None
 ) -> None:
     """The class and its probability, on the strand given and on the other one; `known` is the header's own class.
+
+    Without `other`, a long sequence was not read on it, and that is said.
 
     What makes the sequence unlike those that the classifier was trained on is said before, by `held_out`.
     """
@@ -69,6 +73,8 @@ def verdict(
             facts=plain("sequences.facts_between").join(facts),
         )
     )
+    if other is None and task.alphabet.complement:
+        st.caption(t("sequences.one_strand"))
     for note in run.letters.notes:
         st.caption(as_text(said(note)))
 
@@ -85,6 +91,8 @@ def all_heads_panel(run: Classification, place: Place) -> None:
     """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
     sites = tuple(run.record.sites)
     thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
+    if thumbnails is None:
+        return
     st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
     selected = None
     if place.head != MEAN:
@@ -118,6 +126,8 @@ def letters_panel(
     target = choice(t("sequences.target"), list(run.classes), default=best, key=f"target-{best}", text=str)
     label = run.classes.index(target)
     track = letter_track(run, place)
+    if track is None:
+        return
     effects, found = None, list[methods.Answer]()
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
@@ -144,7 +154,11 @@ def letters_panel(
 
 
 def windows_panel(run: Classification, place: Place) -> None:
-    """One head over windows, grouped by width."""
+    """One head over windows, grouped by width; where they are many, through a window that zooms."""
+    attention = run.record[place.site]
+    if is_long(attention):
+        _long_windows(run, place)
+        return
     picture = runs.windows_of(run, place.site, place.head)
     relative = switch(t("sequences.relative"), False, key="relative-windows")
     widths = [span.width for span in run.spans]
@@ -154,11 +168,29 @@ def windows_panel(run: Classification, place: Place) -> None:
         config=plot_config(f"{place.stem}-windows"),
     )
     cells(picture, "windows", key="windows-cells")
-    whole = len(picture.keys) == len(run.spans)
-    st.caption(f"{t('sequences.rows_are_queries' if whole else 'sequences.blocks')} {_groups(run)}")
+    st.caption(f"{t('sequences.rows_are_queries')} {_groups(run)}")
     st.download_button(
         t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
     )
+
+
+def _long_windows(run: Classification, place: Place) -> None:
+    zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
+    if zoom is None:
+        return
+    st.caption(_groups(run))
+    widths = [span.width for span in run.spans]
+    edges = tuple(widths.index(width) for width in dict.fromkeys(widths))[1:]
+    pools = place.site == POOLING
+    facts = plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))
+    shown = Said(
+        query_axis=plain("sequences.query_decision" if pools else "sequences.query_window"),
+        key_axis=plain("sequences.key_window"),
+        stem=place.stem,
+        about=About(place.text, [facts, run.checkpoint]),
+        edges=(() if pools else edges, edges),
+    )
+    zoom_panel(zoom, (run.checkpoint, run.letters.text, pools), shown, key="windows-tiles")
 
 
 def head_view_panel(run: Classification, place: Place) -> None:
@@ -196,9 +228,11 @@ def head_view_panel(run: Classification, place: Place) -> None:
     st.caption(t("sequences.only_width", width=width))
 
 
-def letter_track(run: Classification, place: Place) -> LetterTrack:
-    """What each letter received from the chosen head, or from all heads on average."""
+def letter_track(run: Classification, place: Place) -> LetterTrack | None:
+    """What each letter received from the chosen head, or from all heads on average; None once that was stopped."""
     heads = runs.received_by_windows(run, place.site)
+    if heads is None:
+        return None
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
 
 
@@ -240,7 +274,10 @@ def _agreement(run: Classification, track: LetterTrack, place: Place, effects: t
     st.markdown(t("sequences.agreement", rho=rho, place=place.text, other=other))
     rows: dict[str, Sequence[float]] = {}
     for site in run.record.sites:
-        each = [folded(one, run.spans, len(run.letters)) for one in runs.received_by_windows(run, site)]
+        heads = runs.received_by_windows(run, site)
+        if heads is None:
+            return
+        each = [folded(one, run.spans, len(run.letters)) for one in heads]
         rows[site] = [rank_correlation(one.relative, changes.effect) for one in each]
     with st.expander(t("sequences.every_head")):
         table = pd.DataFrame.from_dict(rows, orient="index")

@@ -293,6 +293,21 @@ def lines(
     return here.written(key, text, default)
 
 
+def held(*keys: str) -> dict[str, Any]:
+    """Say that scripts of the page own these keys: they write them into the address bar, without a run.
+
+    The next run, whoever asks for it, finds there what they wrote, as if its user had moved controls. It gives what
+    those scripts have to know: which arrival at the page this is, and what the address held of the keys then. With
+    another arrival, they take it; in between, they alone know.
+    """
+    here = visit()
+    here.hold(keys)
+    return {
+        "arrival": here.arrival,
+        "values": {key: value for key, value in here.brought_by_arrival.items() if key in keys},
+    }
+
+
 def parameter(key: str) -> str | None:
     """What the address holds under a key: that of a picked cell, a marked word, a snapshot, which no control owns."""
     return visit().values.get(key)

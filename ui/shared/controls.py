@@ -175,10 +175,15 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
-        words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
-        special = switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
+        words, special = form_of_maps()
     belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
+
+
+def form_of_maps() -> tuple[bool, bool]:
+    """Whether maps show whole words, and whether they show special tokens."""
+    words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
+    return words, switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
 
 
 def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
@@ -239,7 +244,12 @@ def explain(error: HeedmapError) -> None:
 
 
 def sentence(message: str) -> str:
-    """Markdown that shows an error, a refusal or a note as a sentence of the user's language, as text.
+    """Markdown that shows an error, a refusal or a note as a sentence of the user's language (`plain_sentence`)."""
+    return as_text(plain_sentence(message))
+
+
+def plain_sentence(message: str) -> str:
+    """An error, a refusal or a note as a sentence of the user's language, in plain text.
 
     It gets a full stop, unless it has one, and a capital where it begins with a word of ours: a file's name, an option
     or a tensor stays as it is written.
@@ -247,7 +257,7 @@ def sentence(message: str) -> str:
     text = said(message).strip()
     if begins_with_a_word(message):
         text = f"{text[:1].upper()}{text[1:]}"
-    return as_text(text if _ENDED.search(text) else f"{text}{t('lessons.full_stop')}")
+    return text if _ENDED.search(text) else f"{text}{plain('lessons.full_stop')}"
 
 
 def _take_example(example: str) -> None:

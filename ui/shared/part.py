@@ -11,8 +11,8 @@ import streamlit as st
 from transformer.messages import speak
 from ui.shared import address
 from ui.shared.visit import visit
-from ui.store import turns
-from ui.texts import language
+from ui.store import stamps, turns
+from ui.texts import language, one_language
 
 
 def in_page() -> None:
@@ -35,7 +35,7 @@ def part(draw: Callable[[], None]) -> None:
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), address.run_of_part():
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part():
             draw()
 
     again()

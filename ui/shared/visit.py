@@ -4,10 +4,12 @@ What Streamlit 1.67 does, read in its sources: a run brings the query string tha
 run, and says whether Back or Forward asked. Every write to `st.query_params` sends a message, for each of which the
 browser makes an entry of its history, unless its address is that already, or the run is one of Back or Forward: then it
 changes the present entry. Values of controls come along with every run, with those of Back and Forward too.
+
+Scripts of a page may write keys of the address too (`held` ones): `ui/history.js` has every run bring what they wrote.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -20,7 +22,6 @@ VISIT = "address.visit"
 
 REMEMBERED = 200
 """So many addresses of a page are known again as our own, when the browser was slower than its user."""
-
 
 class Shown(NamedTuple):
     """What a control showed at the end of a run, and among what: its labels or its range."""
@@ -51,6 +52,9 @@ class Visit:
         self._brought: frozenset[str] = frozenset()
         self._put: set[str] = set()
         self._of_part: set[str] = set()
+        self._held: set[str] = set()
+        self.arrival = 0
+        self.brought_by_arrival: dict[str, str] = {}
         self.is_under_way = self.is_in_part = False
 
     def begin(self, keep: Sequence[str]) -> None:
@@ -60,9 +64,12 @@ class Visit:
         self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
         self._fresh = self._linked = False
-        if first or self._back or self._arrived not in self._ours:
+        if first or self._back or not self._is_ours(self._arrived):
             self._linked = not first and not self._back
             self._arrive(keep)
+        else:
+            self._take_held(self._arrived)
+        self._held.clear()
 
     def go_on(self) -> bool:
         """Begin a run of a part of the open page; False where it concerns the rest of the page too.
@@ -71,10 +78,11 @@ class Visit:
         a control outside.
         """
         arrived = dict(st.query_params.to_dict())
-        if arrived not in self._ours or any(key in self._shown and key not in self._of_part for key in self._put):
+        if not self._is_ours(arrived) or any(key in self._shown and key not in self._of_part for key in self._put):
             return False
         self.is_under_way, self._arrived = True, arrived
         self._fresh = self._linked = self._back = False
+        self._take_held(arrived)
         return True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
@@ -129,6 +137,10 @@ class Visit:
         if key in st.session_state:
             self._shown[key] = Shown(st.session_state[key], self._shown.get(key, Shown(None, ())).among)
 
+    def hold(self, keys: Collection[str]) -> None:
+        """See `address.held`."""
+        self._held.update(keys)
+
     def keep_out(self, key: str, is_out: bool) -> None:
         """Whether a key's value is too long for an address."""
         (self._kept_out.add if is_out else self._kept_out.discard)(key)
@@ -182,11 +194,23 @@ class Visit:
             self.values[key] = str(value) if word is None else word
         return value
 
+    def _is_ours(self, arrived: Mapping[str, str]) -> bool:
+        """Whether this page wrote an address, but for what scripts of the page write there."""
+        return any(_without(arrived, self._held) == _without(one, self._held) for one in self._ours)
+
+    def _take_held(self, arrived: Mapping[str, str]) -> None:
+        """Take what scripts of the page have written; any other value is as this page wrote it."""
+        if self._held:
+            there = {key: value for key, value in arrived.items() if key in self._held or key in self.values}
+            self.values = {**there, **_without(self.values, self._held)}
+
     def _arrive(self, keep: Sequence[str]) -> None:
         """The browser's address is the state; `keep` goes along where it says nothing."""
         arrived = self._arrived or {}
         kept = {key: self.values[key] for key in keep if key in self.values and not self._back}
         self.values = {**kept, **arrived}
+        self.arrival += 1
+        self.brought_by_arrival = dict(self.values)
         self._ours.append(arrived)
         self._fresh = True
         self._owners.clear()
@@ -205,6 +229,10 @@ def brought() -> frozenset[str]:
     """Keys of the controls whose values the browser sent with this run."""
     keys = (user_key_from_element_id(state.id) for state in get_session_state().get_widget_states())
     return frozenset(key for key in keys if key is not None)
+
+
+def _without(address: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
+    return {key: value for key, value in address.items() if key not in keys}
 
 
 def came_by_history() -> bool:

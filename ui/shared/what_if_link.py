@@ -17,7 +17,11 @@ SAME: Final = (
 
 def what_if_link(**known: str) -> None:
     """Lead to What if with what is shown here; `known` is what the address does not say since it is the default."""
-    here = {key: value for key in SAME if (value := parameter(key)) is not None}
     st.page_link(
-        "pages/what_if.py", label=t("what_if.link"), icon=":material/alt_route:", query_params={**known, **here}
+        "pages/what_if.py", label=t("what_if.link"), icon=":material/alt_route:", query_params=what_if_query(**known)
     )
+
+
+def what_if_query(**known: str) -> dict[str, str]:
+    """What leads to What if with what is shown here; `known` is what the address does not say."""
+    return {**known, **{key: value for key in SAME if (value := parameter(key)) is not None}}

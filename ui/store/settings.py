@@ -19,6 +19,7 @@ SIZES: Mapping[str, Megabytes] = {
     "HEEDMAP_MODELS_MB": Megabytes(
         2048, "checkpoints that are kept ready to run; the one in use stays, whatever its size"
     ),
+    "HEEDMAP_RUN_MB": Megabytes(1024, "one run at its peak; its record has to fit among the kept results as well"),
     "HEEDMAP_UPLOAD_MB": Megabytes(200, "one upload"),
     "HEEDMAP_SESSION_MB": Megabytes(400, "what a session may upload and hold"),
     "HEEDMAP_SERVER_MB": Megabytes(2048, "what all sessions may upload and hold together"),
@@ -36,3 +37,12 @@ def n_bytes(environment: Mapping[str, str], name: str) -> int:
     if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
         raise CheckpointError("no_megabytes", name=name, value=value)
     return int(value) * MEGABYTE
+
+
+def run_bytes(environment: Mapping[str, str]) -> int:
+    """The most that a run may take: what it leaves has to be kept, or every look at it would run it again.
+
+    Raises:
+        CheckpointError: what is set is no number of megabytes.
+    """
+    return min(n_bytes(environment, "HEEDMAP_RUN_MB"), n_bytes(environment, "HEEDMAP_CACHE_MB"))

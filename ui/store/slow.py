@@ -7,12 +7,20 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from transformer.runs.pace import MEGABYTE, Cost
+from ui.store import turns
 from ui.store.cache import cached_result
 from ui.texts import plain, t
 from ui.texts.markdown import as_text
 
 STOPPED = "stopped-work"
 """Where the session keeps what its user has stopped, until it is asked for again."""
+
+ASKED = "asked-for-work"
+"""Where the session keeps what its user has asked for although it takes long."""
+
+WORTH_A_BAR, WORTH_ASKING = 1.0, 30.0
+"""Seconds from which a run tells what it will take, and from which it waits for its button."""
 
 TELLING = 0.1
 """How much of some work has to be done, after its first step, for its pace to tell more than what was expected."""
@@ -46,6 +54,7 @@ def with_progress(
         return None
 
     def drawn() -> Value:
+        turns.give_back()  # long work stands back while others draw: this run must not be one of them
         with st.spinner(as_text(label)):
             told = begin()
             if told is None:
@@ -62,6 +71,51 @@ def with_progress(
             place.empty()
 
     return cached_result(kind, key, drawn)
+
+
+def long_run(
+    kind: str,
+    key: tuple[Any, ...],
+    what: str,
+    label: str,
+    cost: Callable[[], Cost],
+    compute: Callable[[Callable[[float], None]], Value],
+) -> Value | None:
+    """A run over a long text, as `with_progress` does it: what it will take is said before, in seconds and memory.
+
+    What takes very long waits until its button is pressed, once a session; None until then.
+    """
+    name, asked = name_of(kind, key), st.session_state.setdefault(ASKED, set())
+    if name not in asked:
+        found = cost()
+        if found.seconds > WORTH_ASKING:
+            st.info(t("store.run_costs", what=what, **_told(found)), icon=":material/hourglass_top:")
+            st.button(t("store.run_it"), key=f"ask-{name}", on_click=asked.add, args=(name,))
+            return None
+
+    def begin() -> Told | None:
+        found = cost()
+        if found.seconds < WORTH_A_BAR:
+            return None
+        start, steps = time.perf_counter(), list[tuple[float, float]]()
+
+        def told(done: float) -> str:
+            steps.append((time.perf_counter() - start, done))
+            seconds = in_all(found.seconds, steps)
+            return plain("store.run_costs", what=what, **_told(found._replace(seconds=seconds)))
+
+        return told
+
+    return with_progress(kind, key, what, label, begin, compute)
+
+
+def _told(cost: Cost) -> dict[str, float]:
+    """Seconds and megabytes as they are said: to two digits, since they are an estimate."""
+    return {"seconds": _rounded(cost.seconds), "megabytes": _rounded(cost.n_bytes / MEGABYTE)}
+
+
+def _rounded(number: float) -> float:
+    return float(f"{max(number, 1.0):.2g}")
 
 
 def name_of(kind: str, key: tuple[Any, ...]) -> str:

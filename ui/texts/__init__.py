@@ -11,7 +11,9 @@ list, errors, and whatever is put into another text. A count picks the word that
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -33,6 +35,9 @@ KEY = "lang"
 """The query parameter, and the key of the control, that choose the language."""
 
 HERE = Path(__file__).parent
+
+_ASKED: ContextVar[str | None] = ContextVar("asked", default=None)
+"""The user's language inside `one_language`."""
 
 _FIRST_WORD = re.compile(r"[a-z]+(?=[\s,:;]|$)")
 
@@ -93,8 +98,21 @@ def begins_with_a_word(message: str) -> bool:
 
 def language() -> str:
     """The user's language: English, unless another is chosen."""
+    asked = _ASKED.get()
+    if asked is not None:
+        return asked
     chosen = st.session_state.get(KEY) or st.query_params.get(KEY, "en")
     return chosen if chosen in LANGUAGES else "en"
+
+
+@contextmanager
+def one_language() -> Iterator[None]:
+    """Inside, the user's language is asked for once: a page has hundreds of texts, and Streamlit's state is slow."""
+    token = _ASKED.set(language())
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
 
 
 def _template(key: str, code: str) -> str:

@@ -1,21 +1,28 @@
 """What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
 
-from transformer import Checkpoint, Translation
+from transformer import AttentionMap, Checkpoint, Translation
 from transformer.attention.measures import sites_of
 from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
 from transformer.runs.familiarity import Familiarity, counts_of
-from ui.components.bitext.component import Words, bitext
-from ui.shared import address, heads, selected_pair
+from transformer.runs.head_agreement import HeadAgreement, HeadScore
+from transformer.sites import Site
+from ui.components.bitext.component import Words, bitext, bitext_of_record
+from ui.components.head_choice.component import Known, Link, Picker, head_choice
+from ui.shared import address, heads, in_browser, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
 from ui.shared.likelihood import likelihood
 from ui.shared.record_views import record_notes
+from ui.shared.what_if_link import what_if_query
 from ui.store import atlases
 from ui.texts import KEY, language, plain, said, t
+from ui.texts.markdown import as_text
 
 KIND = heads.KIND
 
@@ -35,12 +42,7 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
             address.put(kind=KIND, layer=layer, head=head)
         selected_pair.select_pair(KIND, picture, query, int(picture.values[query].argmax()))
 
-    source, target = (
-        Words(shown_axis.texts, _attached(axis, choice), shown_axis.special, name)
-        for shown_axis, axis, name in zip(
-            (picture.keys, picture.queries), (attention.keys, attention.queries), checkpoint.languages, strict=True
-        )
-    )
+    source, target = _both(attention, picture, checkpoint, choice)
     bitext(
         picture.values,
         picture.visible,
@@ -52,6 +54,84 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) 
         file_name=Origin(shown.checkpoint, shown.input).stem(*head_stem(picture), "bitext"),
         on_pick=keep,
     )
+
+
+def bitext_in_browser(shown: Translation, checkpoint: Checkpoint, browser: in_browser.Shown) -> None:
+    """The same, drawn by the browser from the record that it has."""
+    first = heads.first_head(checkpoint.name, shown)
+    sites = sites_of(shown.record, KIND)
+    source, target = _both(shown.record[sites[0]], browser.first[KIND], checkpoint, browser.choice)
+    origin = Origin(shown.checkpoint, shown.input)
+    each = [[*range(shown.record[site].n_heads), MEAN] for site in sites]
+    bitext_of_record(
+        browser.local,
+        source,
+        target,
+        kind=KIND,
+        first=first,
+        heads=[[in_a_sentence(layer, head) for head in row] for layer, row in enumerate(each)],
+        file_names=[
+            [origin.stem(*stem.split(), "bitext") for stem in browser.sites[str(site)].file_names] for site in sites
+        ],
+        key="bitext",
+    )
+
+
+def head_panel(name: str, browser: in_browser.Shown, asked: Callable[[], None] | None) -> None:
+    """Buttons for kind, layer and head, what is known of the chosen one, and the way to What if with it.
+
+    `asked` is called before the run that another choice starts, where what the server draws follows it.
+    """
+    record = browser.record
+    pickers = (
+        Picker(
+            plain("translate.attention"), plain("translate.attention_help"),
+            {kind: plain(f"translate.kind_{kind}") for kind in browser.first},
+        ),
+        Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
+        Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
+    )  # fmt: skip
+    known = {str(site): [_known(name, site, head) for head in range(record[site].n_heads)] for site in record.sites}
+    along = {key: key for key in ("kind", "layer", "head")}
+    query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
+    links = [Link(plain("what_if.link"), "what_if", query, along)]
+    head_choice(browser.local, pickers, known, links, drawn=drawn(browser.choice), key="head-choice", on_asked=asked)
+
+
+def drawn(choice: Selection) -> tuple[str, int, int | None]:
+    """A choice as the browser names it: the mean is no head."""
+    return choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
+
+
+def _known(name: str, site: Site, head: int) -> Known:
+    """What was measured of a head, and what it usually does over a corpus, with a link to its page in the atlas."""
+    found, habit = heads.agreement(name), atlases.habit_of(name, site, head)
+    score = None if found is None else found.of(site, head)
+    sentences: list[tuple[str, str]] = []
+    links: list[Link] = []
+    if found is not None and score is not None:
+        sentences.append((_role(name, score), _role_help(found)))
+    if habit is not None:
+        line, count = habit
+        sentences.append((plain("atlas.habit", sentences=count, line=said(line)), ""))
+        query = {"model": name, "screen": "head", "site": str(site), "head": str(head), KEY: language()}
+        links.append(Link(plain("atlas.habit_link"), "atlas", query, {}))
+    return Known(sentences, links)
+
+
+def _role(name: str, score: HeadScore) -> str:
+    role = heads.role_of(name, score.site, score.head)
+    return plain(
+        "translate.role" if role else "translate.no_role",
+        head=in_a_sentence(score.layer, score.head),
+        role=said(role or ""),
+        agreement=score.agreement,
+        previous=score.previous,
+    )
+
+
+def _role_help(found: HeadAgreement) -> str:
+    return plain("translate.role_help", sentences=found.sentences, rows=found.rows)
 
 
 def result(
@@ -86,17 +166,7 @@ def role_of_head(name: str, choice: Selection) -> None:
     score = None if found is None or choice.head == MEAN else found.of(choice.site, choice.head)
     if found is None or score is None:
         return
-    role = heads.role_of(name, choice.site, score.head)
-    st.caption(
-        t(
-            "translate.role" if role else "translate.no_role",
-            head=in_a_sentence(choice.layer, score.head),
-            role=role or "",
-            agreement=score.agreement,
-            previous=score.previous,
-        ),
-        help=t("translate.role_help", sentences=found.sentences, rows=found.rows),
-    )
+    st.caption(as_text(_role(name, score)), help=as_text(_role_help(found)))
 
 
 def habit_of_head(name: str, choice: Selection) -> None:
@@ -136,6 +206,16 @@ def _familiarity(best: Translation, checkpoint: Checkpoint, known: Familiarity |
     st.warning(
         t("translate.far", texts=texts, why=why, rate=100 * known.false_alarms), icon=":material/travel_explore:"
     )
+
+
+def _both(attention: AttentionMap, picture: Picture, checkpoint: Checkpoint, choice: Selection) -> tuple[Words, Words]:
+    """The words of source and translation, in the form that the picture shows."""
+    shown, axes = (picture.keys, picture.queries), (attention.keys, attention.queries)
+    source, target = (
+        Words(of_picture.texts, _attached(axis, choice), of_picture.special, name)
+        for of_picture, axis, name in zip(shown, axes, checkpoint.languages, strict=True)
+    )
+    return source, target
 
 
 def _attached(axis: Axis, choice: Selection) -> list[bool]:

@@ -12,7 +12,7 @@ from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.interventions.text import to_text
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classes import classes_of
+from transformer.runs.classes import classes_of, numbers_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
@@ -184,11 +184,29 @@ def _states(shown: Shown) -> None:
     )  # fmt: skip
 
 
-_ENDS = {"next": _next, "positions": _positions, "classes": _classes, "states": _states}
+def _numbers(shown: Shown) -> None:
+    """The numbers of a regression, before and after: no probabilities, so their differences are all there is."""
+    was, now = (numbers_of(shown.checkpoint, run.outputs["scores"]) for run in (shown.before, shown.after))
+    table = pd.DataFrame(
+        {
+            plain("what_if.number"): list(was),
+            plain("what_if.class_before"): list(was.values()),
+            plain("what_if.class_after"): list(now.values()),
+            plain("what_if.number_change"): [now[name] - was[name] for name in was],
+        }
+    )
+    st.markdown(f"**{t('what_if.read_numbers')}**", help=t("what_if.read_numbers_help"))
+    st.dataframe(table, hide_index=True, key="numbers")
+
+
+_ENDS = {"next": _next, "positions": _positions, "classes": _classes, "numbers": _numbers, "states": _states}
 
 
 def _names(checkpoint: Checkpoint, width: int) -> Callable[[Sequence[int]], list[str]]:
-    """What a person reads for each output: tokens where there is one for each of the vocabulary, else numbers."""
+    """What a person reads for each output: classes by name, tokens where there is one for each, else numbers."""
+    named = getattr(checkpoint.model.config, "labels", ())
+    if len(named) == width:
+        return lambda ids: [named[i] for i in ids]
     reader = checkpoint.tokenizer
     known = 0 if reader is None or width < len(reader) else len(reader)
     return lambda ids: [str(i) if reader is None or i >= known else reader.labels([i])[0] for i in ids]

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_around import Around, Pair, Parts
-from transformer import DecodingOptions, attention_maps, load, translate
+from transformer import attention_maps, load
 from transformer.checkpoint import report
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import CheckpointError
 
 VOCAB, LENGTH, D, HEADS, D_FF, ROWS = 23, 7, 12, 3, 17, 19
 
@@ -350,21 +350,6 @@ def test_positional_tables_are_told_by_their_names(tables, seed, tmp_path):
     path = _saved(original, tmp_path)
     assert not {"source_positions", "target_positions"} & {question.name for question in report(path).questions}
     _same_maps(path, original, (ids, ids[:, 1:]))
-
-
-def test_each_side_has_the_positions_of_its_own_table(tmp_path):
-    torch.manual_seed(2)
-    original = _pair(NAMES[0], random.Random(2), False, (23, 29), TABLES[0])
-    path = _saved(original, tmp_path)
-    source, target = torch.randint(1, 23, (1, ROWS)), torch.randint(1, 29, (1, ROWS + 2))
-    _same_maps(path, original, (source, target))
-    assert f"a source has at most {ROWS} positions, a target at most {ROWS + 2}" in report(path).text
-    checkpoint = load(path, n_heads=HEADS, eos_id=-1)
-    ones = " ".join("1" * (ROWS + 1))
-    with pytest.raises(InputError, match=f"the text has {ROWS + 1} tokens, this checkpoint reads at most {ROWS}"):
-        translate(checkpoint, ones)
-    assert len(translate(checkpoint, "1 2", DecodingOptions(beam=1, max_length=40)).steps) == ROWS + 2
-    assert len(translate(checkpoint, "1 2", forced=ones).steps) == ROWS + 1
 
 
 @pytest.mark.parametrize("seed", range(4))

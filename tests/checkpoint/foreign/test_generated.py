@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.originals.torch_around import Around, Pair, Parts
+from tests.checkpoint.originals.torch_around import Around, Bare, Pair, Parts
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 from transformer.checkpoint.foreign.questions import Question
@@ -26,7 +26,7 @@ DIALECT = {"n_heads", "activation", "norm_first", "scale_embedding", "positions"
 ROLES = (
     "embedding", "projection", "source_embedding", "target_embedding", "position_table", "one_position_table",
     "source_positions", "target_positions", "norm_after_stack", "norm_before", "segment_table", "named_after",
-    "others_after", "head",
+    "others_after", "head", "cls_token", "attends", "memory",
 )  # fmt: skip
 """What a tensor is: answered one by one, in this order."""
 
@@ -34,6 +34,7 @@ PREFIXES = ("", "", "model.", "net.encoder_decoder.", "module.model.")
 TOKENS = ("token", "tok_emb", "embedding", "word_embeddings", "wte", "emb", "lut", "t")
 POSITIONS = ("pos", "pos_embedding", "position_embeddings", "wpe", "positional_encoding")
 SEGMENTS = ("seg", "segment_embedding", "token_type_embeddings", "halves")
+CLASS_TOKENS = ("cls_token", "cls", "class_token", "class_embedding")
 STACKS = ("encoder", "transformer_encoder", "backbone", "blocks")
 NORMS_BEFORE = ("norm", "input_norm", "emb_norm", "LayerNorm", "ln", "final_norm", "ln_f", "out_norm", "pre_norm")
 NORMS_AFTER = ("final_norm", "ln_f", "norm", "post_norm", "last_norm", "ln", "norm_out", "input_norm")
@@ -87,7 +88,7 @@ def _renamed(state: dict[str, Tensor], names: dict[str, str], prefix: str) -> di
     found = {}
     for name, tensor in state.items():
         first, _, rest = name.partition(".")
-        found[f"{prefix}{names[first]}.{rest}"] = tensor
+        found[f"{prefix}{names[first]}{'.' if rest else ''}{rest}"] = tensor
     return found
 
 
@@ -109,17 +110,24 @@ def _encoder(draw: random.Random, plain: bool) -> Drawn:
     used, one_segment = ["seg", "pos", "first_norm", "first_map"], draw.random() < 0.7
     chances = {"seg": 0.25, "pos": 0.5, "first_norm": 0.4, "first_map": 0.15}
     used = [part for part in used if draw.random() < (chances[part] if not plain or part == "pos" else 0)]
+    place = used.index("pos") if "pos" in used else 0
+    early = (
+        "pos" in used and draw.random() < 0.5
+    )  # else after the positions, which Around adds first of all if computed
+    if not plain and draw.random() < 0.3:
+        used.insert(place if early else place + ("pos" in used), "cls")
     made = {
         "seg": lambda: Segment(3, d) if one_segment else nn.Embedding(3, d), "pos": lambda: nn.Embedding(rows, d),
         "first_norm": lambda: nn.LayerNorm(d, bias=bias),
         "first_map": lambda: nn.Linear(d, d, bias=draw.random() < 0.7),
+        "cls": lambda: nn.Parameter(torch.zeros(1, 1, d)),
         "last_norm": lambda: nn.LayerNorm(d), "head": lambda: nn.Linear(d, 7, bias=draw.random() < 0.7),
     }  # fmt: skip
     after = [part for part in ("last_norm", "head") if draw.random() < 0.5]
     parts |= {part: made[part]() for part in (*used, *after)}
     choices = {
         "token": TOKENS, "encoder": STACKS, "seg": SEGMENTS, "pos": POSITIONS, "first_norm": NORMS_BEFORE,
-        "first_map": FIRST_MAPS, "last_norm": NORMS_AFTER[:1] if plain else NORMS_AFTER,
+        "first_map": FIRST_MAPS, "cls": CLASS_TOKENS, "last_norm": NORMS_AFTER[:1] if plain else NORMS_AFTER,
         "head": HEADS[:2] if plain else HEADS,
     }  # fmt: skip
     names: dict[str, str] = {}
@@ -137,6 +145,7 @@ def _encoder(draw: random.Random, plain: bool) -> Drawn:
         "norm_before": f"{told}{names['first_norm']}" if "first_norm" in used else "none",
         "segment_table": f"{told}{names['seg']}.weight" if "seg" in used and one_segment else "none",
         "norm_eps": 1e-5,
+        "cls_token": "none" if "cls" not in used else "before_positions" if early else "after_positions",
     }  # fmt: skip
     before = tuple(f"{told}{names[part]}" for part in used if part != "pos")
     ids = torch.randint(1, vocab, (2, 5))
@@ -193,6 +202,42 @@ def _pair(draw: random.Random, plain: bool) -> Drawn:
     return Drawn(original, _renamed(dict(original.state_dict()), names, prefix), truth, inputs, tuple(used), plain)
 
 
+def _bare(draw: random.Random, plain: bool) -> Drawn:
+    heads, d, _, d_ff, _ = _sizes(draw)
+    norm_first, activation = draw.random() < 0.5, draw.choice(["relu", "gelu"])
+    options: dict[str, Any] = dict(batch_first=True, norm_first=norm_first, activation=activation)
+    bias, memory = draw.random() < 0.7, draw.choice(["inputs", "zeros"])
+    kind = draw.choice(["pair", "decoder", "attention", "cross"])
+    core: nn.Module
+    if kind == "pair":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            core = nn.Transformer(d, heads, 2, 1, d_ff, 0.0, bias=bias, **options)
+        if draw.random() < 0.5:
+            draw.choice([core.encoder, core.decoder]).norm = None
+    elif kind == "decoder":
+        layer = nn.TransformerDecoderLayer(d, heads, d_ff, 0.0, bias=bias, **options)
+        core = nn.TransformerDecoder(layer, 2, nn.LayerNorm(d, bias=bias) if draw.random() < 0.5 else None)
+    else:
+        core = nn.MultiheadAttention(d, heads, bias=bias, batch_first=True)
+    original = scramble(Bare(core, memory))
+    prefix = draw.choice(["", "module.", "transformer.", "net.layers_of."])
+    state = {f"{prefix}{name.removeprefix('core.')}": tensor for name, tensor in original.state_dict().items()}
+    if not plain and draw.random() < 0.3:  # something that nothing tells
+        state[f"{prefix}{draw.choice(['scale', 'proj.weight', 'temperature'])}"] = torch.rand(d, 5)
+        original = scramble(Bare(core, memory))
+    lengths = draw.sample([3, 4, 6, 7], 2)
+    inputs = tuple(
+        torch.randn(2, length, d, dtype=torch.float64) for length in lengths[: 1 + (kind in {"pair", "cross"})]
+    )
+    truth = {
+        "n_heads": heads, "activation": activation, "norm_first": norm_first, "causal": kind in {"pair", "decoder"},
+        "memory": memory, "attends": "another" if kind == "cross" else "itself", "norm_eps": 1e-5, "n_vectors": 16,
+        "vector_seed": 0,
+    }  # fmt: skip
+    return Drawn(original, state, truth, inputs, (), plain and kind in {"pair", "attention"})
+
+
 def _apart(path: Path, drawn: Drawn, answers: dict[str, Any]) -> float:
     """How far the maps of what was loaded are from those of the original."""
     found = attention_maps(load(path, **answers), *drawn.inputs)
@@ -231,13 +276,16 @@ def _outcome(drawn: Drawn, path: Path) -> str:
     return "asked"
 
 
-@pytest.mark.parametrize(("kind", "count"), [("encoder", 28), ("pair", 16)])
+MAKERS = {"encoder": _encoder, "pair": _pair, "bare": _bare}
+
+
+@pytest.mark.parametrize(("kind", "count"), [("encoder", 28), ("pair", 14), ("bare", 14)])
 def test_a_module_as_people_write_it_is_read_right_or_asked_or_refused(kind, count, tmp_path):
     counts = {"right": 0, "asked": 0, "refused": 0}
     for seed in range(count):
         draw = random.Random(seed)
         torch.manual_seed(seed)
-        drawn = (_encoder if kind == "encoder" else _pair)(draw, plain=seed % 4 == 0)
+        drawn = MAKERS[kind](draw, plain=seed % 4 == 0)
         try:
             outcome = _outcome(drawn, tmp_path / "model.pt")
         except AssertionError as error:

@@ -50,18 +50,22 @@ class WithClassToken(Original):
 class WithConvolution(Original):
     """A convolution over embeddings of another width, or over letters as ones (`width` 0)."""
 
-    def __init__(self, vocab: int, width: int, d: int, heads: int, d_ff: int, kernel: int, stride: int, padding: int):
+    def __init__(self, vocab: int, width: int, d: int, heads: int, d_ff: int, window: tuple[int, int, int, int]):
         super().__init__()
+        kernel, stride, padding, pool = window
         self.embed = nn.Embedding(vocab, width) if width else None
         self.stem = nn.Conv1d(width or vocab, d, kernel, stride=stride, padding=padding)
-        self.encoder, self.vocab = _layers(d, heads, d_ff), vocab
+        self.encoder, self.vocab, self.pool = _layers(d, heads, d_ff), vocab, pool
 
     @step_by_step()
     def forward(self, ids: Tensor) -> Maps:
         maps: Maps = {}
         watch_layers(self.encoder.layers, None, maps)
         ones = F.one_hot(ids, self.vocab).to(self.stem.weight.dtype)
-        x = F.gelu(self.stem((ones if self.embed is None else self.embed(ids)).transpose(1, 2))).transpose(1, 2)
+        x = F.gelu(self.stem((ones if self.embed is None else self.embed(ids)).transpose(1, 2)))
+        x = torch.stack(
+            [x[:, :, i : i + self.pool].amax(2) for i in range(0, x.shape[2] - self.pool + 1, self.pool)], 1
+        )
         return maps | {"hidden": self.encoder(x + table(x.shape[1], x.shape[2]).to(x.dtype))}
 
 
@@ -85,7 +89,7 @@ def test_a_class_token_is_the_first_position(seed, tmp_path):
     torch.save(original.state_dict(), path)
     assert "before every text" in report(path).text or "cls_token" in report(path).text
     place = "before_positions" if early else "after_positions"
-    answers = {"n_heads": heads, "head": "first", "scale_embedding": True} | ({} if early else {"cls_token": place})
+    answers = {"n_heads": heads, "scale_embedding": True} | ({} if early else {"cls_token": place})
     _agree(path, original, torch.randint(0, vocab, (2, 7)), **answers)
     run = run_any(load(path, **answers), "3 1 4")
     assert run.record["encoder.0.self"].keys.labels[0] == "[CLS]"
@@ -103,28 +107,30 @@ def test_a_vocabulary_has_no_row_for_a_class_token(tmp_path):
     assert run_any(found, "two five").record["encoder.1.self"].keys.labels == ("[CLS]", "two", "five")
 
 
-STEMS = [(13, 5, 3, 1, 1), (13, 7, 4, 2, 0), (4, 0, 5, 1, 2), (4, 0, 6, 3, 1)]
-"""Vocabulary, width of its embedding, kernel, stride, padding."""
+STEMS = [(13, 5, 3, 1, 1, 1), (13, 7, 4, 2, 0, 1), (4, 0, 5, 1, 2, 1), (4, 0, 3, 1, 1, 2), (4, 0, 2, 2, 1, 2)]
+"""Vocabulary, width of its embedding, kernel, stride, padding, pooling."""
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_a_convolution_makes_what_the_layers_read(stem, tmp_path):
-    vocab, width, kernel, stride, padding = stem
+    vocab, width, kernel, stride, padding, pool = stem
     torch.manual_seed(kernel)
-    original = scramble(WithConvolution(vocab, width, 12, 3, 17, kernel, stride, padding))
+    original = scramble(WithConvolution(vocab, width, 12, 3, 17, stem[2:]))
     path = tmp_path / "model.pt"
     torch.save(original.state_dict(), path)
-    answers = {"n_heads": 3, "conv_stride": stride, "conv_padding": padding, "conv_activation": "gelu",
-               "positions": "sinusoidal"} | ({"scale_embedding": False} if width else {})  # fmt: skip
-    assert {"conv_stride", "conv_padding", "conv_activation"} <= {question.name for question in report(path).questions}
+    answers = {"conv_stride": stride, "conv_padding": padding, "conv_pool": pool, "conv_activation": "gelu"}
+    assert answers.keys() <= {question.name for question in report(path).questions}
+    answers |= {"n_heads": 3, "positions": "sinusoidal"} | ({"scale_embedding": False} if width else {})
     _agree(path, original, torch.randint(0, vocab, (2, 11)), **answers)
     checkpoint = load(path, **answers)
     labels = run_any(checkpoint, "0 1 2 3 2 1 0").record["encoder.0.self"].keys.labels
-    if stride == 1:
+    if stride == pool == 1:
         assert len(labels) == 7
     else:
-        assert labels[-1].endswith(f"-{min(7, (len(labels) - 1) * stride - padding + kernel)})")
-        assert len(labels) == (7 + 2 * padding - kernel) // stride + 1
+        count = ((7 + 2 * padding - kernel) // stride + 1) // pool
+        last = (count - 1) * stride * pool - padding
+        assert len(labels) == count
+        assert labels[-1].endswith(f"({max(0, last) + 1}-{min(7, last + (pool - 1) * stride + kernel)})")
     if padding == 0:
         with pytest.raises(InputError, match="the text has 2 tokens, the convolution needs 4"):
             run_any(checkpoint, "0 1")
@@ -132,7 +138,7 @@ def test_a_convolution_makes_what_the_layers_read(stem, tmp_path):
 
 def test_a_convolution_that_shapes_do_not_prove_is_refused_until_it_is_answered(tmp_path):
     torch.manual_seed(2)
-    original = scramble(WithConvolution(13, 12, 12, 3, 17, 3, 1, 1))
+    original = scramble(WithConvolution(13, 12, 12, 3, 17, (3, 1, 1, 1)))
     torch.save(original.state_dict(), tmp_path / "model.pt")
     with pytest.raises(CheckpointError, match=r"stem\.weight"):
         load(tmp_path / "model.pt")

@@ -77,6 +77,7 @@ def test_a_bare_transformer_reads_vectors_on_both_sides(without, tmp_path):
     run = run_any(checkpoint, "3 1 4 1 5", forced="2 7 1")
     assert run.record["decoder.0.cross"].queries.labels == ("2", "7", "1")
     assert len(run.record["decoder.0.cross"].keys) == 5
+    assert "no tensor of the file embeds tokens" in report(tmp_path / "model.pt").text
     assert "16 vectors of normal random numbers (seed 0)" in " ".join(map(str, checkpoint.assumptions))
 
 

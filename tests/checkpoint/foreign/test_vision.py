@@ -15,6 +15,7 @@ from tests.checkpoint.originals.common import Maps, scramble
 from tests.checkpoint.originals.vision import Sizes, TimmVision, TorchvisionVision
 from transformer import attention_maps, load
 from transformer.checkpoint import report
+from transformer.checkpoint.load import listed_architecture
 from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.safe.arrays import read_arrays_file
 from transformer.errors import CheckpointError, InputError
@@ -134,7 +135,7 @@ def test_a_folder_of_the_transformers_library_answers_for_itself(tmp_path):
     clip = {"image_mean": [0.48145466, 0.4578275, 0.40821073]}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(clip))
     checkpoint = load(tmp_path)
-    assert checkpoint.architecture == "vision"
+    assert checkpoint.architecture == listed_architecture(tmp_path) == "vision"
     assert checkpoint.class_names == tuple(names.values())
     found = checkpoint.model_as(VisionTransformer).config
     assert (found.n_heads, found.norm_eps, found.activation) == (6, 1e-3, "gelu_tanh")

@@ -71,6 +71,9 @@ ADAM = {
             "best_model.weights_of_it",
         ),
         ({"student": STATE, "teacher": dict(STATE)}, "student"),
+        (list(STATE.items()), ""),
+        ({"model": list(STATE.items()), "epoch": 3}, "model"),
+        ({"saved": {"pairs": tuple(STATE.items())}, "loss": LONE}, "saved.pairs"),
         ({"results": [{"epoch": 1}, {"epoch": 2, "net_state": STATE}]}, "results.1.net_state"),
     ],
 )
@@ -78,9 +81,15 @@ def test_weights_are_found_under_any_name_and_in_lists(root: object, place: str)
     assert read(root) == (set(STATE), place)
 
 
-@pytest.mark.parametrize("names", [("encoder_state_dict", "decoder_state_dict"), ("en", "de"), ("enc", "dec")])
+PAIRS = [
+    ("encoder_state_dict", "decoder_state_dict"), ("en", "de"), ("enc", "dec"), ("encoder1", "attn_decoder1"),
+    ("my_encoder_model", "my_decoder_model"), ("Encoder", "AttnDecoder"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", PAIRS)
 def test_a_pair_is_found_under_the_names_of_tutorials(names: tuple[str, str]) -> None:
-    found, _ = read({names[0]: STATE, names[1]: OTHER, "en_opt": ADAM, "loss": 0.1})
+    found, _ = read({names[0]: STATE, names[1]: OTHER, "en_opt": ADAM, "encoder_optimizer": {"a": LONE}, "loss": 0.1})
     assert found == {f"{half}.{name}" for half in ("encoder", "decoder") for name in STATE}
 
 
@@ -104,7 +113,23 @@ def test_what_lies_under_a_tuple_is_passed_over_and_told() -> None:
     found = read_stream(stream, "upload.pt")
     assert set(found.tensors) == STATE.keys()
     assert found.dropped == ("dict[tuple]",)
-    with pytest.raises(CheckpointError, match="a tensor lies under a tuple"):
-        read({"model": STATE | {(1, "a"): LONE}})
     with pytest.raises(CheckpointError, match="a key is a tuple"):
         read({"model": STATE, "pairs": {((1, 2), 3): 4}})
+
+
+def test_a_tensor_under_a_tuple_of_words_is_called_after_them() -> None:
+    assert read({"model": {("layer", "weight"): LONE, ("blocks", 0, "b"): LONE, "c": LONE}}) == (
+        {"layer.weight", "blocks.0.b", "c"}, "model",
+    )  # fmt: skip
+    with pytest.raises(CheckpointError, match=r"two tensors are called 'layer\.weight'"):
+        read({"model": STATE | {("layer", "weight"): LONE}})
+    for key in ((), ("a", None), ("a", 2.5), (True, "a"), ("a", 2**40)):
+        with pytest.raises(CheckpointError, match="a tensor lies under a tuple that holds more than words"):
+            read({"model": STATE | {key: LONE}})
+
+
+def test_tensors_in_a_list_are_refused_with_their_place_and_number() -> None:
+    with pytest.raises(CheckpointError, match=r"holds 2 tensors in a list \('best\.weights'\), without names"):
+        read({"best": {"weights": list(STATE.values())}, "few": [LONE]})
+    with pytest.raises(CheckpointError, match=r"holds 1 tensor in a list \(the whole file\)"):
+        read([LONE, "a"])

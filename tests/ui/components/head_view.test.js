@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../ui/components/head_view/choices.js";
 import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../ui/components/head_view/lines.js";
-import { printable } from "../../../ui/components/head_view/scene.js";
+import { printable } from "../../../ui/components/shared/scene.js";
 import { footer, numberText, readout } from "../../../ui/components/head_view/sentences.js";
 import { weightsOf } from "../../../ui/components/head_view/weights.js";
 

@@ -10,7 +10,7 @@ from ui.components.shared.bundle import COMMENT, HERE
 from ui.components.shared.sentences import LAYERS, sentences
 
 COMPONENTS = sorted(path.parent.name for path in HERE.glob("*/component.py"))
-CONTROLS = {"row_bars"}
+CONTROLS = {"row_bars", "head_choice"}
 """Components that are moved and not looked at: there is no picture to save."""
 SCRIPTS = sorted(HERE.rglob("*.js"))
 

@@ -101,6 +101,19 @@ def test_what_grows_when_it_is_looked_at_is_measured_again() -> None:
     assert 0 < budget.held - 6 * BLOCK < 3 * AROUND
 
 
+def test_the_more_often_it_was_used_the_more_seldom_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured, kept = list[int](), Store(budget=budget_of(100))
+    kept.get("used", lambda: "value")
+    monkeypatch.setattr("ui.store.budget.size_of", lambda one: (measured.append(one[0] == "used"), size_of(one))[1])
+    after = []
+    for use in range(1, 33):
+        kept.get("used", lambda: pytest.fail("it is kept"))
+        before = sum(measured)
+        kept.get(use, lambda: "another")
+        after += [use] * (sum(measured) - before)
+    assert after == [1, 2, 4, 8, 16, 32]
+
+
 def test_work_on_its_way_counts_but_is_not_pushed_out() -> None:
     budget = budget_of(4.5)
     working, kept = Store(1, budget, pinned=True), Store(budget=budget)

@@ -126,7 +126,7 @@ def test_no_letters_put_to_an_upload_stand_in_any_cache_of_all(pages: Callable[.
     assert page.selectbox(key="model").value == "upload/model"
     page = run(page, LETTERS[3:], "sequence")
     held = page.session_state[holdings.STATE]
-    assert {"effects", "ui.sequences.runs._classification"} <= set(held.results)
+    assert {"effects", "sequence_run"} <= set(held.results)
     assert not _shared_keys(LETTERS[3:])
     page.switch_page("pages/checkpoints.py").run()
     page.button(key="remove").click()

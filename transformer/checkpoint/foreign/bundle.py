@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vectors import is_vectors, with_vectors
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
+from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS

@@ -65,14 +65,14 @@ def _preview(bundle: Bundle, answers: Mapping[str, Any], count: int, ids: Sequen
             model.encode(tokens)
         else:
             model(tokens)
-    attention = seen.map(SITE)
+    attention = seen.map(SITE if SITE in seen.sites else seen.sites[0])
     return Preview(count, attention.all_weights(), attention.mask())
 
 
 def _first_layer(fit: Fit) -> Fit:
     """The same with one layer a stack."""
     layers = ("n_layers", "n_encoder_layers", "n_decoder_layers")
-    config = replace(fit.config, **{name: 1 for name in layers if hasattr(fit.config, name)})
+    config = replace(fit.config, **{name: 1 for name in layers if getattr(fit.config, name, 0) > 1})
     model_type, _ = ARCHITECTURES[fit.architecture]
     needed = meta_shapes(model_type, config)
     return replace(fit, config=config, sources={name: s for name, s in fit.sources.items() if name in needed})

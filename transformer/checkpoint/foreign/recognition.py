@@ -127,6 +127,8 @@ def _lay(contents: Contents) -> tuple[str, ...]:
 
 def _needed(fit: Fit) -> dict[str, Shape]:
     """The foreign tensors that our model needs, with the shapes that they must have."""
+    if fit.needed is not None:
+        return dict(fit.needed)
     model, _ = ARCHITECTURES[fit.architecture]
     ours = meta_shapes(model, fit.config)
     found: dict[str, Shape] = {}

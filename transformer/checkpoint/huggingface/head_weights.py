@@ -16,11 +16,22 @@ SEPARATE = (
     ("q_proj", "k_proj", "v_proj", "out_proj"),
     ("q_lin", "k_lin", "v_lin", "out_lin"),
     ("q", "k", "v", "o"),
+    ("query", "key", "value", "dense"),
 )
 """What families call the four maps of an attention; a name with a dot stands beside the module, not in it."""
 
-JOINT = ("c_attn", "c_proj")
-"""What GPT-2 calls one map of queries, keys and values, one after the other, and the output."""
+JOINT = (("c_attn", "c_proj"), ("query_key_value", "dense"), ("Wqkv", "Wo"), ("Wqkv", "out_proj"))
+JOINT += (("qkv_proj", "o_proj"), ("qkv_proj", "out_proj"))
+"""What families call one map of queries, keys and values, and the output."""
+
+HEAD_BY_HEAD = frozenset({"BloomAttention", "GPTNeoXAttention", "GPTNeoXJapaneseAttention", "PersimmonAttention"})
+"""Attention modules whose joint map has a query, a key and a value of one head side by side."""
+
+ONE_AFTER_THE_OTHER = frozenset({"GPT2Attention", "ModernBertAttention", "MptAttention", "Phi3Attention"})
+"""Those whose joint map has all queries, then all keys, then all values."""
+
+CORES = 4
+"""Into how many blocks CodeGen parts its joint map, each with queries, values and keys of a quarter of the heads."""
 
 
 class HeadWeights(NamedTuple):
@@ -57,18 +68,50 @@ def _maps(net: nn.Module, name: str, module: nn.Module) -> tuple[Tensor, ...] | 
         parts = [beside.get(f"{holder if '.' in one else name}.{one}") for one in names]
         if all(isinstance(part, nn.Linear) for part in parts):
             return tuple(part.weight for part in parts if isinstance(part, nn.Linear))
-    joint, output = (getattr(module, one, None) for one in JOINT)
-    if joint is None or output is None:
+    for names in JOINT:
+        joint, output = (getattr(module, one, None) for one in names)
+        if joint is not None and output is not None:
+            turned = not isinstance(joint, nn.Linear)  # a Conv1D keeps inputs first
+            weights = joint.weight.T if turned else joint.weight
+            parted = _parted(weights, module)
+            return None if parted is None else (*parted, output.weight.T if turned else output.weight)
+    return None
+
+
+def _parted(joint: Tensor, module: Any) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The rows of a joint map that make queries, keys and values, heads in their order, as the family splits them.
+
+    None for a family that is not known here: sizes do not tell.
+    """
+    family, width, d_model = type(module).__name__, _width(module, module), joint.shape[1]
+    if family == "FalconAttention":
+        groups = module.num_kv_heads if module.new_decoder_architecture or not module.multi_query else 1
+        rows = joint.view(groups, -1, width, d_model)
+        query, key, value = rows[:, :-2], rows[:, -2], rows[:, -1]
+    elif family in HEAD_BY_HEAD or (family == "GPTBigCodeAttention" and not module.multi_query):
+        query, key, value = joint.view(-1, 3, width, d_model).unbind(1)
+    elif family == "CodeGenAttention":
+        query, value, key = joint.view(CORES, 3, -1, d_model).unbind(1)
+    elif family not in ONE_AFTER_THE_OTHER | {"GPTBigCodeAttention"}:
         return None
-    query, key, value = joint.weight.T.chunk(3)  # a Conv1D keeps inputs first
-    return query, key, value, output.weight.T
+    else:
+        shared = module.num_heads if family == "GPTBigCodeAttention" else getattr(module, "num_key_value_groups", 1)
+        keys = len(joint) // (shared + 2)
+        query, key, value = joint.split([shared * keys, keys, keys])
+    return query.reshape(-1, d_model), key.reshape(-1, d_model), value.reshape(-1, d_model)
+
+
+def _width(module: Any, config: Any) -> int | None:
+    """How wide a head's queries are."""
+    names = ("head_dim", "attention_head_size", "head_size", "key_value_proj_dim")
+    found = next((size for one in names if (size := getattr(module, one, None))), None) or getattr(config, "d_kv", None)
+    return found if isinstance(found, int) else None
 
 
 def _split(maps: tuple[Tensor, ...], module: nn.Module, config: Any) -> HeadWeights | None:
     """The matrices head by head; None where their sizes say otherwise than the config."""
-    d_head = next((size for one in ("head_dim", "attention_head_size") if (size := getattr(module, one, None))), None)
-    d_head = d_head or getattr(module, "key_value_proj_dim", None) or getattr(config, "d_kv", None)
-    if not isinstance(d_head, int) or any(len(one) % d_head for one in maps[:3]):
+    d_head = _width(module, config)
+    if d_head is None or any(len(one) % d_head for one in maps[:3]):
         return None
     query, key, value = (one.detach().double().unflatten(0, (-1, d_head)) for one in maps[:3])
     output = maps[3].detach().double().T.unflatten(0, (-1, d_head))

@@ -19,10 +19,10 @@ from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.adopting import set_layers_apart
 from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
+from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
 from transformer.checkpoint.huggingface.kinds import kind_of
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
-    Head,
     HuggingFaceConfig,
     HuggingFaceModel,
     HuggingFaceReader,
@@ -41,21 +41,6 @@ from transformer.tokens.vocabulary import id_tokenizers
 
 CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
 """The library's class for each kind of model."""
-
-HEADS: dict[Head, str] = {"words": "AutoModelForMaskedLM", "classes": "AutoModelForSequenceClassification"}
-"""The library's class for each head of an encoder."""
-
-SAVED_BY: dict[Head, tuple[str, ...]] = {
-    "words": ("ForMaskedLM", "ForPreTraining"),
-    "classes": ("ForSequenceClassification",),
-}
-"""How the names of classes end that save an encoder with such a head."""
-
-MANY = "multi_label_classification"
-"""What a config calls a problem whose classes do not exclude one another."""
-
-MOST_LABELS = 10_000
-"""Classes whose names are taken from a config; more of them are numbered."""
 
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
@@ -93,6 +78,8 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
     assumptions: list[str] = [model.note] if model.note else []
+    if saved_by(contents).endswith(UNSHOWN):
+        assumptions.append(Message("head_not_shown", saved=saved_by(contents)))
     if spare:
         some: tuple[str, ...] = tuple(spare[:3])
         if len(spare) > len(some):
@@ -189,36 +176,16 @@ def _config(
         bos_id=bos,
         eos_id=eos,
         forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
-        head=(head := _head(contents, kind, settings)),
-        labels=_labels(settings) if head == "classes" else (),
+        head=(head := head_of(contents, kind, settings)),
+        labels=labels_of(settings) if head in {"classes", "scores", "tokens"} else (),
         one_label=getattr(settings, "problem_type", None) != MANY,
     )
 
 
-def _head(contents: FolderContents, kind: Kind, settings: Any) -> Head:
-    """What an encoder was saved with on its states, by the class that saved it, where the library knows it."""
-    from transformers.models.auto import modeling_auto as auto
-
-    saved, family = next(iter(contents.config.get("architectures") or ()), ""), contents.family
-    if kind != "encoder":
-        return ""
-    if saved.endswith(SAVED_BY["words"]) and family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        return "words"
-    if not saved.endswith(SAVED_BY["classes"]) or family not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
-        return ""
-    return "classes" if settings.num_labels > 1 or settings.problem_type == MANY else ""  # a lone number is no class
-
-
 def _maker(contents: FolderContents, kind: Kind, settings: Any) -> str:
     """The library's class that builds the model, with the head that it was saved with."""
-    head = _head(contents, kind, settings)
-    return HEADS[head] if head else CLASSES[kind]
-
-
-def _labels(settings: Any) -> tuple[str, ...]:
-    """What the classes are called, in the order of their ids."""
-    named, count = getattr(settings, "id2label", None) or {}, int(getattr(settings, "num_labels", 0) or 0)
-    return tuple(str(named.get(i, i)) for i in range(min(count, MOST_LABELS)))
+    head = head_of(contents, kind, settings)
+    return MAKERS[head] if head else CLASSES[kind]
 
 
 def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
@@ -269,7 +236,7 @@ def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str)
     headed: Any = None
     if config.head:
         with suppress(CheckpointError):  # what matters is whether it can be built without its head
-            headed, spare = _net(path, HEADS[config.head], settings, attention)
+            headed, spare = _net(path, MAKERS[config.head], settings, attention)
     net: Any = getattr(headed, "base_model", None)
     if headed is None or net is headed:
         config, headed = replace(config, head="", labels=()), None

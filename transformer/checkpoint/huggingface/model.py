@@ -25,8 +25,10 @@ COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
 Kind = Literal["seq2seq", "encoder", "decoder"]
 """What a model is made of: both stacks, the encoder alone (BERT), or the decoder alone (GPT-2, Llama)."""
 
-Head = Literal["", "words", "classes"]
-"""What an encoder was saved with on its states: nothing that is known, scores of hidden words, or of classes."""
+Head = Literal["", "words", "classes", "scores", "tokens"]
+"""What a model of one text was saved with on its states: nothing that is known here, scores of hidden words, of classes
+of the text, numbers that are no probabilities (a regression), or scores of classes of each token.
+"""
 
 HEADED: Final = "headed"
 """The name, in a model here, of the library's whole model: the encoder, and the head that reads its states."""
@@ -38,8 +40,9 @@ class HuggingFaceConfig:
 
     `family` is the library's name for the architecture. `bos_id` is what a decoder reads first; `forced_first_id`, if
     not -1, is what it then has to write (BART's start mark). Ids of -1 stand for no such mark. `max_length` is the
-    number of positions that it is made for. `labels` are what a head of classes decides among, by the config's own
-    names; with `one_label` they exclude one another (softmax), otherwise each is a yes or no (sigmoid).
+    number of positions that it is made for. `labels` are what a head of classes decides among (or what its numbers are
+    called), by the config's own names; with `one_label` they exclude one another (softmax), otherwise each is a yes or
+    no (sigmoid).
     """
 
     family: str
@@ -54,6 +57,11 @@ class HuggingFaceConfig:
     head: Head = ""
     labels: tuple[str, ...] = ()
     one_label: bool = True
+
+    @property
+    def writes(self) -> bool:
+        """Whether it scores the token after each position: not with a head of another kind in that one's place."""
+        return self.kind != "encoder" and not self.head
 
 
 @dataclass
@@ -181,7 +189,8 @@ class HuggingFaceModel(OtherModel):
     ) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model) of an encoder; else `log_probs` of the token after each position (nats).
 
-        An encoder with a head of classes ends with its `logits` (batch, class) alone.
+        One with a head of classes ends with its `logits` alone, of the text (batch, class) or of each token (batch,
+        position, class); one with a head of numbers with its `scores` (batch, number).
 
         Raises:
             InputError: as `run`; or an encoder-decoder got no target, or another model one.
@@ -190,9 +199,10 @@ class HuggingFaceModel(OtherModel):
             if target is None:
                 raise InputError("needs_target_ids", family=self.config.family)
             raise InputError("reads_no_target", family=self.config.family)
-        output = self.run(ids, target, with_head=self.config.head == "classes")
-        if self.config.head == "classes":
-            return {"logits": output.logits}
+        head = self.config.head
+        output = self.run(ids, target, with_head=head not in {"", "words"})
+        if head not in {"", "words"}:
+            return {"scores" if head == "scores" else "logits": output.logits}
         if self.config.kind == "encoder":
             return {"hidden": output.last_hidden_state}
         return {"log_probs": log_probs(output.logits)}
@@ -253,14 +263,14 @@ class HuggingFaceReader(HuggingFaceModel):
     def forward(
         self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
     ) -> Float[Tensor, "batch position features"]:
-        """Hidden states of an encoder; logits of the next token of a decoder."""
+        """Hidden states; of a decoder that writes, logits of the next token."""
         output = self.run(ids, shown=shown)
-        return output.logits if self.config.kind == "decoder" else output.last_hidden_state
+        return output.logits if self.config.writes else output.last_hidden_state
 
     @property
     def continues(self) -> bool:
-        """Whether it scores the token after each position: a decoder alone."""
-        return self.config.kind == "decoder"
+        """Whether it scores the token after each position: a decoder alone, but for one that answers otherwise."""
+        return self.config.writes
 
     def begin(self) -> HuggingFaceText:
         """Stand before the first token of a text."""

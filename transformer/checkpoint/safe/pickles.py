@@ -49,6 +49,11 @@ _KEY_ITEMS = 16
 _OF_PAIRS = "dict[tuple]"
 
 
+def _is_large(one: Any) -> bool:
+    """Whether a number takes long to print."""
+    return type(one) is int and abs(one) >= _LARGEST_KEY
+
+
 @dataclass
 class Structure:
     """What the pickles of one file would build. `storages` collects the blocks of numbers by key.
@@ -184,7 +189,8 @@ class _Machine:
     def set_items(self, values: list[Any]) -> None:
         """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash.
 
-        What lies under a tuple has no name, and is passed over; a tensor is not.
+        A tensor under a tuple of words is called after them, with dots between; whatever else lies under a tuple is
+        passed over.
         """
         target = self.stack[-1]
         if isinstance(target, Dropped):
@@ -195,19 +201,26 @@ class _Machine:
         longest = self.file.limits.name_characters
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
-                self._pass_over(key, value)
-                continue
+                name = self._dotted(key, value)
+                if name is None:
+                    continue
+                if name in target:
+                    raise refused("key_twice", self.file.source, SAVE_WEIGHTS, name=shown(name))
+                key = name  # noqa: PLW2901  (the name that a tuple stands for)
             if isinstance(key, str) and len(key) > longest:
                 raise refused("key_long", self.file.source, SAVE_WEIGHTS, found=len(key), most=longest)
             target[key] = value
 
-    def _pass_over(self, key: Any, value: Any) -> None:
-        """Note that a value was left out whose key is a tuple."""
+    def _dotted(self, key: Any, value: Any) -> str | None:
+        """The name of a tensor whose key is a tuple; None for another value, and it is noted that it was left out."""
         if type(key) is not tuple or len(key) > _KEY_ITEMS or not all(type(one) in _IN_KEY for one in key):
             raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
-        if isinstance(value, TensorInfo):
+        if not isinstance(value, TensorInfo):
+            self.file.dropped.add(_OF_PAIRS)
+            return None
+        if not key or not all(type(one) in {str, int} for one in key) or any(map(_is_large, key)):
             raise refused("key_no_name", self.file.source, SAVE_WEIGHTS)
-        self.file.dropped.add(_OF_PAIRS)
+        return ".".join(map(str, key))
 
     def set_item(self, _: None) -> None:
         """Put one key and its value into a dictionary."""

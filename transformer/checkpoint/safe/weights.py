@@ -2,7 +2,8 @@
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from transformer.checkpoint.safe.declared import Options, TensorInfo
@@ -23,6 +24,10 @@ HALVES = (
 )  # fmt: skip
 """An encoder and a decoder in one file are kept under these."""
 
+MOST_KEYS = 1_000
+"""So many keys at most are looked through for the halves of a pair."""
+
+_HALF = re.compile(r"enc(?=oder)|dec(?=oder)|(?<![a-z])(?:enc|dec)(?![a-z])")
 _NO_WEIGHTS = re.compile(
     r"opt|optim\w*|sched\w*|scaler|rng\w*|state|amp|grad\w*|histor\w*|metrics?|loss(?:es)?|callbacks"
 )
@@ -81,6 +86,15 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
         remedy = Message("remedy_save_state_dict")
         if isinstance(root, TensorInfo):
             raise refused("holds_one_tensor", source, remedy)
+        place, count = _nameless(root)
+        if count:
+            raise refused(
+                "holds_nameless_tensors",
+                source,
+                remedy,
+                place=shown(place) if place else Message("noun_whole_file"),
+                count=count,
+            )
         raise refused("holds_no_tensors", source, remedy)
     check_names(tensors, source, limits)
     return tensors, place
@@ -110,10 +124,14 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
         node, place = waiting.pop()
-        if not isinstance(node, Mapping) or id(node) in seen:
+        if not isinstance(node, Mapping | list | tuple) or id(node) in seen:
             continue
         seen.add(id(node))
         tensors = _lying_in(node, known)
+        if not isinstance(node, Mapping):
+            if tensors:
+                return tensors, place
+            continue
         below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
         if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
             return tensors, place
@@ -121,9 +139,11 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
     return {}, ""
 
 
-def _lying_in(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+def _lying_in(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
     """The tensors of one module that lie in `node`, or of several that are used together."""
-    together = [_joined(node, pair, known) for pair in HALVES]
+    if not isinstance(node, Mapping):
+        return _named(node, known)
+    together = [_joined(node, pair, known) for pair in (*HALVES, *_called_halves(node, known))]
     return max([_named(node, known), *together, _with_generator(node, known)], key=len)
 
 
@@ -137,6 +157,14 @@ def _joined(
     if not all(halves.values()):
         return {}
     return {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+
+
+def _called_halves(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> list[tuple[str, str]]:
+    """The two keys that are called an encoder and a decoder, whatever else they are called, if there are just two."""
+    keys = [key for key in islice(node, MOST_KEYS) if isinstance(key, str) and not _is_no_weights(key)]
+    named = [(half[0], key) for key in keys if (half := _HALF.search(key.lower())) and _named(node[key], known)]
+    found = dict(named)
+    return [(found["enc"], found["dec"])] if len(named) == len(found) == len(HALVES[0]) else []
 
 
 def _with_generator(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
@@ -171,6 +199,9 @@ def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, Tenso
                 best.append((tensors, place))
             inside = [(key, value) for key, value in node.items() if isinstance(key, str) and not _is_no_weights(key)]
         elif isinstance(node, list | tuple):
+            tensors = _named(node, known)
+            if len(tensors) > len(best[0][0]):
+                best = [(tensors, place)]
             inside = [(str(i), value) for i, value in enumerate(node)]
         else:
             continue
@@ -196,14 +227,38 @@ def _is_no_weights(key: str) -> bool:
     return any(map(_NO_WEIGHTS.fullmatch, words)) and not {"dict", "model", "net", "ema"} & set(words)
 
 
+def _nameless(root: Any) -> tuple[str, int]:
+    """The place of the list that holds most tensors without names, and how many; each container is looked at once."""
+    seen: set[int] = set()
+    best: tuple[_Place, int] = ((), 0)
+    waiting: list[tuple[Any, _Place]] = [(root, ())]
+    while waiting:
+        node, place = waiting.pop()
+        if not isinstance(node, Mapping | list | tuple) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not isinstance(node, Mapping):
+            best = max(best, (place, sum(isinstance(one, TensorInfo) for one in node)), key=lambda found: found[1])
+        inside = node.items() if isinstance(node, Mapping) else enumerate(node)
+        waiting.extend((value, (place, key if isinstance(key, str) else str(key))) for key, value in inside)
+    return _written(best[0]), best[1]
+
+
 def _named(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
-    """The tensors that lie in `node` itself; what was found is kept in `known`."""
-    if not isinstance(node, Mapping):
+    """The tensors that lie in `node` itself, or in a list of (name, tensor); what was found is kept in `known`."""
+    if not isinstance(node, Mapping | list | tuple):
         return {}
     if id(node) not in known:
-        items = node.items()
+        items = node.items() if isinstance(node, Mapping) else _pairs(node)
         known[id(node)] = {key: v for key, v in items if isinstance(key, str) and isinstance(v, TensorInfo)}
     return known[id(node)]
+
+
+def _pairs(node: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
+    """What `list(state_dict.items())` is: pairs, each name once; nothing where any entry is something else."""
+    pairs = [one for one in node if isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[0], str)]
+    whole = len(pairs) == len(node) and len({one[0] for one in pairs}) == len(node)
+    return [(one[0], one[1]) for one in pairs] if whole else []
 
 
 def _is_plain(value: Any) -> bool:

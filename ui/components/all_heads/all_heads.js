@@ -6,6 +6,7 @@ import { button, element, focusedBeside } from "../shared/page.js";
 import { fill } from "../shared/words.js";
 import { gridPng } from "./grid_png.js";
 import { keyTarget } from "./keys.js";
+import { local } from "./local.js";
 import { showPreview } from "./preview.js";
 import { aspect, marks, paint, paintScale, paintSwatch, palette, TICKS } from "./thumbnails.js";
 
@@ -53,7 +54,7 @@ export default component("all-heads", (frame) => {
     draw: () => draw(view),
     resize: () => fit(view),
   };
-});
+}, local);
 
 /** @param {View} view */
 function draw(view) {

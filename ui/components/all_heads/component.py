@@ -1,6 +1,6 @@
 """All heads: every layer's and head's attention as a thumbnail, to look over and to pick from."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from transformer.messages import words
 from ui.components.shared import blob
 from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
+from ui.components.shared.record import Local
 
 LARGEST_SIDE = 64
 """Cells along a thumbnail's side, at most: 12 x 12 heads then take 0.6 MB, however long the sequence is."""
@@ -91,6 +92,37 @@ def all_heads(
             "off": [[int(number) for number in one] for one in sorted(off)],
         },
         events={"picked": pick if on_pick else None},
+    )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What the grid of one kind says: the name of its file, what a saved picture says, what each head does."""
+
+    file_name: str
+    about: About
+    roles: Sequence[Sequence[str]]
+
+
+def all_heads_of_record(local: Local, grids: Mapping[str, Grid], *, key: str) -> None:
+    """The same grid of the page's record, which the browser has: a pick is written into the address, without a run.
+
+    `grids` are told by kind; a record's maps have at most `LARGEST_SIDE` queries and keys.
+    """
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "grids": {
+                kind: {"file_name": one.file_name, "about": one.about.message(), "roles": list(map(list, one.roles))}
+                for kind, one in grids.items()
+            },
+            "query_axis": words("component_queries"),
+            "key_axis": words("component_keys"),
+        },
+        arrays={},
+        options={},
+        events={},
     )
 
 

@@ -6,6 +6,7 @@ import { button, element, say } from "../shared/page.js";
 import { fill, sameTexts } from "../shared/words.js";
 import { saveBitext } from "./files.js";
 import { chosen, pathOf, strength } from "./lines.js";
+import { local } from "./local.js";
 import { makePlayer } from "./player.js";
 import { across, spoken } from "./sentences.js";
 
@@ -77,7 +78,7 @@ export default component("bitext", (frame) => {
     draw: () => draw(view),
     close: () => view.player.stop(),
   };
-});
+}, local);
 
 /**
  * The view's elements, still without words.

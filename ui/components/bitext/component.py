@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from transformer.errors import InputError
 from ui.components.shared import blob
 from ui.components.shared.mounting import CanvasComponent
+from ui.components.shared.record import Local
 
 component = CanvasComponent("bitext")
 
@@ -86,6 +87,39 @@ def bitext(
         arrays={"weights": np.where(shown, weights, -1.0).astype(np.float32)},
         options={"selected": None if selected is None else int(selected)},
         events={"picked": pick if on_pick else None},
+    )
+
+
+def bitext_of_record(
+    local: Local,
+    source: Words,
+    target: Words,
+    *,
+    kind: str,
+    first: tuple[int, int],
+    heads: Sequence[Sequence[str]],
+    file_names: Sequence[Sequence[str]],
+    key: str,
+) -> None:
+    """The same of the page's record, which the browser has: the lines follow what the address says, without a run.
+
+    `kind` is the one that joins the sentences; where another is looked at, the lines are those of `first` (layer,
+    head). `heads` and `file_names` are told by layer and head, the mean the last of them.
+    """
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "kind": kind,
+            "first": {"layer": int(first[0]), "head": int(first[1])},
+            "source": source.message(),
+            "target": target.message(),
+            "heads": list(map(list, heads)),
+            "file_names": list(map(list, file_names)),
+        },
+        arrays={},
+        options={},
+        events={},
     )
 
 

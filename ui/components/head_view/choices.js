@@ -4,7 +4,8 @@
 
 /** @typedef {{ side: Side, index: number }} Position A token. */
 
-/** @typedef {{ active: number[] | null, selected_pair: [number, number] | null, threshold: number }} Options */
+/** @typedef {{ active: number[] | null, selected_pair: [number, number] | null, threshold: number,
+ *   slides?: boolean }} Options `slides` where a slider of the view chooses the threshold */
 
 /** @typedef {ReturnType<typeof newChoices>} Choices */
 

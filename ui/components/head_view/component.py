@@ -1,6 +1,6 @@
 """Head view: two columns of tokens joined by lines, for any of one layer's heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from transformer.messages import words
 from ui.components.shared import blob
 from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
+from ui.components.shared.record import Local
 
 EXACT_WEIGHTS = 2**20
 """Up to so many weights (4 MiB; 12 heads of 295 x 295) travel as they are, in 32 bits."""
@@ -125,6 +126,42 @@ def head_view(
             "threshold": float(threshold),
         },
         events={"pair": tell if on_pair else None, "heads": tell_heads if on_heads else None},
+    )
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What the lines of one kind say: the titles of their columns; files' names and what they say, one a layer."""
+
+    query_title: str
+    key_title: str
+    file_names: Sequence[str]
+    abouts: Sequence[About]
+
+
+def head_view_of_record(local: Local, sides: Mapping[str, Sides], heads: Sequence[str], *, key: str) -> None:
+    """The same for the layer that is chosen of the page's record, which the browser has: nothing starts a run.
+
+    A slider chooses the threshold. `sides` are told by kind; `heads` are the heads' names, that of the mean the last.
+    """
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "sides": {
+                kind: {
+                    "query_title": one.query_title,
+                    "key_title": one.key_title,
+                    "file_names": list(one.file_names),
+                    "abouts": [about.message() for about in one.abouts],
+                }
+                for kind, one in sides.items()
+            },
+            "names": list(heads),
+        },
+        arrays={},
+        options={},
+        events={},
     )
 
 

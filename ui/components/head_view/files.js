@@ -5,11 +5,11 @@ import { element, pen, save, savePng, sheetOf, wrapped } from "../shared/page.js
 import { titleOf } from "../shared/saved.js";
 import { shownHeads } from "./choices.js";
 import { mean, middle, ROW } from "./lines.js";
-import { paintScene, svgOf } from "./scene.js";
+import { paintScene, shifted, svgOf } from "../shared/scene.js";
 import { footer, numberText, readout } from "./sentences.js";
 
 /** @typedef {import("./head_view.js").View} View */
-/** @typedef {import("./scene.js").Item} Item */
+/** @typedef {import("../shared/scene.js").Item} Item */
 
 const PAD = 16;
 const CHIP = 110; // room for a head in the legend
@@ -43,8 +43,8 @@ function pictureOf(view) {
    * @param {number} x
    * @param {number} y
    * @param {number} room
-   * @param {Partial<import("./scene.js").Words>} more
-   * @returns {import("./scene.js").Words}
+   * @param {Partial<import("../shared/scene.js").Words>} more
+   * @returns {import("../shared/scene.js").Words}
    */
   const text = (words, x, y, room, more = {}) =>
     ({ kind: "text", text: words, x: x + PAD, y, room, align: "left", colour: theme.text, ...more });
@@ -90,7 +90,7 @@ function sheetItems(view, active) {
   const items = view.scene(active);
   for (const side of /** @type {const} */ (["query", "key"])) {
     const right = side === "query";
-    /** @type {Pick<import("./scene.js").Words, "kind" | "align" | "colour">} */
+    /** @type {Pick<import("../shared/scene.js").Words, "kind" | "align" | "colour">} */
     const base = { kind: "text", colour: theme.text, align: right ? "right" : "left" };
     const edge = right ? measures.left - 8 : measures.right + 8;
     const room = measures.column - measures.number - measures.bars - 8;
@@ -106,15 +106,4 @@ function sheetItems(view, active) {
     });
   }
   return items;
-}
-
-/**
- * @param {Item} item
- * @param {number} right
- * @param {number} down
- * @returns {Item}
- */
-function shifted(item, right, down) {
-  if (item.kind !== "line") return { ...item, x: item.x + right, y: item.y + down };
-  return { ...item, x0: item.x0 + right, x1: item.x1 + right, y0: item.y0 + down, y1: item.y1 + down };
 }

@@ -4,12 +4,13 @@ import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, pen, say } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
+import { paintScene } from "../shared/scene.js";
 import { makeChips, updateChips } from "./chips.js";
 import { adopt, focusOf, forget, newChoices, shownHeads } from "./choices.js";
 import { chipActions, listen } from "./events.js";
 import { saveHeadView } from "./files.js";
 import { bars, besideWhich, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
-import { paintScene } from "./scene.js";
+import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
 import { makeColumn, updateColumn } from "./tokens.js";
 import { weightsOf } from "./weights.js";
@@ -31,7 +32,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  * @property {boolean} masked whether a pair is masked
  * @property {boolean} exact whether all weights are exact, or only the largest `exact_each` of each row
  * @property {number} exact_each
- * @property {Record<"save_png" | "save_svg" | "empty" | "heads" | "chip" | "hint" | "query" | "key" | "masked" | "nan" |
+ * @property {Record<"save_png" | "save_svg" | "empty" | "threshold" | "heads" | "chip" | "hint" | "query" | "key" | "masked" | "nan" |
  *   "pointed" | "selected" | "selected_masked" | "mean_of" | "focus" | "locked" | "no_head" | "lines" | "one_line" |
  *   "strongest" | "all" | "above" | "opacity" | "numbers_one" | "numbers_mean" | "numbers" | "numbers_and_bars" |
  *   "masked_pairs" | "nan_pairs" | "rounded" | "next", string>} words
@@ -57,7 +58,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   longest: { font: string, width: number } | null,
  *   question: string,
  *   opening: boolean,
- *   scene: (active: number[]) => import("./scene.js").Item[],
+ *   scene: (active: number[]) => import("../shared/scene.js").Item[],
  * }} View
  * `lines`, `nan`, `total` and `focus` answer `question`, which is "" when they must be found anew. While `opening`, the
  * first query is still to be scrolled to.
@@ -70,6 +71,12 @@ export default component("head-view", (frame) => {
   const [png, svg] = view.buttons;
   png.onclick = () => saveHeadView(view, "png");
   svg.onclick = () => saveHeadView(view, "svg");
+  view.slider.oninput = () => {
+    view.choices.threshold = Number(view.slider.value);
+    view.question = "";
+    view.draw();
+  };
+  view.slider.onchange = () => view.send("threshold", Number(view.slider.value));
   view.scroller.onscroll = view.draw;
   view.scene = (active) => sceneOf(view, active);
   listen(view);
@@ -81,7 +88,7 @@ export default component("head-view", (frame) => {
     },
     draw: () => draw(view),
   };
-});
+}, local);
 
 /**
  * The view's elements, still without words.
@@ -102,14 +109,18 @@ function build(root) {
   const tools = element("div", "tools");
   const buttons = [button("", () => {}), button("", () => {})];
   const titleRow = element("div", "titles");
+  const slide = element("label", "slide");
+  const [slideName, slideNumber] = [element("span"), element("output")];
+  const slider = element("input", "", null, { type: "range", min: 0, max: 0.5, step: 0.01 });
+  slide.append(slideName, slider, slideNumber);
   tools.append(...buttons);
   bar.append(chipBox, tools);
   titleRow.append(titles.query, titles.key);
   sheet.append(canvas, columns.query.box, columns.key.box);
   scroller.append(sheet);
-  body.append(bar, titleRow, scroller, reading, explained);
+  body.append(slide, bar, titleRow, scroller, reading, explained);
   root.append(body, empty);
-  return { columns, chipBox, titles, canvas, sheet, scroller, reading, explained, body, empty, buttons };
+  return { columns, chipBox, titles, canvas, sheet, scroller, reading, explained, body, empty, buttons, slide, slideName, slider, slideNumber };
 }
 
 /**
@@ -156,6 +167,10 @@ function draw(view) {
   root.style.setProperty("--column", `${view.measures.column}px`);
   root.style.setProperty("--bars", `${view.measures.bars}px`);
   view.chipBox.setAttribute("aria-label", words.heads);
+  view.slide.hidden = !view.options?.slides;
+  say(view.slideName, words.threshold);
+  view.slider.value = String(choices.threshold);
+  say(view.slideNumber, choices.threshold.toFixed(2));
   updateChips(view.chips, choices.active, view.theme, words.chip);
   choose(view, active);
   drawTokens(view, active);
@@ -231,7 +246,7 @@ function drawCanvas(view, active) {
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const top = scroller.scrollTop;
-  const inView = (/** @type {import("./scene.js").Item} */ item) =>
+  const inView = (/** @type {import("../shared/scene.js").Item} */ item) =>
     item.kind === "line" ? Math.max(item.y0, item.y1) > top && Math.min(item.y0, item.y1) < top + height : true;
   const context = pen(canvas);
   context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
@@ -242,7 +257,7 @@ function drawCanvas(view, active) {
  * Everything that the canvas shows, in sheet coordinates: the same for the screen and for files.
  * @param {View} view
  * @param {number[]} active
- * @returns {import("./scene.js").Item[]}
+ * @returns {import("../shared/scene.js").Item[]}
  */
 function sceneOf(view, active) {
   const { choices, header, lines, nan, measures, theme, weights } = view;

@@ -146,7 +146,7 @@ function lineAt(at, [, queries, keys], weight) {
  * @param {Line} line
  * @param {Measures} measures
  * @param {Theme} theme
- * @returns {import("./scene.js").Stroke}
+ * @returns {import("../shared/scene.js").Stroke}
  */
 export function stroke(line, measures, theme, emphasised = false) {
   const nan = Number.isNaN(line.weight);
@@ -222,7 +222,7 @@ export function mean(weights, [, queries, keys], active, query, key) {
  * @param {Theme} theme
  */
 export function bars(weights, [heads, queries, keys], active, focus, measures, theme) {
-  /** @type {import("./scene.js").Box[]} */
+  /** @type {import("../shared/scene.js").Box[]} */
   const items = [];
   if (!measures.bars || !focus) return items;
   const across = focus.side === "query" ? keys : queries;

@@ -1,6 +1,7 @@
 // The life of a component: one instance a place on the page, which outlives many runs of the page.
 
 import { decode } from "./blob.js";
+import { locally } from "./local.js";
 import { element, onceAFrame, onOptions, timed } from "./page.js";
 
 /**
@@ -26,15 +27,18 @@ import { element, onceAFrame, onOptions, timed } from "./page.js";
  * A component as Streamlit calls it, once a run: `mount` builds it, the hooks that it returns do the rest.
  *
  * Streamlit ends a late run after newer ones have begun, so only the newest run's end ends the instance.
+ *
+ * With `local`, it may be sent words alone, and takes its numbers from the record of the page, by what the address says.
  * @param {string} className
  * @param {(frame: Frame) => Hooks} mount
+ * @param {import("./local.js").Local | null} local
  */
-export function component(className, mount) {
+export function component(className, mount, local = null) {
   /** @type {WeakMap<Node, ReturnType<typeof open>>} */
   const instances = new WeakMap();
   /** @param {{ data: Uint8Array<ArrayBuffer>, parentElement: ParentNode & Node, setTriggerValue: Frame["send"] }} run */
   return ({ data, parentElement, setTriggerValue }) => {
-    const instance = instances.get(parentElement) ?? open(className, mount, parentElement);
+    const instance = instances.get(parentElement) ?? open(className, mount, parentElement, local);
     instances.set(parentElement, instance);
     const end = instance.run(data, setTriggerValue);
     return () => {
@@ -48,8 +52,9 @@ export function component(className, mount) {
  * @param {string} className
  * @param {(frame: Frame) => Hooks} mount
  * @param {Node} parent
+ * @param {import("./local.js").Local | null} local
  */
-function open(className, mount, parent) {
+function open(className, mount, parent, local) {
   const root = element("div", `heedmap ${className}`);
   let [runs, instance, width] = [0, "", 0];
   /** @type {string[]} */
@@ -57,22 +62,33 @@ function open(className, mount, parent) {
   /** @type {Frame["send"]} */
   let trigger = () => {};
   let forget = () => {};
+  let hasNumbers = false; // those of a record may come later than what draws from it
   const draw = onceAFrame(() => {
-    if (root.clientWidth) timed(root, hooks.draw);
+    if (root.clientWidth && hasNumbers) timed(root, hooks.draw);
   });
-  const hears = (/** @type {string} */ name) => events.includes(name);
-  const hooks = mount({ root, draw, hears, send: (name, value) => hears(name) && trigger(name, value) });
+  const tell = (/** @type {string} */ name, /** @type {unknown} */ value) => events.includes(name) && trigger(name, value);
+  const here = local && locally(local, take, tell);
+  const hears = (/** @type {string} */ name) => Boolean(here?.isOpen()) || events.includes(name);
+  const hooks = mount({ root, draw, hears, send: (name, value) => (here?.isOpen() ? here.act(name, value) : tell(name, value)) });
   const resized = new ResizeObserver(() => {
     if (root.clientWidth === width) return;
     const hidden = width === 0;
     width = root.clientWidth;
-    (hidden ? draw : (hooks.resize ?? draw))();
+    if (hasNumbers) (hidden ? draw : (hooks.resize ?? draw))();
   });
   parent.appendChild(root);
 
+  /** @param {import("./local.js").Seen} seen */
+  function take({ header, arrays, options }) {
+    hasNumbers = true;
+    hooks.receive({ header, arrays });
+    hooks.adopt?.(options);
+    draw();
+  }
   /** @param {any} options */
   const adopt = (options) => {
     events = options.events;
+    if (here?.isOpen()) return here.allow(options);
     hooks.adopt?.(options);
     draw();
   };
@@ -85,7 +101,10 @@ function open(className, mount, parent) {
       const number = ++runs;
       trigger = setTriggerValue;
       const received = decode(data);
-      hooks.receive(received);
+      if (here?.receive(received) !== true) {
+        hasNumbers = true;
+        hooks.receive(received);
+      }
       resized.observe(root);
       if (instance !== received.header.instance) {
         forget();
@@ -96,6 +115,7 @@ function open(className, mount, parent) {
       return () => {
         if (runs !== number) return false;
         forget();
+        here?.close();
         hooks.close?.();
         resized.disconnect();
         root.remove();

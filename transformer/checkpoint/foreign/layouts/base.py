@@ -145,6 +145,7 @@ class Fit:
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
     what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
     over: they might act before the last attention. `assumed` says what no file holds, so that it was made up here.
+    A model of another library takes its tensors as they are: `needed` names them with their shapes.
     """
 
     architecture: str
@@ -154,6 +155,7 @@ class Fit:
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, Shape] | None = None
     assumed: tuple[str, ...] = ()
 
 

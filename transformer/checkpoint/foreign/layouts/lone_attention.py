@@ -47,6 +47,8 @@ class LoneAttention:
         if parts is None:
             return None
         root, maps = parts
+        if not all(name.startswith(root) for name in shapes):
+            return None
         rows, d_model = shapes[maps["query"].weight]
         rows //= maps["query"].parts
         if maps["query"].parts == 1 and any(shapes[one.weight][1:] != (d_model,) for one in maps.values()):

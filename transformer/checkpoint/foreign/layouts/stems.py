@@ -105,7 +105,8 @@ def convolution(contents: Contents, answers: Answers, d_model: int, has_embeddin
     usual = width // 2 if width % 2 else 0
     padding = answers.ask(Question("conv_padding", Message("question_conv_padding"), usual, why=Message("why_usual")))
     act = choice(answers, "conv_activation", ("relu", "gelu", "tanh", NONE), Message("why_most_common"))
-    made = {"conv_width": width, "conv_reads": reads, "conv_stride": stride, "conv_padding": padding}
+    pool = answers.ask(Question("conv_pool", Message("question_conv_pool"), 1, why=Message("why_usual"), least=1))
+    made = {"conv_pool": pool, "conv_width": width, "conv_reads": reads, "conv_stride": stride, "conv_padding": padding}
     sources = linear("convolution", module_of(name), has_bias=bias_of(name) in shapes)
     tables = [
         one for one, shape in shapes.items() if len(shape) == 2 and shape[1] == reads and bias_of(one) not in shapes

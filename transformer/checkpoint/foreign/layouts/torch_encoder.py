@@ -144,8 +144,9 @@ def _fit(
     free = around.without(free)
     found, doubts = _places(free, shapes, stack, d_model, answers)
     after = {name: free[name] for name in free if name in found}
-    vocab = around.options["vocab"] - (around.options.get("cls_id", -1) >= 0)
-    head = head_options(after, d_model, vocab, answers)
+    has_class_token = "cls_id" in around.options
+    vocab = around.options["vocab"] - (1 if has_class_token else 0)
+    head = head_options(after, d_model, vocab, answers, has_class_token)
     if head:
         names = head_maps(after, d_model)
         for i, name in enumerate(names):

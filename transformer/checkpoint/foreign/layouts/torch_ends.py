@@ -241,14 +241,17 @@ def head_maps(after: Mapping[str, Shape], d_model: int) -> list[str]:
     return names
 
 
-def head_options(after: Mapping[str, Shape], d_model: int, vocab: int, answers: Answers) -> dict[str, Any]:
+def head_options(
+    after: Mapping[str, Shape], d_model: int, vocab: int, answers: Answers, has_class_token: bool = False
+) -> dict[str, Any]:
     """The part of an encoder's config that says what comes after its layers; empty where nothing of it is run."""
     names = head_maps(after, d_model)
     if not names:
         return {}
     widths = tuple(after[name][0] for name in names)
     others = set(after) - {tensor for name in names for tensor in (name, bias_of(name))}
-    usual = "none" if others else "each" if widths[-1] == vocab else "mean"
+    whole = "first" if has_class_token else "mean"
+    usual = "none" if others else "each" if widths[-1] == vocab else whole
     why = Message("why_score_a_token") if usual == "each" else Message("why_one_for_all")
     why = Message("why_others_there") if others else why
     options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))

@@ -1,14 +1,17 @@
 // A picture as a list of lines, boxes and texts, painted on a canvas or written as SVG: the two agree.
 
-import { element, pen, shortened } from "../shared/page.js";
+import { element, pen, shortened } from "./page.js";
 
 /**
  * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number, width: number,
  *   dash: number[] | null }} Stroke
  * @typedef {{ kind: "box", x: number, y: number, width: number, height: number, colour: string, alpha?: number }} Box
  * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "right", colour: string,
- *   bold?: boolean, size?: number, alpha?: number }} Words
- * @typedef {Stroke | Box | Words} Item
+ *   bold?: boolean, size?: number, alpha?: number, upright?: boolean }} Words `upright` ones read from below
+ * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number }} Rule
+ * @typedef {{ kind: "frame", x: number, y: number, width: number, height: number, colour: string, line: number,
+ *   alpha?: number }} Edges
+ * @typedef {Stroke | Box | Words | Rule | Edges} Item
  */
 
 /**
@@ -32,12 +35,29 @@ export function paintScene(context, items, font) {
     } else if (item.kind === "box") {
       context.fillStyle = item.colour;
       context.fillRect(item.x, item.y, item.width, item.height);
+    } else if (item.kind === "rule") {
+      context.strokeStyle = item.colour;
+      context.lineWidth = item.width;
+      context.setLineDash([]);
+      context.beginPath();
+      context.moveTo(item.x0, item.y0);
+      context.lineTo(item.x1, item.y1);
+      context.stroke();
+    } else if (item.kind === "frame") {
+      context.strokeStyle = item.colour;
+      context.lineWidth = item.line;
+      context.setLineDash([]);
+      context.strokeRect(item.x, item.y, item.width, item.height);
     } else {
       context.font = fontOf(item, font);
       context.fillStyle = item.colour;
       context.textAlign = item.align;
       context.textBaseline = "middle";
-      context.fillText(shortened(context, item.text, item.room), item.x, item.y);
+      context.save();
+      context.translate(item.x, item.y);
+      if (item.upright) context.rotate(-Math.PI / 2);
+      context.fillText(shortened(context, item.text, item.room), 0, 0);
+      context.restore();
     }
   }
   context.globalAlpha = 1;
@@ -74,17 +94,39 @@ export function svgOf(items, width, height, font) {
       const { x, y, width: wide, height: high, colour, alpha } = item;
       const corner = { x: short(x), y: short(y), width: short(wide), height: short(high) };
       root.append(make("rect", { ...corner, fill: colour, opacity: alpha ?? 1 }));
+    } else if (item.kind === "rule") {
+      const line = make("line", { x1: short(item.x0), y1: short(item.y0), x2: short(item.x1), y2: short(item.y1), stroke: item.colour });
+      line.setAttribute("stroke-width", String(item.width));
+      root.append(line);
+    } else if (item.kind === "frame") {
+      const { x, y, width: wide, height: high } = item;
+      const frame = make("rect", { x: short(x), y: short(y), width: short(wide), height: short(high), fill: "none", stroke: item.colour });
+      frame.setAttribute("stroke-width", String(item.line));
+      root.append(frame);
     } else {
       measure.font = fontOf(item, font);
       const anchor = { left: "start", right: "end" }[item.align];
       const look = { x: short(item.x), y: short(item.y), fill: item.colour, "font-size": item.size ?? 13 };
       const text = make("text", { ...look, "text-anchor": anchor, "dominant-baseline": "central" });
+      if (item.upright) text.setAttribute("transform", `rotate(-90 ${short(item.x)} ${short(item.y)})`);
       if (item.bold) text.setAttribute("font-weight", "600");
       text.textContent = printable(shortened(measure, item.text, item.room));
       root.append(text);
     }
   }
   return new XMLSerializer().serializeToString(root);
+}
+
+/**
+ * An item further right and down.
+ * @param {Item} item
+ * @param {number} right
+ * @param {number} down
+ * @returns {Item}
+ */
+export function shifted(item, right, down) {
+  if (item.kind === "box" || item.kind === "text" || item.kind === "frame") return { ...item, x: item.x + right, y: item.y + down };
+  return { ...item, x0: item.x0 + right, x1: item.x1 + right, y0: item.y0 + down, y1: item.y1 + down };
 }
 
 /**

@@ -1,0 +1,100 @@
+"""x-transformers by names and shapes: equal to its own arithmetic in float64, or asked, or refused by name."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.x_transformers import Options, XTransformers
+from transformer import attention_maps, load
+from transformer.checkpoint import report
+from transformer.errors import CheckpointError
+
+IDS = torch.randint(0, 31, (2, 11), generator=torch.Generator().manual_seed(3))
+PLAIN = Options()
+
+KINDS: dict[str, tuple[Options, dict[str, Any]]] = {
+    "an encoder": (PLAIN, {}),
+    "a decoder": (replace(PLAIN, causal=True, d_head=4, d=12), {}),
+    "norms after, tied": (replace(PLAIN, pre_norm=False, tied=True, layers=3), {}),
+    "a norm first, no positions": (replace(PLAIN, post_emb_norm=True, places=False), {}),
+    "gains around 1": (replace(PLAIN, offset=False), {"norm_offset": False}),
+    "an early version": (replace(PLAIN, old=True), {"positions_scaled": False}),
+    "an early decoder, tied": (replace(PLAIN, old=True, causal=True, tied=True), {}),
+}
+
+
+def saved(state: dict[str, Tensor], folder: Path) -> Path:
+    torch.save(state, folder / "model.pt")
+    return folder / "model.pt"
+
+
+def state_of(options: Options) -> tuple[XTransformers, dict[str, Tensor]]:
+    """In double precision, since sums and products are folded into what the file holds."""
+    torch.manual_seed(7)
+    made = scramble(XTransformers(31, 17, 23, options)).double()
+    written = "net." if options.causal else ""
+    return made, {f"{written}{name}": tensor for name, tensor in made.state_dict().items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_what_the_library_computes(kind, tmp_path):
+    options, answers = KINDS[kind]
+    made, state = state_of(options)
+    path = saved(state, tmp_path)
+    answers = {"n_heads": options.heads, **answers}
+    found = report(path, **answers)
+    assert (found.layout, found.confidence, found.fits) == ("x-transformers", 1.0, True), found.text
+    assert found.config.causal == options.causal
+    assert any("options_off=True is assumed" in text for text in found.assumptions)
+    maps = attention_maps(load(path, **answers), IDS)
+    with torch.no_grad():
+        expected = made(IDS)
+    for name, values in expected.items():
+        assert np.abs(maps[name] - values.numpy()).max() < 1e-9, name
+
+
+def test_whether_gains_lie_around_0_is_seen_and_asked(tmp_path):
+    _, state = state_of(PLAIN)
+    gains = {name: tensor / 10 + 1 if name.endswith("gamma") else tensor for name, tensor in state.items()}
+    texts = {state_: " ".join(report(saved(one, tmp_path)).assumptions) for state_, one in (("0", state), ("1", gains))}
+    assert "norm_offset=True is assumed (they lie around 0)" in texts["0"]
+    assert "norm_offset=False is assumed (they lie around 1)" in texts["1"]
+
+
+OPTIONS: dict[str, dict[str, tuple[int, ...]]] = {
+    "rotary": {"attn_layers.rotary_pos_emb.inv_freq": (2,)},
+    "relative": {"attn_layers.rel_pos.relative_attention_bias.weight": (32, 3)},
+    "sandwich": {"attn_layers.layers.0.0.1.gamma": (14,)},
+    "normed queries": {"attn_layers.layers.0.1.qk_norm_q_scale": (3, 1, 5)},
+    "memories": {"attn_layers.layers.0.1.mem_k": (3, 2, 5)},
+    "talking heads": {"attn_layers.layers.0.1.attend.pre_softmax_talking_heads.weight": (3, 3, 1, 1)},
+    "memory tokens": {"memory_tokens": (4, 14)},
+    "a narrow embedding": {"project_emb.weight": (14, 9)},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_that_is_not_run_is_refused_by_its_tensor(option, tmp_path):
+    _, state = state_of(PLAIN)
+    more = {name: torch.ones(shape) for name, shape in OPTIONS[option].items()}
+    found = report(saved(state | more, tmp_path))
+    assert list(found.unexpected) == list(more)
+    assert all("an option of x-transformers that is not run here" in reason for reason in found.doubts.values())
+
+
+def test_other_stacks_are_refused(tmp_path):
+    _, state = state_of(PLAIN)
+    shared = {k: v[:5] if k.endswith(("to_k.weight", "to_v.weight")) else v for k, v in state.items()}
+    assert report(saved(shared, tmp_path)).wrong_shape  # one head of keys for all
+    squares = {k.replace("gamma", "g"): v for k, v in state.items()}  # another norm
+    assert not report(saved(squares, tmp_path)).fits
+    gated = {k.replace(".ff.0.0.", ".ff.0.proj."): v for k, v in state.items()}
+    assert not report(saved(gated, tmp_path)).fits
+    with pytest.raises(CheckpointError, match="options that leave no tensor"):
+        load(saved(state, tmp_path), options_off=False)

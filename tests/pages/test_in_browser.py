@@ -1,0 +1,98 @@
+"""What Translate sends to a browser that draws it by itself, and what it takes from what the browser then writes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.opening import address_of, chosen, fine, gone, opened, options, record_sent, sent
+from tests.pages.tiny import save_tiny
+from transformer import DecodingOptions, Record
+from transformer.attention.measures import sites_of
+from ui.shared import in_browser
+from ui.store import runs
+
+TEXT = {"text": "two dogs", "longest": "10"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("checkpoints")
+    save_tiny(made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+
+
+def page(**address: str) -> AppTest:
+    return fine(opened("translate", **TEXT, **address))
+
+
+def record() -> Record:
+    return runs.translation("tiny", TEXT["text"], DecodingOptions(max_length=10), None).record
+
+
+@pytest.mark.parametrize("form", [{}, {"words": "False", "special": "False"}])
+def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str, str]) -> None:
+    found = record_sent(page(**form))
+    assert list(found) == ["decoder.cross", "decoder.self", "encoder.self"]
+    for kind, (told, weights) in found.items():
+        for layer, site in enumerate(sites_of(record(), kind)):
+            assert told["sites"][layer] == site
+            for head in range(record()[site].n_heads):
+                picture = record()[site].picture(head, not form, not form)
+                expected = np.where(picture.visible, picture.values, -1).astype(np.float32)
+                np.testing.assert_array_equal(weights[layer, head], expected)
+            assert told["queries"]["labels"] == list(picture.queries.labels)
+            assert told["keys"]["texts"] == list(picture.keys.texts)
+
+
+def test_what_the_browser_wrote_is_taken_with_the_next_run_and_nothing_else_moves() -> None:
+    at = page(view="steps", written="2")
+    assert options(at, "head-choice")["asks"]  # this view follows the head, and the server draws it
+    arrival = sent(at, "head-choice")[0]["local"]["arrival"]
+    at = gone(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
+    assert chosen(at) == ("encoder.self", 0, None)
+    assert sent(at, "head-choice")[0]["local"]["arrival"] == arrival
+    at.toggle(key="words").set_value(False).run()
+    assert address_of(at) == {
+        **TEXT, "view": "steps", "written": "2", "kind": "encoder.self", "head": "mean",
+        "pair": "encoder.self:two|dogs", "words": "False",
+    }  # fmt: skip
+    assert chosen(gone(at, head=None, kind=None))[0] == "decoder.cross"
+    assert (address_of(at)["written"], at.toggle(key="words").value) == ("2", False)
+    again = gone(at, text="dogs", written=None)  # another address altogether is another arrival
+    assert sent(again, "head-choice")[0]["local"]["arrival"] > arrival
+
+
+def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twice() -> None:
+    at = page()
+    assert not options(at, "head-choice")["asks"]
+    for part in at.get("bidi_component"):
+        if part.key in ("bitext", "all-heads", "heatmap", "head-choice"):
+            assert sent(at, part.key)[0]["arrays"] == []
+    before = {part.key: part.proto.bytes for part in at.get("bidi_component")}
+    at = gone(at, head="1", layer="0")
+    at.toggle(key="special").set_value(False).run()
+    at.toggle(key="special").set_value(True).run()
+    assert {part.key: part.proto.bytes for part in at.get("bidi_component")} == before
+
+
+def test_larger_records_and_scores_are_drawn_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in record().values())
+    monkeypatch.setattr(in_browser, "MOST_BYTES", numbers)
+    at = page(head="1", relative="true")
+    assert "record" in [part.key for part in at.get("bidi_component")]
+    at.toggle(key="scores").set_value(True).run()
+    fine(at)
+    assert at.get("plotly_chart")
+    assert (at.button_group(key="head").value, address_of(at)["scores"]) == ("1", "True")
+    at.toggle(key="scores").set_value(False).run()
+    assert chosen(fine(at)) == ("decoder.cross", 0, 1)
+    monkeypatch.setattr(in_browser, "MOST_BYTES", numbers - 1)
+    at = page(head="1")
+    assert at.button_group(key="head").value == "1"

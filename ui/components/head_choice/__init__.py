@@ -1,0 +1,1 @@
+"""Which head is looked at, and what is known of it."""

@@ -1,0 +1,69 @@
+"""Head choice: the kind of attention, layer and head of the page's record that is shown, and what is known of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ui.components.shared.mounting import CanvasComponent
+from ui.components.shared.record import Local
+
+component = CanvasComponent("head_choice")
+
+
+@dataclass(frozen=True)
+class Picker:
+    """A group of buttons: what it is called, what is to be known of it, and the buttons' names where they have some."""
+
+    label: str
+    help: str
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to a page of the app: `path` with `query`, and what of the choice goes along under which name."""
+
+    label: str
+    path: str
+    query: Mapping[str, str]
+    along: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one head: sentences, each with an explanation or an empty text."""
+
+    sentences: Sequence[tuple[str, str]] = ()
+    links: Sequence[Link] = ()
+
+
+def head_choice(
+    local: Local,
+    pickers: tuple[Picker, Picker, Picker],
+    known: Mapping[str, Sequence[Known]],
+    links: Sequence[Link],
+    *,
+    drawn: tuple[str, int, int | None],
+    key: str,
+    on_asked: Callable[[], None] | None = None,
+) -> None:
+    """Buttons for the kind, the layer and the head (the last of them the mean), and what is known of the chosen head.
+
+    A choice is written into the address by the browser, and every component of the page that draws from the record
+    follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
+
+    `on_asked` is given where the server draws something that follows the choice: `drawn` is the kind, layer and head
+    (None: the mean) that it draws. Once another one is chosen, and none for a quarter of a second, it is called before
+    the run that this starts.
+    """
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "pickers": [asdict(picker) for picker in pickers],
+            "known": {str(site): [asdict(one) for one in each] for site, each in known.items()},
+            "links": [asdict(link) for link in links],
+        },
+        arrays={},
+        options={"asks": on_asked is not None, "drawn": list(drawn)},
+        events={"asked": None if on_asked is None else lambda _: on_asked()},
+    )

@@ -1,0 +1,185 @@
+// Which kind of attention, layer and head is looked at, as buttons, and what is known of that head.
+
+import { component } from "../shared/component.js";
+import { button, element } from "../shared/page.js";
+import { addressOf, MEAN } from "../shared/local.js";
+
+const PAUSE = 250; // milliseconds without another choice before the server draws what follows it
+
+/**
+ * A group of buttons: kinds, layers or heads.
+ * @typedef {{ label: string, help: string, names: Record<string, string> }} Picker
+ */
+
+/** @typedef {{ label: string, path: string, query: Record<string, string>, along: Record<string, string> }} Link */
+
+/** @typedef {{ sentences: [text: string, help: string][], links: Link[] }} Known */
+
+/**
+ * What Python sends.
+ * @typedef {object} Header
+ * @property {Picker[]} pickers
+ * @property {Record<string, Known[]>} known by site, one entry a head
+ * @property {Link[]} links
+ * @property {Record<"help", string>} words
+ */
+
+/**
+ * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
+ *   header: Header,
+ *   record: import("../shared/local.js").RecordOfPage,
+ *   choice: import("../shared/local.js").Choice,
+ *   asked: string,
+ *   waiting: number,
+ * }} View
+ * `asked` is the choice that the server was last told of, `waiting` the timer until it is told of another.
+ */
+
+/** @type {import("../shared/local.js").Local} */
+const local = {
+  owns: true,
+  seen: (header, record, choice, allowed) => ({ header: { ...header, record, choice }, arrays: {}, options: allowed }),
+  acted(name, value, { kind }, { kinds }) {
+    if (name === "kind") return { kind: kinds[value].name, heads: null };
+    if (name === "layer") return { layer: String(value), heads: null };
+    return name === "head" ? { head: value === kind.heads ? MEAN : String(value), heads: null } : null;
+  },
+};
+
+export default component("head-choice", (frame) => {
+  const view = /** @type {View} */ (Object.assign(frame, build(frame.root), { asked: "", waiting: 0 }));
+  return {
+    receive: ({ header }) => Object.assign(view, { header, record: header.record, choice: header.choice }),
+    adopt: (options) => ask(view, options),
+    draw: () => draw(view),
+    close: () => clearTimeout(view.waiting),
+  };
+}, local);
+
+/**
+ * The view's elements, still without words.
+ * @param {HTMLElement} root
+ */
+function build(root) {
+  const groups = [0, 1, 2].map(() => {
+    const name = element("div", "name");
+    const buttons = element("div", "options", null, { role: "radiogroup" });
+    const box = element("div", "group");
+    box.append(name, buttons);
+    return { box, name, buttons, built: "" };
+  });
+  const pickers = element("div", "pickers");
+  pickers.append(...groups.map(({ box }) => box));
+  const known = element("div", "known");
+  root.append(pickers, known);
+  return { groups, known };
+}
+
+/** @param {View} view */
+function draw(view) {
+  const { header, record, choice, known } = view;
+  const { kind, layer, head } = choice;
+  const [kinds, , heads] = header.pickers;
+  const numbers = (/** @type {number} */ count) => Array.from({ length: count }, (_, order) => String(order));
+  show(view, 0, record.kinds.map(({ name }) => kinds.names[name] ?? name), record.kinds.indexOf(kind));
+  show(view, 1, numbers(kind.sites.length), layer);
+  show(view, 2, [...numbers(kind.heads), heads.names[MEAN]], head ?? kind.heads);
+  const found = head === null ? undefined : header.known[kind.sites[layer]]?.[head];
+  const links = [...(found?.links ?? []), ...header.links];
+  const row = element("div", "links");
+  row.append(...links.map((link) => made(view, link)));
+  const sentences = (found?.sentences ?? []).map(([text, help]) => {
+    const line = element("p", "", text);
+    if (help) line.append(" ", explained(help, header.words.help));
+    return line;
+  });
+  known.replaceChildren(...sentences, row);
+}
+
+/**
+ * One group: its buttons are made when their names change, so that the keyboard stays where it is.
+ * @param {View} view
+ * @param {number} order
+ * @param {string[]} texts
+ * @param {number} chosen
+ */
+function show(view, order, texts, chosen) {
+  const group = view.groups[order];
+  const { label, help } = view.header.pickers[order];
+  const wanted = JSON.stringify([label, help, texts]);
+  if (group.built !== wanted) {
+    group.built = wanted;
+    group.name.replaceChildren(label, " ", explained(help, view.header.words.help));
+    group.buttons.setAttribute("aria-label", label);
+    group.buttons.replaceChildren(...texts.map((text, at) => option(view, order, text, at)));
+  }
+  [...group.buttons.children].forEach((one, at) => {
+    one.setAttribute("aria-checked", String(at === chosen));
+    one.setAttribute("tabindex", at === chosen ? "0" : "-1");
+  });
+}
+
+/**
+ * @param {View} view
+ * @param {number} order
+ * @param {string} text
+ * @param {number} at
+ */
+function option(view, order, text, at) {
+  const pick = () => view.send(["kind", "layer", "head"][order], at);
+  const one = button(text, pick);
+  one.setAttribute("role", "radio");
+  one.onkeydown = ({ key }) => {
+    const all = /** @type {HTMLElement[]} */ ([...view.groups[order].buttons.children]);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
+    if (!step) return true;
+    const next = all[(at + step + all.length) % all.length];
+    next.focus();
+    next.click();
+    return false;
+  };
+  return one;
+}
+
+/**
+ * A question mark that says more when it is pointed at or reached.
+ * @param {string} help
+ * @param {string} name
+ */
+function explained(help, name) {
+  const mark = element("span", "help", "?", { tabindex: "0", role: "img", "aria-label": `${name}: ${help}` });
+  mark.append(element("span", "tip", help, { "aria-hidden": "true" }));
+  return mark;
+}
+
+/**
+ * A link with the choice as it is now; history.js follows it without loading the app anew.
+ * @param {View} view
+ * @param {Link} link
+ */
+function made({ choice, record }, { label, path, query, along }) {
+  const said = addressOf(choice, record);
+  const moving = Object.entries(along).filter(([key]) => key in said);
+  const all = new URLSearchParams([...Object.entries(query), ...moving.map(([key, name]) => [name, said[key]])]);
+  const link = element("a", "", label, { "data-ours": "" });
+  link.href = `${new URL(path, location.href).pathname}?${all}`;
+  return link;
+}
+
+/**
+ * Let the server draw what follows the choice, where it drew that for another one, once no further choice is made.
+ * @param {View} view
+ * @param {{ asks?: boolean, drawn?: [string, number, number | null] }} options
+ */
+function ask(view, { asks, drawn }) {
+  clearTimeout(view.waiting);
+  const { kind, layer, head } = view.choice;
+  const now = JSON.stringify([kind.name, layer, head]);
+  if (now === JSON.stringify(drawn)) view.asked = "";
+  else if (asks && now !== view.asked) {
+    view.waiting = setTimeout(() => {
+      view.asked = now;
+      view.send("asked", now);
+    }, PAUSE);
+  }
+}

@@ -1,0 +1,1 @@
+"""One head, large, drawn in the browser."""

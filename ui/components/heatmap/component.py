@@ -1,0 +1,57 @@
+"""Heatmap: one head of the page's record, large; queries down, keys across, one colour a weight."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ui.components.shared.about import About
+from ui.components.shared.mounting import CanvasComponent
+from ui.components.shared.record import Local
+
+component = CanvasComponent("heatmap")
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a site's maps say: titles and names of files of its heads, the mean the last of them."""
+
+    titles: Sequence[str]
+    file_names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a kind's maps say: the titles of their axes, what is to be known of them, and facts for saved pictures."""
+
+    queries: str
+    keys: str
+    notes: str
+    facts: Sequence[str] = ()
+
+
+def heatmap(
+    local: Local,
+    sites: Mapping[str, Site],
+    axes: Mapping[str, Axes],
+    *,
+    key: str,
+) -> None:
+    """The chosen head of the page's record on a canvas, and the chosen pair in every head below it.
+
+    The scale is fixed from 0 to 1, so that heads compare; a switch, which the address keeps, ends it at the largest
+    weight here, and the colour bar says so. Masked cells are hatched, NaN has a colour of its own. Pointing at a cell
+    (or reaching it with the arrow keys) says its number; a click or Enter marks it in every view. `sites` are told by
+    site, `axes` by kind.
+    """
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "sites": {str(name): asdict(site) for name, site in sites.items()},
+            "axes": {
+                name: {**asdict(one), "facts": About("", one.facts).message()["lines"]} for name, one in axes.items()
+            },
+        },
+        arrays={},
+        options={},
+        events={},
+    )

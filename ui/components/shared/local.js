@@ -1,0 +1,270 @@
+// What a component draws without the server: the record of the page holds the numbers, the address says which of them.
+// A change is written into the address (history.js), and every component of the page draws from it.
+
+/** The event that tells of another record, and the one that tells of another address. */
+export const RECORD = "heedmap-record";
+const ADDRESS = "heedmap-address";
+
+export const MEAN = "mean";
+const USUAL_THRESHOLD = 0.05;
+const HIGHEST_THRESHOLD = 0.5;
+
+/**
+ * One kind of attention: all layers' and heads' weights, -1 where masked, in the form that the page shows.
+ * @typedef {object} Kind
+ * @property {string} name
+ * @property {string[]} sites one a layer
+ * @property {number} heads
+ * @property {Axis} queries
+ * @property {Axis} keys
+ * @property {Float32Array<ArrayBuffer>} weights layer, head, query, key
+ */
+
+/** @typedef {{ name: string, labels: string[], texts: string[] }} Axis */
+
+/**
+ * The record of the page: its kinds, the head that is shown unless the address says otherwise, and what older addresses
+ * call the kinds.
+ * @typedef {{ id: string, kinds: Kind[], usual: { layer: number, head: number }, old: Record<string, string> }} RecordOfPage
+ */
+
+/** @typedef {Record<string, string>} Values What the address says, by key. */
+
+/**
+ * What is looked at. `head` is null for the mean; `active` are the heads whose lines are on, where that is not the head.
+ * @typedef {object} Choice
+ * @property {Kind} kind
+ * @property {number} layer
+ * @property {number | null} head
+ * @property {[number, number] | null} pair
+ * @property {number[] | null} active
+ * @property {number} threshold
+ * @property {boolean} relative
+ */
+
+/** @typedef {{ header: any, arrays: Record<string, any>, options: any }} Seen What a component is given to draw. */
+
+/**
+ * What a component draws of a record, and what an event of it changes in the address (null: nothing).
+ * @typedef {object} Local
+ * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen} seen
+ * @property {(name: string, value: any, choice: Choice, record: RecordOfPage, header: any) => Partial<Said> | null} acted
+ * @property {boolean} [owns] whether it owns the keys of the address for the page
+ */
+
+/**
+ * A choice as the address says it; undefined leaves a key as it is, null takes it away.
+ * @typedef {Record<"kind" | "layer" | "head" | "pair" | "heads" | "threshold" | "relative", string | null>} Said
+ */
+
+/**
+ * The records of the page by their names.
+ * @returns {Map<string, RecordOfPage>}
+ */
+export function records() {
+  const page = /** @type {{ heedmapRecords?: Map<string, RecordOfPage> }} */ (/** @type {unknown} */ (window));
+  return (page.heedmapRecords ??= new Map());
+}
+
+/**
+ * What history.js does with the address.
+ * @returns {{ arrive: (keys: string[], number: number, values: Values) => void, leave: () => void, arrival: () => number,
+ *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }}
+ */
+function addressBar() {
+  return /** @type {any} */ (window).heedmapAddress;
+}
+
+/**
+ * The part of a component's life that goes on without the server; `take` draws, `tell` tells Python.
+ * @param {Local} local
+ * @param {(seen: Seen) => void} take
+ * @param {(name: string, value: unknown) => void} tell
+ */
+export function locally(local, take, tell) {
+  /** @type {import("./blob.js").Received | null} */
+  let received = null;
+  /** @type {any} */
+  let allowed = {};
+  let isDue = false;
+  const now = () => {
+    const record = received && records().get(received.header.local.record);
+    return record ? { record, choice: choiceOf(addressBar().values(), record) } : null;
+  };
+  const again = () => {
+    const found = now();
+    if (!received || !found || received.header.local.arrival !== addressBar().arrival()) return;
+    take(local.seen(received.header, found.record, found.choice, allowed, received.arrays));
+    if (!local.owns || isDue) return;
+    isDue = true;
+    whenIdle(() => {
+      isDue = false;
+      const last = now();
+      if (last) addressBar().settle(addressOf(last.choice, last.record));
+    });
+  };
+  const listen = (/** @type {"addEventListener" | "removeEventListener"} */ what) => {
+    for (const event of [RECORD, ADDRESS]) window[what](event, again);
+  };
+  return {
+    isOpen: () => received !== null,
+    /**
+     * A message of the server; false where it holds the component's own numbers.
+     * @param {import("./blob.js").Received} message
+     */
+    receive(message) {
+      const { local: found } = message.header;
+      if (received && !found) this.close();
+      if (!found) return false;
+      if (!received) listen("addEventListener");
+      received = message;
+      addressBar().arrive(found.keys, found.arrival, found.values);
+      again();
+      return true;
+    },
+    /**
+     * The server's options.
+     * @param {any} options
+     */
+    allow(options) {
+      allowed = options;
+      again();
+    },
+    /**
+     * An event of the component: a change of the address, or one for Python.
+     * @param {string} name
+     * @param {unknown} value
+     */
+    act(name, value) {
+      const found = now();
+      const changes = found && local.acted(name, value, found.choice, found.record, received?.header);
+      if (!changes) return tell(name, value);
+      const said = { ...addressOf(found.choice, found.record), ...changes };
+      const values = Object.fromEntries(Object.entries(said).filter(([, one]) => typeof one === "string"));
+      addressBar().write(addressOf(choiceOf(/** @type {Values} */ (values), found.record), found.record));
+    },
+    close() {
+      if (!received) return;
+      received = null;
+      listen("removeEventListener");
+      if (local.owns) addressBar().leave();
+    },
+  };
+}
+
+/**
+ * What values of an address mean for a record; what they cannot mean is as if they were not there.
+ * @param {Values} values
+ * @param {RecordOfPage} record
+ * @returns {Choice}
+ */
+export function choiceOf(values, { kinds, usual, old }) {
+  const kind = kinds.find(({ name }) => name === (old[values.kind] ?? values.kind)) ?? kinds[0];
+  const layer = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
+  const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? Math.min(usual.head, kind.heads - 1));
+  const heads = values.heads === "none" ? [] : (values.heads ?? "").split(",").map((one) => oneOf(one, kind.heads) ?? -1);
+  const threshold = /^\d*\.?\d+$|^\d+\.$/.test(values.threshold ?? "") ? Math.round(Number(values.threshold) * 100) / 100 : -1;
+  return {
+    kind,
+    layer,
+    head,
+    pair: pairOf(values.pair ?? "", kind),
+    active: values.heads === undefined || heads.includes(-1) ? null : [...new Set(heads)].sort((a, b) => a - b),
+    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : USUAL_THRESHOLD,
+    relative: values.relative?.toLowerCase() === "true",
+  };
+}
+
+/**
+ * A choice as the address says it: no default stands there.
+ * @param {Choice} choice
+ * @param {RecordOfPage} record
+ * @returns {Values}
+ */
+export function addressOf({ kind, layer, head, pair, active, threshold, relative }, { kinds, usual }) {
+  /** @type {Values} */
+  const said = {};
+  if (kind !== kinds[0]) said.kind = kind.name;
+  if (layer !== Math.min(usual.layer, kind.sites.length - 1)) said.layer = String(layer);
+  if (head !== Math.min(usual.head, kind.heads - 1)) said.head = head === null ? MEAN : String(head);
+  if (pair) said.pair = pairSaid(kind, ...pair);
+  if (active && head !== null && !(active.length === 1 && active[0] === head)) said.heads = active.join(",") || "none";
+  if (threshold !== USUAL_THRESHOLD) said.threshold = String(threshold);
+  if (relative) said.relative = "true";
+  return said;
+}
+
+/**
+ * The weights of one head of a kind, or of the mean of a layer's heads: -1 where masked.
+ * @param {Kind} kind
+ * @param {number} layer
+ * @param {number | null} head
+ * @returns {Float32Array<ArrayBuffer>}
+ */
+export function weightsOf({ weights, heads, queries, keys }, layer, head) {
+  const size = queries.texts.length * keys.texts.length;
+  const first = layer * heads * size;
+  if (head !== null) return weights.slice(first + head * size, first + (head + 1) * size);
+  const mean = new Float32Array(size);
+  for (let cell = 0; cell < size; cell++) {
+    let sum = 0;
+    for (let one = 0; one < heads; one++) sum += weights[first + one * size + cell];
+    mean[cell] = sum / heads;
+  }
+  return mean;
+}
+
+/**
+ * The cell (query, key) that an address marks, if it is one of this kind, between words that the record has. Older
+ * addresses hold two positions.
+ * @param {string} said
+ * @param {Kind} kind
+ * @returns {[number, number] | null}
+ */
+export function pairOf(said, { name, queries, keys }) {
+  if (said.startsWith(`${name}:`)) {
+    const parts = said.slice(name.length + 1).split("|");
+    for (let cut = 1; cut < parts.length; cut++) {
+      const query = queries.labels.indexOf(parts.slice(0, cut).join("|"));
+      const key = keys.labels.indexOf(parts.slice(cut).join("|"));
+      if (query >= 0 && key >= 0) return [query, key];
+    }
+  }
+  const numbers = said.split("-");
+  const [query, key] = [oneOf(numbers[0], queries.labels.length), oneOf(numbers[1], keys.labels.length)];
+  return numbers.length === 2 && query !== null && key !== null ? [query, key] : null;
+}
+
+/**
+ * A cell as an address marks it: in words, since a place means something else once the sentence changes.
+ * @param {Kind} kind
+ * @param {number} query
+ * @param {number} key
+ */
+export function pairSaid({ name, queries, keys }, query, key) {
+  return `${name}:${queries.labels[query]}|${keys.labels[key]}`;
+}
+
+/**
+ * A whole number below `count`; null for anything else.
+ * @param {string | undefined} text
+ * @param {number} count
+ */
+function oneOf(text, count) {
+  return text !== undefined && /^\d{1,8}$/.test(text) && Number(text) < count ? Number(text) : null;
+}
+
+/**
+ * Act once no script runs: what a run writes into the address, it has written then.
+ * @param {() => void} act
+ */
+function whenIdle(act) {
+  const app = document.querySelector("[data-testid=stApp]");
+  if (!app || app.getAttribute("data-test-script-state") === "notRunning") return act();
+  const seen = new MutationObserver(() => {
+    if (app.getAttribute("data-test-script-state") !== "notRunning") return;
+    seen.disconnect();
+    act();
+  });
+  seen.observe(app, { attributeFilter: ["data-test-script-state"] });
+}

@@ -1,0 +1,178 @@
+"""Views of a record that the browser draws by itself: it is sent all heads once, and the address says which is shown.
+
+A choice of kind, layer, head, pair, threshold or scale then starts no run. The form of the maps (words, special tokens,
+scores) is the server's: it sends the record in the form that the page shows. Records that are larger than `MOST_BYTES`,
+or longer than a thumbnail's side, are drawn as `record_views` does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import streamlit as st
+
+from transformer import AttentionMap, Record
+from transformer.attention.measures import has_kind, sites_of
+from transformer.messages import language, say, words
+from transformer.pictures.picture import Picture
+from ui.components.all_heads.component import LARGEST_SIDE, Grid, all_heads_of_record
+from ui.components.head_view.component import Sides, head_view_of_record
+from ui.components.heatmap.component import Axes, Site, heatmap
+from ui.components.shared.record import MASKED, AxisWords, Kind, Local, Packed, packed, post
+from ui.shared import address
+from ui.shared.active_heads import HEADS
+from ui.shared.address import parameter, set_parameter, switch
+from ui.shared.controls import KINDS, MEAN, Selection, plain_sentence
+from ui.shared.files import Origin, head_stem, head_title
+from ui.shared.selected_pair import PAIR
+from ui.texts import plain, said, t
+
+KEYS: Final = ("layer", "head", "kind", PAIR, HEADS, "threshold", "relative")
+"""The keys of the address that the browser owns here."""
+
+MOST_BYTES = 512 * 1024
+"""So large a record is sent whole, 4 bytes a weight: 2,000 words and heads together fit in it."""
+
+RoleOf = Callable[[str, int], str | None]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A record in the browser, in one form, and what the address chooses of it as this run knows it."""
+
+    record: Record
+    local: Local
+    choice: Selection
+    first: dict[str, Picture]
+    """One map of each kind, for the words of its axes."""
+    sites: dict[str, Site]
+    """What the maps of each site are called."""
+
+
+def fits(record: Record) -> bool:
+    """Whether the browser draws a record by itself: it is small enough, and no scores are asked for."""
+    numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
+    longest = max((side for one in record.values() for side in one.shape), default=0)
+    is_small = 4 * numbers <= MOST_BYTES and longest <= LARGEST_SIDE
+    return is_small and not record.interventions and (parameter("scores") or "").lower() != "true"
+
+
+def bring(record: Record, default: tuple[int, int], words: bool, special: bool) -> Shown:
+    """Send a record, and take what the address chooses of it: at first the layer and head of `default`."""
+    kinds = [kind for kind in KINDS if has_kind(record, kind)]
+    form = _form(record, kinds, default, words, special)
+    post(form.packed, key="record")
+    kind = _one_of(kinds, "kind", kinds[0], {name: kind for kind, name in KINDS.items()})
+    sites = sites_of(record, kind)
+    layer = int(_one_of([*map(str, range(len(sites)))], "layer", str(min(default[0], len(sites) - 1))))
+    count = record[sites[layer]].n_heads
+    head = _one_of([*map(str, range(count)), MEAN], "head", str(min(default[1], count - 1)))
+    choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
+    return Shown(record, Local(form.packed.id, KEYS, address.held(*KEYS)), choice, form.first, form.sites)
+
+
+def all_heads_panel(shown: Shown, role_of: RoleOf, origin: Origin) -> None:
+    """Every layer and head of the chosen kind, small; a click opens one."""
+    grids = {}
+    for kind, first in shown.first.items():
+        layers = [shown.record[site] for site in sites_of(shown.record, kind)]
+        grids[kind] = Grid(
+            origin.stem("all-heads", kind),
+            origin.about(plain("files.all_heads", kind=_kind(kind)), first),
+            [[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers],
+        )
+    st.markdown(f"**{t('translate.all_heads')}**", help=t("translate.all_heads_help"))
+    all_heads_of_record(shown.local, grids, key="all-heads")
+
+
+def heatmap_panel(shown: Shown, origin: Origin) -> None:
+    """One head, large, and the marked pair in every head. Scores, which are other numbers, are the server's."""
+    switch(t("translate.scores"), False, key="scores", help=t("translate.scores_help"))
+    sites = {
+        name: Site(site.titles, [origin.stem(*parts.split()) for parts in site.file_names])
+        for name, site in shown.sites.items()
+    }
+    axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}
+    heatmap(shown.local, sites, axes, key="heatmap")
+
+
+def head_view_panel(shown: Shown, origin: Origin) -> None:
+    """Two columns of tokens, joined by what the heads of one layer look at."""
+    sides = {}
+    for kind, first in shown.first.items():
+        sites = sites_of(shown.record, kind)
+        sides[kind] = Sides(
+            plain("translate.query_title", name=first.queries.name),
+            plain("translate.key_title", name=first.keys.name),
+            [origin.stem(str(site), "lines") for site in sites],
+            [
+                origin.about(plain("files.lines", kind=_kind(kind), layer=layer, site=site), first)
+                for layer, site in enumerate(sites)
+            ],
+        )
+    most = max(attention.n_heads for attention in shown.record.values())
+    names = [*(plain("translate.head_name", head=head) for head in range(most)), plain("translate.mean")]
+    head_view_of_record(shown.local, sides, names, key="head-view")
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """A record as it is sent in one form: with the words of its axes, and what its maps are called."""
+
+    packed: Packed
+    first: dict[str, Picture]
+    sites: dict[str, Site]
+
+
+_FORMS: WeakKeyDictionary[AttentionMap, dict[tuple[object, ...], _Form]] = WeakKeyDictionary()
+"""Forms of the records that are remembered, by their first map: at most `MOST_BYTES` each, for as long."""
+
+
+def _form(record: Record, kinds: Sequence[str], default: tuple[int, int], words: bool, special: bool) -> _Form:
+    """Every run draws from it, and most change neither the record nor its form."""
+    known = _FORMS.setdefault(next(iter(record.values())), {})
+    asked = (default, words, special, language())
+    if asked not in known:
+        first: dict[str, Picture] = {}
+        sites: dict[str, Site] = {}
+        sent = []
+        for name in kinds:
+            layers = [record[site] for site in sites_of(record, name)]
+            every = [[one.picture(head, words, special) for head in (*range(one.n_heads), MEAN)] for one in layers]
+            for pictures in every:
+                stems = [" ".join(head_stem(one)) for one in pictures]
+                sites[str(pictures[0].site)] = Site([head_title(one) for one in pictures], stems)
+            first[name] = every[0][0]
+            weights = [[np.where(one.visible, one.values, MASKED) for one in pictures[:-1]] for pictures in every]
+            queries, keys = (
+                AxisWords(say(axis.name), axis.labels, axis.texts) for axis in (first[name].queries, first[name].keys)
+            )
+            sent.append(Kind(name, sites_of(record, name), queries, keys, np.array(weights, dtype=np.float32)))
+        known[asked] = _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
+    return known[asked]
+
+
+def _one_of(options: Sequence[str], key: str, usual: str, old: dict[str, str] | None = None) -> str:
+    """What the address chooses, which may be in older words; the usual one does not stand there."""
+    asked = parameter(key) or ""
+    asked = (old or {}).get(asked, asked)
+    found = asked if asked in options else usual
+    set_parameter(key, None if found == usual else found)
+    return found
+
+
+def _axes(picture: Picture, origin: Origin) -> Axes:
+    notes = " ".join(map(plain_sentence, picture.notes)) or plain("translate.sums")
+    names = plain("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
+    return Axes(
+        words("figure_query", text=say(picture.queries.name)),
+        words("figure_key", text=say(picture.keys.name)),
+        f"{names} {notes} {plain('translate.click_cell')}",
+        origin.facts(*map(said, picture.notes)),
+    )
+
+
+def _kind(kind: str) -> str:
+    return plain("translate.kind_of", kind=plain(f"translate.kind_{kind}"))
