@@ -164,6 +164,7 @@ def test_every_text_has_its_chinese() -> None:
     assert "概率" in at.subheader[0].value
     titles = [note["text"] for note in chart(at)["layout"]["annotations"]]
     assert any("突变" in title for title in titles)
+    assert any("池化，各头平均" in part.value for part in at.markdown)  # noqa: RUF001
     assert "信息量" in chart(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
 
 

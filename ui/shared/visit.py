@@ -23,6 +23,7 @@ VISIT = "address.visit"
 REMEMBERED = 200
 """So many addresses of a page are known again as our own, when the browser was slower than its user."""
 
+
 class Shown(NamedTuple):
     """What a control showed at the end of a run, and among what: its labels or its range."""
 
