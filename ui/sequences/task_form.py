@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
@@ -75,7 +76,7 @@ def _answered(name: str, kind: str, config: KmerConfig) -> None:
     written, alphabet = str(st.session_state[f"{LETTERS}-{kind}"]), ALPHABETS[kind]
     letters = re.sub(r"[\s,]", "", written).upper().translate(str.maketrans(dict(alphabet.aliases)))
     classes, background = _names(st.session_state[CLASSES]), str(st.session_state[BACKGROUND]).strip()
-    misfit: tuple[str, dict[str, object]] | None = None
+    misfit: tuple[str, Mapping[str, object]] | None = None
     if sorted(letters) != sorted(alphabet.letters):
         misfit = "task_letters_other", {"found": written, "letters": alphabet.letters}
     elif len(alphabet) > config.vocab:
