@@ -30,6 +30,7 @@ from ui.texts import plain, t
 SAMPLE = 8
 MADE_UP = ("assumed_vectors", "assumed_memory")
 """Assumptions that say what no file holds, so that it was drawn."""
+
 MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
 
