@@ -24,17 +24,22 @@ def test_every_colour_that_letters_have_can_be_read_on_the_paper(dark: bool, nam
     assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
-def subplots(dark: bool) -> go.Figure:
+def subplots() -> go.Figure:
     figure = make_subplots(2, 2, subplot_titles=("a", "b", "c", "d"))
     figure.add_scatter(y=[1, 2], row=2, col=1)
     figure.add_heatmap(z=[[1, 2]], row=1, col=2)
-    return figure.update_layout(template=template(dark), title=dict(text="t", font=dict(size=17)), xaxis_title="x")
+    return figure.update_layout(title=dict(text="t", font=dict(size=17)), xaxis_title="x")
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("made", [subplots, lambda _: go.Figure()])
-def test_ink_writes_what_plotlys_own_updates_write(made: Callable[[bool], go.Figure], dark: bool) -> None:
+@pytest.mark.parametrize("made", [subplots, go.Figure])
+def test_ink_writes_what_plotlys_own_updates_write(made: Callable[[], go.Figure], dark: bool) -> None:
     text = dict(color=theme(dark).ink)
-    expected = made(dark).update_xaxes(tickfont=text, title_font=text).update_yaxes(tickfont=text, title_font=text)
+    expected = made().update_layout(template=template(dark))
+    expected.update_xaxes(tickfont=text, title_font=text).update_yaxes(tickfont=text, title_font=text)
     expected.update_layout(font=text, legend_font=text, hoverlabel_font=text, title_font=text)
-    assert ink(made(dark), theme(dark)).to_plotly_json() == expected.to_plotly_json()
+    found = ink(made(), theme(dark))
+    assert found.to_plotly_json() == expected.to_plotly_json()
+    assert found.layout.xaxis.tickfont.color == text["color"]  # and Plotly's own objects know of it
+    found.layout.template.layout.font.size = 99
+    assert ink(made(), theme(dark)).to_plotly_json() == expected.to_plotly_json()

@@ -151,7 +151,7 @@ def test_what_the_library_says_inside_a_text_is_in_the_language_of_the_text(text
 
 def test_a_run_asks_once_for_its_language(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {KEY: "zh"}
-    monkeypatch.setattr(texts.st, "session_state", state)
+    monkeypatch.setattr("streamlit.session_state", state)
     with one_language():
         state[KEY] = "en"  # of the next run
         assert texts.language() == "zh"

@@ -52,7 +52,12 @@ def test_everything_that_threads_hand_over_is_done_and_a_loop_that_sleeps_wakes_
 def test_a_loop_that_is_awake_is_not_woken_again(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, sent = asyncio.SelectorEventLoop(), list[int]()
     write = loop._write_to_self  # type: ignore[attr-defined]
-    monkeypatch.setattr(loop, "_write_to_self", lambda: (sent.append(1), write()))
+
+    def counted() -> None:
+        sent.append(1)
+        write()
+
+    monkeypatch.setattr(loop, "_write_to_self", counted)
     wake_once(loop)
     for _ in range(2):
         for _ in range(40):

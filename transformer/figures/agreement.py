@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures import labels
-from transformer.figures.theme import ink, template, theme
+from transformer.figures.theme import ink, theme
 from transformer.pictures.axes import Axis
 
 _COLUMN = 34.0
@@ -50,7 +50,6 @@ def agreement_bars(
         )
     upright = labels.width(queries.texts) > _COLUMN
     figure.update_layout(
-        template=template(dark),
         height=300,
         width=max(320, round(90 + _COLUMN * len(queries))),
         margin=dict(l=60, r=24, t=24, b=100 if upright else 50),

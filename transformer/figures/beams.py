@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from transformer.decoding.beams import BeamTree, Node, Status
 from transformer.errors import InputError
 from transformer.figures import labels
-from transformer.figures.theme import Theme, ink, legend, template, theme
+from transformer.figures.theme import Theme, ink, legend, theme
 from transformer.messages import words
 from transformer.pictures.axes import WORD_START
 
@@ -67,7 +67,7 @@ def beam_tree(
     line = [tree.nodes[0], *tree.lineage(chosen)]
     on_line = {node.id for node in line}
     grown = [node for node in tree.nodes if node.parent is not None]
-    figure = ink(go.Figure(layout=_layout(spots, line, dark)), colours)
+    figure = ink(go.Figure(layout=_layout(spots, line)), colours)
     for nodes, colour, width in (
         ([node for node in grown if node.status == "pruned"], colours.hatch, 1.0),
         ([node for node in grown if node.status != "pruned"], colours.faint, 1.5),
@@ -226,14 +226,13 @@ def _lines(text: str, length: int = 60) -> list[str]:
     return [*lines, text]
 
 
-def _layout(spots: Sequence[Place], line: Sequence[Node], dark: bool) -> dict[str, Any]:
+def _layout(spots: Sequence[Place], line: Sequence[Node]) -> dict[str, Any]:
     last = max(spot.row for spot in spots)
     ends = [spot.x + _slot(spot.text) for spot in spots]
     written = {node.step: f"{math.exp(node.log_prob):.2f} · {node.step}" for node in line if node.parent is not None}
     top, foot, right = 36, 8, 8
     wide, tall = max(WIDE, *ends), _row(spots) * (last + 1)
     return dict(
-        template=template(dark),
         width=LEFT + NODE / 2 + wide + right,
         height=top + tall + foot,
         margin=dict(l=LEFT, r=right, t=top, b=foot, autoexpand=False),

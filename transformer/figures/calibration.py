@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from transformer.figures.theme import ink, template, theme
+from transformer.figures.theme import ink, theme
 from transformer.messages import words
 
 
@@ -28,7 +28,6 @@ def calibration_curve(
         )
     )
     figure.update_layout(
-        template=template(dark),
         height=320,
         margin=dict(l=56, r=12, t=12, b=56),
         xaxis=dict(title=words("figure_calibration_confidence"), range=[0, 1.04]),

@@ -9,7 +9,7 @@ from transformer.decoding.steps import Step
 from transformer.errors import RecordError
 from transformer.figures import labels
 from transformer.figures.overlays import is_probability
-from transformer.figures.theme import Theme, crossed, hatched, ink, legend, template, theme
+from transformer.figures.theme import Theme, crossed, hatched, ink, legend, theme
 from transformer.messages import words
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
@@ -55,8 +55,7 @@ def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
             marker=dict(color=_bar_colours(len(values), written, colours)),
         )
     )
-    figure.update_layout(
-        template=template(dark),
+    figure.layout = dict(
         height=70 + _BAR * len(values),
         margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
         bargap=0.25,
@@ -108,7 +107,7 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
     missing = np.flatnonzero(visible & ~np.isfinite(values))
     if len(missing):
         figure.add_trace(_missing(missing, colours))
-    return ink(figure.update_layout(_step_layout(picture, step, dark)), colours)
+    return ink(figure.update_layout(_step_layout(picture, step)), colours)
 
 
 def _bar_colours(count: int, written: int, colours: Theme) -> list[str]:
@@ -156,10 +155,9 @@ def _missing(keys: np.ndarray, colours: Theme) -> go.Scatter:
     )
 
 
-def _step_layout(picture: Picture, step: int, dark: bool) -> dict[str, Any]:
+def _step_layout(picture: Picture, step: int) -> dict[str, Any]:
     wide = round(labels.width(picture.keys.texts))
     return dict(
-        template=template(dark),
         title=dict(
             text=labels.safe(picture.title),
             subtitle=dict(

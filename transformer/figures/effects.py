@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures import labels
-from transformer.figures.theme import diverging, ink, template, theme
+from transformer.figures.theme import diverging, ink, theme
 from transformer.messages import words
 
 _BAR = 24
@@ -41,8 +41,7 @@ def effect_bars(tokens: Sequence[str], changes: Sequence[float], step: int, *, d
             marker=dict(color=[low if change < 0 else high for change in changes]),
         )
     )
-    figure.update_layout(
-        template=template(dark),
+    figure.layout = dict(
         height=72 + _BAR * len(names),
         margin=dict(l=round(labels.width(list(tokens))) + 24, r=24, t=8, b=52),
         bargap=0.25,
@@ -90,8 +89,7 @@ def effect_grid(
             ),
         )
     )
-    figure.update_layout(
-        template=template(dark),
+    figure.layout = dict(
         height=110 + _BAR * len(rows),
         margin=dict(
             l=round(labels.width(list(rows))) + 24, r=8, t=round(labels.width(list(columns)) * 0.75) + 24, b=12

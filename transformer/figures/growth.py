@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from transformer.figures import labels
-from transformer.figures.theme import ink, legend, template, theme
+from transformer.figures.theme import ink, legend, theme
 from transformer.messages import words
 
 
@@ -57,7 +57,6 @@ def growth(
     ticks = [2**power for power in range(1, 13) if power % 2 == 0 or max(lengths) <= 512]
     ends = [math.log10(min(lengths) / 1.15), math.log10(max(lengths) * 1.15)]
     figure.update_layout(
-        template=template(dark),
         height=340,
         margin=dict(l=64, r=16, t=36, b=96),
         hovermode="x",

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from transformer.figures import labels
-from transformer.figures.theme import SEQUENTIAL, ink, legend, template, theme
+from transformer.figures.theme import SEQUENTIAL, ink, legend, theme
 
 LARGEST_DISTANCE = float(np.sqrt(np.log(2)))
 """The largest distance that two heads can have, as the root of a Jensen-Shannon divergence in nats."""
@@ -43,7 +43,7 @@ def offset_profile(
     )  # fmt: skip
     figure.update_traces(hovertemplate="%{x}: %{y:.4f}<extra></extra>")
     figure.update_layout(
-        template=template(dark), height=320, margin=dict(l=60, r=16, t=36, b=48), bargap=0.2,
+        height=320, margin=dict(l=60, r=16, t=36, b=48), bargap=0.2,
         legend=legend(y=1.02, yanchor="bottom"),
         xaxis=dict(title=axis, dtick=4), yaxis=dict(title=quantity, rangemode="tozero"),
     )  # fmt: skip
@@ -71,7 +71,7 @@ def histories(
         ]
     )  # fmt: skip
     figure.update_layout(
-        template=template(dark), height=340, margin=dict(l=60, r=16, t=60, b=48),
+        height=340, margin=dict(l=60, r=16, t=60, b=48),
         legend=legend(y=1.02, yanchor="bottom"),
         xaxis=dict(title=axis, type="category"), yaxis=dict(title=quantity, rangemode="tozero"),
     )  # fmt: skip
@@ -107,7 +107,7 @@ def plane_of_heads(
     )  # fmt: skip
     plain = dict(showticklabels=False, title=None)
     figure.update_layout(
-        template=template(dark), height=_SIZE, margin=dict(l=16, r=16, t=24, b=16), showlegend=False,
+        height=_SIZE, margin=dict(l=16, r=16, t=24, b=16), showlegend=False,
         xaxis=dict(**plain, scaleanchor="y"), yaxis=plain,
     )  # fmt: skip
     return ink(figure, colours)
@@ -141,7 +141,7 @@ def tree_of_heads(
         marker=dict(size=9, color=[colours.series[groups[i] % len(colours.series)] for i in order]),
     )  # fmt: skip
     figure.update_layout(
-        template=template(dark), height=max(260, 80 + 24 * len(names)), margin=dict(l=70, r=16, t=16, b=48),
+        height=max(260, 80 + 24 * len(names)), margin=dict(l=70, r=16, t=16, b=48),
         showlegend=False, xaxis=dict(title=axis, rangemode="tozero"),
         yaxis=dict(tickvals=places, ticktext=[labels.safe(name) for name in drawn["ivl"]], showgrid=False),
     )  # fmt: skip
@@ -178,7 +178,7 @@ def distance_map(
     )  # fmt: skip
     side = max(24, min(34, 560 // max(len(rows), len(columns), 1)))
     figure.update_layout(
-        template=template(dark), width=190 + max(6, len(columns)) * side, height=150 + max(4, len(rows)) * side,
+        width=190 + max(6, len(columns)) * side, height=150 + max(4, len(rows)) * side,
         margin=dict(l=90, r=16, t=44, b=90), legend=legend(y=1.02, yanchor="bottom"),
         xaxis=dict(
             title=labels.safe(axes[1]), tickvals=list(range(len(columns))),

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from transformer.figures import labels
 from transformer.figures.growth import Line
-from transformer.figures.theme import ink, legend, template, theme
+from transformer.figures.theme import ink, legend, theme
 from transformer.messages import say, words
 
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -29,8 +29,7 @@ def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> 
                 hovertemplate=f"%{{x}} %: %{{y:.3f}}<extra>{shown}</extra>",
             )
         )
-    figure.update_layout(
-        template=template(dark),
+    figure.layout = dict(
         height=400,
         margin=dict(l=64, r=16, t=16, b=110),
         hovermode="closest",

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from plotly.subplots import make_subplots
 
 from transformer.figures.labels import safe
-from transformer.figures.theme import diverging, ink, legend, template, theme
+from transformer.figures.theme import diverging, ink, legend, theme
 from transformer.messages import words
 
 
@@ -24,7 +24,7 @@ def number_map(
         colorbar=dict(title=dict(text=unit, side="right"), thickness=14),
         hovertemplate=f"{row_name} %{{y}}<br>{column_name} %{{x}}<br>%{{z:.4f}}<extra></extra>",
     )  # fmt: skip
-    figure = ink(go.Figure(heat, layout=_layout(column_name, row_name, dark)), colours)
+    figure = ink(go.Figure(heat, layout=_layout(column_name, row_name)), colours)
     return figure.update_yaxes(autorange="reversed")
 
 
@@ -60,9 +60,7 @@ def table_grid(
                 )
                 figure.add_trace(heat, row=row, col=column)
     height = 130 * len(tables) + 120
-    figure.update_layout(
-        template=template(dark), height=height, margin=dict(l=40, r=30, t=30, b=90), showlegend=False, **scales
-    )
+    figure.update_layout(height=height, margin=dict(l=40, r=30, t=30, b=90), showlegend=False, **scales)
     figure.update_yaxes(autorange="reversed")
     figure.update_annotations(font=dict(size=12))
     return ink(figure, colours)
@@ -87,7 +85,7 @@ def curves(
     `points` are drawn as circles in the colour of the line of that name; in the legend they are called `points_name`
     too. `dots` are the positions of every line, by their place in it, that are marked.
     """
-    figure = go.Figure(layout=_layout(x_name, y_name, dark))
+    figure = go.Figure(layout=_layout(x_name, y_name))
     palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
         at = list(range(len(values))) if x is None else list(x)
@@ -118,7 +116,7 @@ def grouped_bars(
     groups: Mapping[str, Float[np.ndarray, " item"]], items: Sequence[str], y_name: str, *, dark: bool = False
 ) -> go.Figure:
     """Bars side by side, one group an item."""
-    figure = go.Figure(layout=_layout("", y_name, dark))
+    figure = go.Figure(layout=_layout("", y_name))
     palette = theme(dark).series
     positions = list(range(len(items)))
     for i, (name, values) in enumerate(groups.items()):
@@ -128,9 +126,8 @@ def grouped_bars(
     return ink(figure, theme(dark))
 
 
-def _layout(x_name: str, y_name: str, dark: bool) -> dict[str, Any]:
+def _layout(x_name: str, y_name: str) -> dict[str, Any]:
     return dict(
-        template=template(dark),
         xaxis=dict(title=dict(text=x_name)),
         yaxis=dict(title=dict(text=y_name)),
         margin=dict(l=60, r=20, t=30, b=50),

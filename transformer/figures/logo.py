@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.figures.labels import wrapped
-from transformer.figures.theme import ink, template, theme
+from transformer.figures.theme import ink, theme
 from transformer.messages import words
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
@@ -67,7 +67,7 @@ def logo(
         )
     )
     figure.update_layout(
-        template=template(dark),
+
         title=dict(text=heading, font=dict(size=14), y=1, yref="container", yanchor="top", pad=dict(t=12)),
         height=280 + 18 * lines,
         margin=dict(l=56, r=12, t=44 + 18 * lines if title else 16, b=68),

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures import labels
-from transformer.figures.theme import ink, sequential, template, theme
+from transformer.figures.theme import ink, sequential, theme
 from transformer.messages import words
 
 SIDE, THUMBNAIL = 460, 84
@@ -64,7 +64,7 @@ def over_picture(
         figure.add_shape(type="rect", **box, line=dict(color=colours.chosen, width=3))
     width, height = round(SIDE * min(1, columns / rows)), round(SIDE * min(1, rows / columns))
     figure.update_layout(
-        template=template(dark), title=labels.safe(title), width=width + 20, height=height + 130, clickmode="event",
+        title=labels.safe(title), width=width + 20, height=height + 130, clickmode="event",
         margin=dict(l=10, r=10, t=50, b=80), images=[_image(png, rows, columns, "x", "y")],
         **_axes("xaxis", "yaxis", rows, columns),
     )  # fmt: skip
@@ -111,7 +111,7 @@ def heads_over_picture(
             font=dict(color=colours.chosen if head == selected else colours.ink),
         )  # fmt: skip
     figure.update_layout(
-        template=template(dark), images=images, width=round(width), height=round(height), clickmode="event",
+        images=images, width=round(width), height=round(height), clickmode="event",
         margin=dict(l=0, r=0, t=0, b=0), **layout,
     )  # fmt: skip
     return ink(figure, colours)

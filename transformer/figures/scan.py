@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures.labels import safe
-from transformer.figures.theme import ink, legend, template, theme
+from transformer.figures.theme import ink, legend, theme
 from transformer.messages import words
 
 
@@ -63,7 +63,7 @@ def scan_track(picture: ScanPicture, *, dark: bool = False) -> go.Figure:
     if picture.letters:
         axis |= dict(tickvals=list(picture.positions), ticktext=list(picture.letters), tickangle=0)
     figure.update_layout(
-        template=template(dark),
+
         height=340,
         margin=dict(l=56, r=12, t=28, b=56),
         xaxis=axis,

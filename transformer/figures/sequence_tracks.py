@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.figures.labels import safe
-from transformer.figures.theme import Theme, diverging, ink, legend, template, theme
+from transformer.figures.theme import Theme, diverging, ink, legend, theme
 from transformer.messages import words
 
 NAMED_LETTERS = 120
@@ -79,7 +79,7 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     rows = ["attention"]
     rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
     rows += [f"method {i}" for i in range(len(tracks.methods))]
-    figure = ink(go.Figure(layout=_layout(tracks, rows, dark)), colours)
+    figure = ink(go.Figure(layout=_layout(tracks, rows)), colours)
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
@@ -213,7 +213,7 @@ def _axis(rows: Sequence[str], row: str) -> str:
     return f"y{place + 1}" if place else "y"
 
 
-def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
+def _layout(tracks: Tracks, rows: Sequence[str]) -> dict[str, Any]:
     """Tracks from top to bottom, with one axis of letters below them all."""
     heights = {row: _ROW[row.split()[0]] for row in rows}
     gap, total = 46, sum(heights.values()) + 46 * (len(rows) - 1)
@@ -223,7 +223,6 @@ def _layout(tracks: Tracks, rows: Sequence[str], dark: bool) -> dict[str, Any]:
         "gradients": words("figure_tracks_gradients", label=safe(tracks.label)),
     } | {f"method {i}": safe(method.title) for i, method in enumerate(tracks.methods)}
     layout: dict[str, Any] = dict(
-        template=template(dark),
         height=total + 130,
         margin=dict(l=54, r=66 if tracks.change is not None else 12, t=64 + 18 * bool(tracks.spans), b=66, pad=0),
         barmode="stack",

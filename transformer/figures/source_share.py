@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from transformer.figures import labels
-from transformer.figures.theme import ink, template, theme
+from transformer.figures.theme import ink, theme
 from transformer.messages import words
 from transformer.pictures.axes import Axis
 
@@ -35,8 +35,7 @@ def source_share_bars(steps: Axis, share: Float[np.ndarray, " step"], *, dark: b
             )
         )
     upright = labels.width(steps.texts) > _COLUMN
-    figure.update_layout(
-        template=template(dark),
+    figure.layout = dict(
         barmode="stack",
         height=280,
         width=max(320, round(90 + _COLUMN * len(steps))),

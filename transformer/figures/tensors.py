@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from transformer.figures.labels import safe
-from transformer.figures.theme import ink, template, theme
+from transformer.figures.theme import ink, theme
 from transformer.messages import words
 
 
@@ -29,7 +29,7 @@ def histogram(
         customdata=ranges, hovertemplate="%{customdata}<br>%{y:,}<extra></extra>",
     )  # fmt: skip
     layout = dict(
-        template=template(dark), height=280, margin=dict(l=8, r=8, t=40, b=8), title=dict(text=safe(title)),
+        height=280, margin=dict(l=8, r=8, t=40, b=8), title=dict(text=safe(title)),
         xaxis=dict(title=dict(text=x_name)), yaxis=dict(title=dict(text=y_name)), bargap=0, showlegend=False,
     )  # fmt: skip
     return ink(go.Figure(bars, layout=layout), theme(dark))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -85,13 +84,12 @@ class _Grid(NamedTuple):
     first: Picture
 
 
-_GRIDS: WeakKeyDictionary[AttentionMap, dict[tuple[bool, bool], _Grid]] = WeakKeyDictionary()
-"""Grids of the records that are remembered, by their first layer: at most 64 x 64 numbers a head, for as long."""
-
-
 def _grid(layers: Sequence[AttentionMap], words: bool, special: bool) -> _Grid:
-    """A pick draws the grid again, whose numbers stay: the pictures of all heads were a sixth of its time."""
-    known = _GRIDS.setdefault(layers[0], {})
+    """A pick draws the grid again, whose numbers stay: the pictures of all heads were a sixth of its time.
+
+    It stands beside the fields of the first layer's map, so it is measured with its record, and goes with it.
+    """
+    known: dict[tuple[bool, bool], _Grid] = vars(layers[0]).setdefault("grids", {})
     if (words, special) not in known:
         pictures = [
             [layer.picture(head, words, special).reduced(LARGEST_SIDE) for head in range(layer.n_heads)]

@@ -169,7 +169,8 @@ class Visit:
         value = None if said is None else valid(said)
         last = self._shown.get(key)
         held = st.session_state.get(key)
-        if held is not None and not self._fresh and (last is None or held != last.value):
+        left_alone = not self._fresh or (always and key in self._brought)
+        if held is not None and left_alone and (last is None or held != last.value):
             moved = valid(held)
             value = value if moved is None else moved
         value = default if value is None else value

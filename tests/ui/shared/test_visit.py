@@ -248,6 +248,36 @@ def test_what_is_done_on_a_page_whose_server_was_replaced_is_done() -> None:
     assert address(page) == {"sentence": "a red dog", "head": "6", "note": "abc"}
 
 
+@pytest.mark.parametrize("is_brought", [True, False])
+def test_a_tab_that_was_opened_on_a_page_whose_server_was_replaced_is_open(
+    monkeypatch: pytest.MonkeyPatch, is_brought: bool
+) -> None:
+    """What only stands in a session's state is no click of a user: the address says more."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from ui.shared import address
+
+        with address.run("lang") as show:
+            show("page")
+            opened, place = address.tabs(["one", "two", "three"], key="tab", text=str.upper)
+            with place:
+                st.text(opened)
+
+    monkeypatch.setattr("ui.shared.visit.brought", lambda: frozenset({"tab"} if is_brought else ()))
+    page = AppTest.from_function(script, default_timeout=60)
+    page.query_params["tab"] = "two"
+    page.session_state["tab"] = "THREE"
+    page = fine(page.run())
+    expected = "three" if is_brought else "two"
+    assert (page.text[0].value, address(page), page.session_state["tab"]) == (
+        expected,
+        {"tab": expected},
+        expected.upper(),
+    )
+
+
 def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

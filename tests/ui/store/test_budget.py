@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 import torch
 
+from transformer import DecodingOptions, load, translate
+from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
+from ui.shared import record_views
 from ui.store import cache, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef
-from ui.store.sizes import size_of
+from ui.store.sizes import Size, size_of
 from ui.store.stamps import one_look, stamp_of_folder
 
 BLOCK = 64 * 1024
@@ -104,8 +107,13 @@ def test_what_grows_when_it_is_looked_at_is_measured_again() -> None:
 def test_the_more_often_it_was_used_the_more_seldom_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     measured, kept = list[int](), Store(budget=budget_of(100))
     kept.get("used", lambda: "value")
-    monkeypatch.setattr("ui.store.budget.size_of", lambda one: (measured.append(one[0] == "used"), size_of(one))[1])
-    after = []
+
+    def counted(one: tuple[object, object]) -> Size:
+        measured.append(one[0] == "used")
+        return size_of(one)
+
+    monkeypatch.setattr("ui.store.budget.size_of", counted)
+    after = list[int]()
     for use in range(1, 33):
         kept.get("used", lambda: pytest.fail("it is kept"))
         before = sum(measured)
@@ -191,6 +199,14 @@ def test_one_run_sees_one_state_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_bytes(b"another")
         assert stamp_of_folder(tmp_path) == first
     assert stamp_of_folder(tmp_path) != first
+
+
+def test_the_pictures_of_all_heads_are_measured_with_their_record() -> None:
+    record = translate(load(shipped.CHECKPOINTS / "multi30k-en-de"), "a dog .", DecodingOptions(beam=1)).record
+    before, layers = size_of(record).n_bytes, [record[site] for site in sites_of(record, "encoder.self")]
+    grid = record_views._grid(layers, words=True, special=True)
+    assert size_of(record).n_bytes - before >= grid.values.nbytes
+    assert record_views._grid(layers, words=True, special=True) is grid
 
 
 def test_models_and_results_have_a_budget_each() -> None:
