@@ -29,7 +29,7 @@ SECTION = "The first screen, 1280 x 800"
 
 PICTURES = (
     ".map svg .box, .bitext path, .all-heads .cell canvas, .head-view canvas, .alignments canvas, .matrices canvas, "
-    ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .plot path"
+    ".heatmap canvas, .js-plotly-plot .heatmaplayer image, .js-plotly-plot .plot path"
 )
 """What holds the numbers of a picture, in every component and in Plotly's charts."""
 
@@ -65,8 +65,11 @@ WATCH = f"""() => {{
   requestAnimationFrame(look);
 }}"""
 
-HEAT = "() => document.querySelector('.js-plotly-plot .heatmaplayer image')?.getAttribute('href')"
-"""The picture that a click on a head changes."""
+HEAT = """() => {
+  const around = window.allPictures(document).find((one) => one.matches(".heatmap canvas"))?.closest(".heatmap");
+  return around?.dataset.draws && `${around.querySelector(".title").textContent} ${around.dataset.draws}`;
+}"""
+"""The title of the large picture, which a click on a head changes, and how often it has been drawn."""
 
 
 @dataclass(frozen=True)

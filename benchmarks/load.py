@@ -1,4 +1,6 @@
-"""A class of readers: sessions that look at another head or layer of their own sentence every few seconds.
+"""A class of readers: sessions that look at another head's scores, of their own sentence, every few seconds.
+
+Another head's weights are drawn by the browser, which asks for nothing; its scores are what the server draws.
 
 `python -m benchmarks load` measures what the project promises; `python -m benchmarks.load --sessions 75 --seconds 30
 --servers 2` anything else, `--greedy` the same beside sessions that ask for much (`benchmarks.greedy`). Sessions speak
@@ -42,7 +44,7 @@ NOUNS = (
 )
 COLOURS = ("red", "blue", "green", "white", "black", "brown", "yellow", "orange", "grey", "pink")
 PLACES = ("down the street", "along the beach", "in the park")
-SECTION = "A class of readers: another head or layer every 5 s"
+SECTION = "A class of readers: another head's or layer's scores every 5 s"
 PAUSE = 5.0
 """Seconds from a reader's action to the next, give or take 30 %."""
 
@@ -138,7 +140,8 @@ class Truth:
             self.layers, self.heads = len(sites), record[sites[0]].n_heads
             for layer, site in enumerate(sites):
                 for head in range(self.heads):
-                    self._maps[text, layer, head] = record[site].picture(head, words=True, special=True).values
+                    picture = record[site].picture(head, words=True, special=True, scores=True)
+                    self._maps[text, layer, head] = picture.values
 
     def differs(self, answer: Answer, text: str, layer: int, head: int) -> bool:
         """Whether an answer shows anything else than this head of this sentence, or nothing."""
@@ -201,7 +204,7 @@ async def _opened(plan: Class, addresses: Sequence[str], report: Report) -> Asyn
 
     async def come(reader: int) -> None:
         async with few:
-            report.errors += (await sessions[reader].open("translate", text=sentence(reader))).errors
+            report.errors += (await sessions[reader].open("translate", text=sentence(reader), scores="True")).errors
 
     await asyncio.gather(*map(come, range(plan.sessions)))
     yield sessions

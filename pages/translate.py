@@ -80,11 +80,16 @@ def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
     }
     with drawn:
         first_screen.bitext_in_browser(shown, checkpoint, browser)
-    with selection:
-        in_browser.all_heads_panel(browser, heads.roles_of(name), origin)
-    view = panel(panels)
+    with detail:
+        place = st.container(key="panel")
+    with place:
+        view = open_view(panels)
     with chooser:
         first_screen.head_panel(name, browser, asked if view in FOLLOWING else None)
+    with selection:
+        in_browser.all_heads_panel(browser, heads.roles_of(name), origin)
+    with place:
+        panels[view]()
 
 
 def drawn_by_server(shown: Translation, checkpoint: Checkpoint) -> None:
@@ -99,13 +104,13 @@ def drawn_by_server(shown: Translation, checkpoint: Checkpoint) -> None:
         first_screen.habit_of_head(name, choice)
         what_if_link(model=name)
         record_views.all_heads_panel(shown.record, choice, heads.roles_of(name), origin=origin)
-    panel(
-        {
-            "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
-            "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
-            **server_panels(shown, checkpoint, choice),
-        }
-    )
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
+        "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+        **server_panels(shown, checkpoint, choice),
+    }
+    with detail, st.container(key="panel"):
+        panels[open_view(panels)]()
 
 
 def server_panels(
@@ -120,20 +125,18 @@ def server_panels(
     }
 
 
-def panel(panels: dict[str, Callable[[], None]]) -> str:
-    """Draw the view that is open, and say which it is."""
-    with detail, st.container(key="panel"):
-        view = address.choice(
-            t("translate.view"),
-            list(panels),
-            key="view",
-            text=lambda view: plain(f"translate.view_{view}"),
-            bare=True,
-            old={in_language("en", f"translate.view_{view}"): view for view in panels},
-        )
-        if view == SLOW:
-            in_page()
-        panels[view]()
+def open_view(panels: dict[str, Callable[[], None]]) -> str:
+    """Which of the views is open."""
+    view = address.choice(
+        t("translate.view"),
+        list(panels),
+        key="view",
+        text=lambda view: plain(f"translate.view_{view}"),
+        bare=True,
+        old={in_language("en", f"translate.view_{view}"): view for view in panels},
+    )
+    if view == SLOW:
+        in_page()
     return view
 
 

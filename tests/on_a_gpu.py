@@ -5,10 +5,11 @@ No test of the usual run, which needs no GPU, is skipped for want of one: this f
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 
-from tests.runs.test_devices import CHECKPOINTS, differences, run_of
+from tests.runs.test_devices import CHECKPOINTS, differences, long_look, run_of
 from transformer import load
 from transformer.runs.classify import Classification
 from transformer.runs.translate import Translation
@@ -40,6 +41,19 @@ def test_a_gpu_says_what_the_cpu_says(usual: tuple[str, Classification | Transla
     maps, probabilities = differences(run, other)
     said = f"{name}, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
     sys.stderr.write(said + "\n")  # pytest -s shows it
+    assert maps < BOUNDS[dtype][0], said
+    assert probabilities < BOUNDS[dtype][1], said
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+def test_a_long_run_on_a_gpu_is_followed_and_seen_near_and_far(dtype: torch.dtype) -> None:
+    """What the page does with a long sequence: the pace is measured, the pass followed, a head kept in levels."""
+    folder = CHECKPOINTS / "splice-junctions"
+    (run, seen), (other, found) = long_look(load(folder)), long_look(load(folder, device="auto", dtype=dtype))
+    maps = float(np.abs(seen - found).max())
+    probabilities = float(np.abs(run.probabilities - other.probabilities).max())
+    said = f"a long run, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
+    sys.stderr.write(said + "\n")
     assert maps < BOUNDS[dtype][0], said
     assert probabilities < BOUNDS[dtype][1], said
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
+from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.store import holdings, log, settings
 from ui.store.user_folder import own_folder
@@ -28,6 +29,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     bounds = {
         name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE for name in settings.SIZES
     }
+    device, precision = settings.placement(os.environ)
     # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
     # of several users who come at the same moment to a server that has just started, the second would see a page alone.
     PagesManager.uses_pages_directory = False
@@ -42,6 +44,8 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
+        device=device_here(device),
+        precision=precision,
         **bounds,
     )
     try:

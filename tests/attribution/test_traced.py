@@ -286,15 +286,17 @@ def reason_of(error: AttributionError) -> str:
 
 
 ODD: dict[str, tuple[str, dict[str, Any], Callable[[Reading], Any], str]] = {
-    "side by side": (
-        "GPTNeoXForCausalLM",
-        dict(vocab_size=61, hidden_size=12, num_attention_heads=3, intermediate_size=7, num_hidden_layers=1),
+    "a share": (
+        "GraniteForCausalLM",
+        dict(vocab_size=61, hidden_size=12, num_attention_heads=3, num_key_value_heads=3, intermediate_size=7)
+        | dict(num_hidden_layers=1, residual_multiplier=0.5),
         lambda given: list(in_reading(given)),
         "follow_no_residual",
     ),
     "given away": (
-        "BloomForCausalLM",
-        dict(vocab_size=61, hidden_size=12, n_head=3, n_layer=1),
+        "Gemma2ForCausalLM",
+        dict(vocab_size=61, hidden_size=12, num_attention_heads=3, num_key_value_heads=3, intermediate_size=7)
+        | dict(num_hidden_layers=1, head_dim=4),
         lambda given: list(in_reading(given)),
         "follow_no_values",
     ),
@@ -314,6 +316,42 @@ def test_layers_that_add_up_otherwise_are_refused_by_name(odd: str, tmp_path: Pa
         with pytest.raises(AttributionError) as refused:
             gradients(reference.passage(model, source=()))
         assert refused.value.code == "attribution_not_followed"
+
+
+BESIDE: dict[str, dict[str, Any]] = {
+    "GPTNeoXForCausalLM": dict(intermediate_size=7),
+    "FalconForCausalLM": dict(),
+    "PhiForCausalLM": dict(intermediate_size=7),
+}
+"""Families whose net reads what its attention reads, and whose sizes are below."""
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+@torch.no_grad()
+def test_a_net_beside_its_attention_is_no_part_of_its_sum(kind: str, tmp_path: Path) -> None:
+    """The sub-layer is what the layer reads and what its attention gives: taken from the library's own model."""
+    sizes = dict(vocab_size=61, hidden_size=24, num_attention_heads=3, num_hidden_layers=2, initializer_range=0.4)
+    random_model(kind, sizes | BESIDE[kind]).save_pretrained(tmp_path / "beside")
+    model: Any = load_hugging_face(tmp_path / "beside").model.double()
+    given = Reading("beside", model, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal=True)
+    found = list(in_reading(given))
+    layers = next(part for part in model.net.modules() if isinstance(part, torch.nn.ModuleList))
+    reads: list[torch.Tensor] = []
+    gives: list[torch.Tensor] = []
+    attends = [part for part in model.net.modules() if hasattr(part, "attention_site")]
+    hooks = [layer.register_forward_pre_hook(lambda _, inputs: reads.append(inputs[0][0])) for layer in layers]
+    hooks += [part.register_forward_hook(lambda _, __, made: gives.append(made[0][0])) for part in attends]
+    model.run(torch.tensor([SOURCE]))
+    for hook in hooks:
+        hook.remove()
+    assert len(found) == len(reads) == len(gives) == 2
+    for one, read, gave in zip(found, reads, gives, strict=True):
+        parts = torch.zeros_like(read)
+        for rows, mine, constants in one.parts():
+            parts[rows] = mine.sum(1) + constants
+        np.testing.assert_allclose(parts, read + gave, atol=1e-9)
+        np.testing.assert_allclose(one.x, read, atol=1e-12)
+        one.clean()
 
 
 def test_a_sum_that_is_not_the_models_own_is_refused(models: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

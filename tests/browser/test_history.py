@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def tab(name: str) -> Action:
     return lambda page: page.get_by_role("tab", name=name).click()
 
 
+def without_a_run(action: Action) -> Action:
+    """An action that the browser answers by itself, as it does Back over it."""
+    BY_BROWSER.add(action)
+    return action
+
+
+BY_BROWSER: set[Action] = set()
+
+
 def menu(name: str) -> Action:
     return lambda page: page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True).click()
 
@@ -53,6 +63,9 @@ SEEN = """() => {
     said("input:checked", (one) => one.closest("label")?.innerText),
     said(".gtitle", (one) => one.textContent),
     said("input, textarea", (one) => one.value),
+    [...document.querySelectorAll("*")].flatMap((one) => [...(one.shadowRoot?.querySelectorAll(
+      ".head-choice [aria-checked=true], .heatmap .title, .head-view .footer, .bitext .reading",
+    ) ?? [])].map((part) => part.textContent)),
   ];
 }"""
 
@@ -71,7 +84,7 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
     page, states = here.page, [(here.page.url, seen(here.page))]
     entries = page.evaluate("history.length")
     for number, action in enumerate(actions, 1):
-        with here.run():
+        with nullcontext() if action in BY_BROWSER else here.run():
             action(page)
         # The server is done; a busy browser has yet to read what it was told.
         page.wait_for_function("length => history.length >= length", arg=entries + number)
@@ -80,8 +93,10 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
         assert page.evaluate("history.length") == entries + number, page.url
         assert states[-1] != states[-2]
     back, forward, rest = -1, 1, len(actions) - 1
-    for move, (url, shown) in [(back, state) for state in states[-2::-1]] + [(forward, states[1]), (rest, states[-1])]:
-        with here.run():
+    over = [*reversed(actions), actions[0], None]  # what each move undoes or does again
+    moves = [(back, state) for state in states[-2::-1]] + [(forward, states[1]), (rest, states[-1])]
+    for (move, (url, shown)), undone in zip(moves, over, strict=True):
+        with nullcontext() if undone in BY_BROWSER else here.run():
             page.evaluate("move => history.go(move)", move)
         expect(page).to_have_url(url)
         assert seen(page) == shown
@@ -94,8 +109,8 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
     there_and_back(
         here,
         [
-            lambda page: heads.nth(3 * 4 + 3).click(),
-            press("Encoder self"),
+            without_a_run(lambda page: heads.nth(3 * 4 + 3).click()),
+            without_a_run(press("Encoder self")),
             press("Head view"),
             lambda page: page.locator(".st-key-example-2 button").first.click(),
             menu("Masks"),

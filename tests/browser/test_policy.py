@@ -106,7 +106,7 @@ def test_pictures_components_and_downloads_work_under_it(watched: Watched, serve
     assert watched.stopped() == []
     watched.go(f"{serve(ROOT / 'app.py')}/translate")
     watched.visit.drawn(page.locator(".all-heads"))
-    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    watched.visit.drawn(page.locator(".heatmap"))
     watched.go(f"{serve(ROOT / 'app.py')}/checkpoints?show=tensors")
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     with page.expect_download() as saved:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import re
 from pathlib import Path
 
@@ -18,6 +19,11 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 SPLICE = ROOT / "checkpoints" / "splice-junctions"
 ADDRESS = "sequences?model=splice-junctions"
+
+PRESS = """(canvas, keys) => {
+  for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}"""
+"""Keys in one moment: the window rests once."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +83,41 @@ def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
     assert b"track type=bedGraph" in saved(again, "Tracks (bedGraph)")
 
 
+def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) -> None:
+    """2,500 letters: blocks of 16 x 16 windows, then the weights themselves, each step one entry of the history."""
+    letters = "".join("ACGT"[(i * i // 7 + i // 3) % 4] for i in range(2_500))
+    here = opened("sequences?model=core-promoters&view=windows&layer=0&head=3", width=1280, height=1000)
+    page = here.page
+    run_text(here, letters)
+    tiles = page.locator(".tiles")
+    expect(tiles).to_have_attribute("data-window", "[0,2490,0,2490]")
+    expect(tiles).to_have_attribute("data-block", "16x16")
+    with here.run():
+        tiles.get_by_role("button", name="Zoom in").click()
+    expect(page).to_have_url(re.compile("rows=623-1868&columns=623-1868"))
+    canvas = tiles.get_by_role("grid")
+    canvas.focus()
+    with here.run():  # to the cursor, which stands at the first cell: the window goes there, and comes nearer
+        canvas.evaluate(PRESS, ["ArrowDown", "ArrowRight", *["+"] * 6])
+    expect(tiles).to_have_attribute("data-block", "1x1")
+    top, bottom, left, right = json.loads(tiles.get_attribute("data-window") or "")
+    expect(page).to_have_url(re.compile(f"rows={top + 1}-{bottom}&columns={left + 1}-{right}"))
+    record = classify(load(ROOT / "checkpoints" / "core-promoters"), letters).record["encoder.0.self"]
+    told = tiles.locator(".reading").inner_text()
+    row, column = (int(number.replace(",", "")) - 1 for number in re.findall(r"window ([\d,]+) \(", told))
+    assert top <= row < bottom
+    assert left <= column < right
+    weight = float(record.tile(3, slice(row, row + 1), slice(column, column + 1))[0, 0])
+    assert float(told.rpartition(": ")[2]) == pytest.approx(weight, rel=1e-4)
+    with page.expect_download() as download:
+        tiles.get_by_role("button", name="Save PNG").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    with here.run():
+        page.go_back()
+    expect(tiles).to_have_attribute("data-window", "[622,1868,622,1868]")
+    assert not here.errors
+
+
 def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, expected) -> None:
     here = opened(f"{ADDRESS}&read=file")
     content = gzip.compress(f"{example}\n>short\nACG\n".encode())
@@ -108,26 +149,29 @@ def test_a_motif_leaves_as_svg_and_as_meme_text(opened) -> None:
 def test_a_million_letters_get_a_sentence_and_stay_out_of_the_address(opened) -> None:
     here = opened()
     run_text(here, "ACGT" * 250_000)
-    expect(here.page.get_by_text("1,000,000 characters were pasted, at most 4,096 letters are run")).to_be_visible()
+    expect(here.page.get_by_text("1,000,000 characters were pasted, at most 100,000 letters are run")).to_be_visible()
     assert len(here.page.url) < 1_000
 
 
-def test_4096_letters_are_shown_and_looked_at(opened) -> None:
+def test_letters_of_a_long_sequence_are_shown_and_looked_at(opened) -> None:
     here = opened()
-    run_text(here, "ACGTTGCA" * 512)
-    expect(here.page.get_by_text("4,096 letters, 8,180 windows")).to_be_visible()
+    run_text(here, "ACGTTGCA" * 192)
+    expect(here.page.get_by_text("1,536 letters, 3,060 windows")).to_be_visible()
     expect(here.page.get_by_text("Effects of letters are computed for at most 512 letters")).to_be_visible()
     with here.run():
         here.page.get_by_role("radio", name="Windows", exact=True).click()
-    expect(here.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
+    expect(here.page.locator(".st-key-windows-tiles")).to_be_visible()
     again = opened(here.page.url.split("/", 3)[3])
-    expect(again.page.get_by_text("4,096 letters, 8,180 windows")).to_be_visible()
-    expect(again.page.locator(".st-key-windows .js-plotly-plot")).to_be_visible()
+    expect(again.page.get_by_text("1,536 letters, 3,060 windows")).to_be_visible()
+    expect(again.page.locator(".st-key-windows-tiles")).to_be_visible()
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("view", ["letters", "windows", "heads"])
-def test_at_400_pixels_nothing_is_wider_than_the_screen(opened, view, dark) -> None:
-    here = opened(f"{ADDRESS}&view={view}", width=400, dark=dark)
-    here.drawn(here.page.locator(".all-heads"))
-    assert here.page.evaluate("document.documentElement.scrollWidth") <= 400
+def test_at_400_pixels_no_view_is_wider_than_the_screen(opened, dark) -> None:
+    here = opened(width=400, dark=dark)
+    for view in ("Letters", "Windows", "Head view"):
+        if view != "Letters":  # which is there at once
+            with here.run():
+                here.page.get_by_role("radio", name=view, exact=True).click()
+        here.drawn(here.page.locator(".all-heads"))
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.parts import box
 from transformer import DecodingOptions, load, translate
+from transformer.pictures.picture import Picture
 
 pytestmark = pytest.mark.browser
 
@@ -48,29 +49,17 @@ def show(here, view: str) -> None:
 
 def cell(page: Page, query: int, key: int) -> tuple[float, float]:
     """Where a cell of the heatmap lies on the screen, once it is in view."""
-    page.locator(".st-key-heatmap .js-plotly-plot").scroll_into_view_if_needed()
-    return page.evaluate(
-        """([query, key]) => {
-          const plot = document.querySelector('.st-key-heatmap .js-plotly-plot');
-          const { xaxis, yaxis, _size } = plot._fullLayout;
-          const box = plot.getBoundingClientRect();
-          return [box.left + xaxis._offset + xaxis.d2p(key), box.top + yaxis._offset + yaxis.d2p(query)];
-        }""",
-        [query, key],
-    )
+    canvas = page.locator(".heatmap canvas")
+    canvas.scroll_into_view_if_needed()
+    around = box(canvas)
+    left, top, side = (float(part) for part in (canvas.get_attribute("data-cells") or "").split())
+    return around["x"] + left + (key + 0.5) * side, around["y"] + top + (query + 0.5) * side
 
 
-def hover(page: Page, query: int, key: int, text: str) -> None:
-    """Point at a cell until its hover says `text`; a picture that is drawn anew under a still mouse shows none."""
-    said = page.locator(".st-key-heatmap .hoverlayer")
-    for _ in range(40):
-        x, y = cell(page, query, key)
-        page.mouse.move(x - 4, y - 4)
-        page.mouse.move(x, y)
-        page.wait_for_timeout(250)
-        if text in (said.text_content() or ""):
-            return
-    expect(said).to_contain_text(text)
+def told(page: Page, picture: Picture, query: int, key: int) -> str:
+    """What the heatmap says of a cell."""
+    value = f"{picture.values[query, key]:.3f}"
+    return f"Query {picture.queries.labels[query]}, key {picture.keys.labels[key]}: {value}."
 
 
 def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
@@ -86,24 +75,28 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
     expect(first.locator(".others .chosen")).to_contain_text(f"{expected.steps[0].probability:.3f}")
     show(here, "Heatmap")
 
-    with here.run():
-        here.page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
-    expect(here.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.2.cross · head 1")
+    here.page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
+    expect(here.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
 
     picture = expected.record["decoder.2.cross"].picture(1, words=True)
-    key = int(picture.values[2].argmax())
-    hover(here.page, 2, key, f"{picture.values[2, key]:.6g}"[:5])
+    reading = here.page.locator(".heatmap .reading")
+    here.page.mouse.move(*cell(here.page, 2, int(picture.values[2].argmax())))
+    expect(reading).to_have_text(told(here.page, picture, 2, int(picture.values[2].argmax())))
 
-    hover(here.page, 1, 3, picture.queries.texts[1])
-    with here.run():
-        here.page.mouse.click(*cell(here.page, 1, 3))
+    here.page.mouse.click(*cell(here.page, 1, 3))
     expect(here.page).to_have_url(re.compile("pair=decoder.cross"))
+    expect(reading).to_have_text(f"{told(here.page, picture, 1, 3)} Marked.")
     expect(here.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
+    weights = [
+        [f"{expected.record[f'decoder.{layer}.cross'].picture(head, words=True).values[1, 3]:.3f}" for head in range(4)]
+        for layer in range(4)
+    ]
+    expect(here.page.locator(".heatmap td.weight")).to_have_text([weight for row in weights for weight in row])
 
     address = here.page.url
     again = opened(address.split("/", 3)[3])
     expect(again.page.get_by_text(expected.text, exact=True)).to_be_visible()
-    expect(again.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.2.cross · head 1")
+    expect(again.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
     expect(again.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
 
     show(again, "Downloads")
@@ -144,23 +137,26 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
 def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) -> None:
     here = opened(f"?layer=3&head=0&text={SENTENCE}")
     page, picture = here.page, expected.record["decoder.3.cross"].picture(0, words=True)
-    layer, ring = page.locator(".cells .layer"), page.locator(".cells .ring")
-    expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("decoder.3.cross")
+    layer, reading = page.locator(".heatmap canvas"), page.locator(".heatmap .reading")
+    expect(page.locator(".heatmap .title")).to_contain_text("decoder.3.cross")
+    here.drawn(page.locator(".heatmap"))
     layer.focus()
     for pressed in ("End", "ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown"):
         page.keyboard.press(pressed)
     query, key = 1, len(picture.keys) - 2
-    words = f"Query {picture.queries.labels[query]}, key {picture.keys.labels[key]}: {picture.values[query, key]:.3f}."
-    expect(page.locator(".cells .reading")).to_have_text(words)
+    words = told(page, picture, query, key)
+    expect(reading).to_have_text(words)
     active = layer.get_attribute("aria-activedescendant")
-    told = page.locator(f"[id='{active}']")
-    assert (told.text_content(), told.get_attribute("aria-selected")) == (words, "false")
-    middle, place = cell(page, query, key), box(ring)
-    assert (place["x"] + place["width"] / 2, place["y"] + place["height"] / 2) == pytest.approx(middle, abs=1.5)
-    with here.run():
-        page.keyboard.press("Enter")
+    spoken = page.locator(f"[id='{active}']")
+    assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
+    left, top, side = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
+    place = [left + key * side, top + (query + 0.5) * side]  # one pixel of the canvas is one of the page here
+    ring = layer.evaluate("(one, [x, y]) => [...one.getContext('2d').getImageData(x - 2, y, 3, 1).data]", place)
+    assert max(ring[:3]) < 60, "black outside"
+    assert min(ring[8:11]) > 150, "and white inside, which are seen on any ground"
+    page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("pair=decoder.cross"))
-    expect(page.locator(".cells .reading")).to_have_text(f"{words} Marked.")
+    expect(reading).to_have_text(f"{words} Marked.")
     expect(page.get_by_text(f"{picture.queries.labels[query]} looks at {picture.keys.labels[key]}")).to_be_visible()
 
 
@@ -188,7 +184,7 @@ def test_the_page_asks_nothing_of_other_hosts(serve, visit, browser) -> None:
     page.on("request", lambda request: asked.append(request.url))
     address = serve(ROOT / "app.py")
     page.goto(f"{address}/translate")
-    expect(page.locator(".st-key-heatmap .js-plotly-plot")).to_be_visible(timeout=60_000)
+    expect(page.locator(".heatmap canvas")).to_be_visible(timeout=60_000)
     page.close()
     strangers = [url for url in asked if not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))]
     assert asked

@@ -301,6 +301,8 @@ def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> Non
     chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
     assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
     assert max(map(len, chinese.split("<br>"))) <= 8
+    closing = labels.wrapped("最关注的宽的窗口（六十个）", 12 * 12 * 1.1)  # noqa: RUF001
+    assert closing.split("<br>") == ["最关注的宽的窗口（六十", "个）"]  # noqa: RUF001
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -11,7 +11,7 @@ from transformer.models.kmer_stretch import StretchReader
 WIDTH = 13
 DIALECTS: tuple[dict[str, object], ...] = (
     {},
-    {"norm_first": False, "positions": "learned", "max_length": 19},
+    {"norm_first": False, "positions": "learned", "max_length": 19, "d_ff": 61},  # more rows than queries, keys, values
     {"position_place": "after", "scale_embedding": True, "pooling": "mean", "widths": (2, 5, 7), "max_length": 40},
     {"norm_after_stack": False, "activation": "gelu", "n_questions": 2, "d_hidden": 5},
     {"norm_first": False, "norm_after_stack": False, "positions": "doubled", "n_layers": 1, "n_heads": 2},

@@ -42,3 +42,13 @@ def test_a_norm_whose_name_places_it_before_the_layers_is_refused(norm: str):
     assert f"{norm}.weight" in refused(page)
     assert any("its name says that it acts before the layers" in text.value for text in page.text)
     assert not [widget for widget in page.get("button_group") if str(widget.key).endswith(".others_after")]
+
+
+def test_the_same_file_again_is_kept_once():
+    data = _file("norm")
+    page = brought(brought(opened(), **{"model.pt": data}), **{"other.pt": data})
+    assert page.selectbox(key="model").value == "upload/model"
+    assert "upload/other" not in page.selectbox(key="model").options
+    assert any("kept once" in warning.value for warning in page.warning)
+    page = brought(page, **{"other.pt": _file("norm")})  # other numbers
+    assert page.selectbox(key="model").value == "upload/other"

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
+from transformer.models.vision import VisionConfig, VisionTransformer
 
 APP = str(Path(__file__).parents[2] / "app.py")
 SENTENCE = re.compile(r"(?<![-\w./])[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
@@ -40,6 +41,7 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     ("sequences", {"sequence": "ACXX"}),
     *(("checkpoints", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
     ("checkpoints", {"model": "letters"}),
+    ("checkpoints", {"model": "pictures"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
     *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),
     ("inside_layer", {"stage": "feed_forward", "gelu": "true"}),
@@ -67,6 +69,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_tiny(made)
     small = sequence_checkpoint()
     save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
+    sees = VisionTransformer(VisionConfig((4, 4), (3, 3), d_model=12, n_heads=3, d_ff=17, n_layers=2, head=(13,)))
+    save_folder(made / "pictures", "vision", sees)
     return made
 
 

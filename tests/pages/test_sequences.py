@@ -152,7 +152,7 @@ def test_another_checkpoint_brings_its_own_example_but_keeps_what_was_typed(tmp_
 
 def test_the_address_holds_what_can_be_run_and_nothing_longer() -> None:
     at = page()
-    for text, held in (("ACGT" * 1_000, True), ("A" * 100_000, False)):
+    for text, held in ((f">{'x' * 8_000}\n{'ACGT' * 20}", True), (f">{'x' * 8_200}\n{'ACGT' * 20}", False)):
         at.text_area(key="sequence").set_value(text)
         at.button(key="FormSubmitter:sequence-form-Run").click().run()
         assert ("sequence" in at.query_params) is held
@@ -164,6 +164,7 @@ def test_every_text_has_its_chinese() -> None:
     assert "概率" in at.subheader[0].value
     titles = [note["text"] for note in chart(at)["layout"]["annotations"]]
     assert any("突变" in title for title in titles)
+    assert any("池化，各头平均" in part.value for part in at.markdown)  # noqa: RUF001
     assert "信息量" in chart(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
 
 
@@ -278,9 +279,11 @@ def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint)
     job = file.Job.of(shipped, records)
     job.advance(0.0)
     assert (len(job.found), job.total, job.done) == (1, 5, False)
+    assert list(file._table(job, shipped.task, 0)["id"]) == []  # few rows are drawn while it is read
     job.cancel()
     assert job.done
     assert "1 of 5" in job.note
+    assert list(file._table(job, shipped.task, None)["id"]) == ["s"]
 
 
 def test_a_file_of_too_many_records_says_how_many_were_read(
@@ -296,7 +299,9 @@ def test_a_file_of_too_many_records_says_how_many_were_read(
 def test_a_file_without_a_sequence_says_so() -> None:
     at = fine(page(read="file"))
     fine(at.file_uploader(key="fasta").upload("none.fa", b"; nothing\n").run())
-    assert "no sequence" in " ".join(caption.value for caption in at.caption)
+    assert "no sequence" in at.info[0].value
+    assert not at.dataframe  # no table of nothing, and none to save
+    assert not at.get("download_button")
 
 
 def test_a_broken_file_says_so() -> None:

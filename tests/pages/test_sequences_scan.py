@@ -1,5 +1,6 @@
 """Sequences, *Scan* and *A file*: every number is the classifier's own, and a row opens what it says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def captions(at: AppTest) -> str:
 
 def finished(at: AppTest) -> AppTest:
     for _ in range(30):
-        if "windows were read" in captions(fine(at)):
+        if re.search("windows? (were|was) read", captions(fine(at))):
             return at
         at.run()
     raise AssertionError(captions(at))
@@ -95,7 +96,7 @@ def test_the_track_the_hits_and_their_errors_are_those_of_the_classifier(shipped
 def test_a_long_scan_says_what_it_costs_waits_and_can_be_stopped(monkeypatch) -> None:
     monkeypatch.setattr(scan, "AT_ONCE", 50)
     monkeypatch.setattr(scan, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr("transformer.runs.scan.BLOCK", 20)
+    monkeypatch.setattr("transformer.runs.scan.BLOCK", 40)
     at = fine(opened("sequences", read="scan"))
     assert f"{2 * (len(JOINED) - WIDTH + 1):,} windows are to be read" in at.info[0].value
     assert not at.get("plotly_chart")
@@ -111,21 +112,42 @@ def test_a_long_scan_says_what_it_costs_waits_and_can_be_stopped(monkeypatch) ->
 def test_a_labelled_file_is_scored_other_lengths_are_marked(shipped) -> None:
     at = fine(opened("sequences", read="file"))
     texts = {"a": "ACGTTGCANGTGTCAGTTGACGT", "b": "TTGACGTTGCACGTGTCAGTTGA", "c": "ACGTACGT"}
-    fasta = f">a EI\n{texts['a']}\n>b label=N\n{texts['b']}\n>c\n{texts['c']}\n>d IE\nAC!\n"
+    fasta = f">a EI\n{texts['a']}\n>b label=N\n{texts['b']}\n>c\n{texts['c']}\n>d IE\nAC!\n>e\n{'N' * WIDTH}\n"
     fine(at.file_uploader(key="fasta").upload("some.fa", fasta.encode()).run())
     table = at.dataframe[0].value.set_index("id")
     found = {name: classify(shipped, text) for name, text in texts.items()}
     for name, run in found.items():
         assert table.loc[name, "predicted"] == run.classes[run.predicted]
-    assert list(table["label"]) == ["EI", "N", "", "IE"]
+    assert list(table["label"]) == ["EI", "N", "", "IE", ""]
+    assert "100% of its letters are unknown" in table.loc["e", "unlike"]
+    assert table.loc["a", "unlike"] == table.loc["d", "unlike"] == ""
     assert table.loc["c", "length"] == "trained on 23 letters: means little"
     assert table.loc["a", "length"] == table.loc["b", "length"] == ""
     assert "letter 3" in table.loc["d", "problem"]
     right = sum(found[name].classes[found[name].predicted] == label for name, label in (("a", "EI"), ("b", "N")))
     assert at.metric[0].value == f"{right / 2:.3f}"
-    assert "2 of 4 records name a class" in " ".join(one.value for one in at.markdown)
+    assert "2 of 5 records name a class" in " ".join(one.value for one in at.markdown)
+    called = {run.predicted for name, run in found.items() if name != "c"}
+    assert (at.metric[1].value == "-") is (len(called) == 1)  # no correlation with what never varies
+    one_class = f">a EI\n{texts['a']}\n>b EI\n{texts['b']}\n".encode()
     confusion = at.dataframe[1].value
+    fine(at.file_uploader(key="fasta").upload("one.fa", one_class).run())
+    assert at.metric[1].value == "-"
     assert confusion.loc["is EI"].iloc[:3].sum() == confusion.loc["is N"].iloc[:3].sum() == 1
+
+
+def test_windows_that_are_not_judged_are_counted_and_not_expected_to_err() -> None:
+    at = opened("sequences", read="scan", strands="given", least="0.9")
+    some = f">some\n{LIKE * 2}{'N' * 30}\n".encode()
+    at = finished(at.file_uploader(key="scan-fasta").upload("some.fa", some).run())
+    text, read = LIKE * 2 + "N" * 30, 2 * WIDTH + 30 - WIDTH + 1
+    unjudged = sum(text[i : i + WIDTH].count("N") > 0.1 * WIDTH for i in range(read))
+    assert f"{unjudged} windows hold more than 10% unknown letters" in captions(at)
+    assert f"Were none of the {read - unjudged} windows a site" in captions(at)
+    none = f">none\n{'N' * WIDTH}\n".encode()
+    at = finished(at.file_uploader(key="scan-fasta").upload("none.fa", none).run())
+    assert "1 window holds more than 10% unknown letters, and is not judged" in captions(at)
+    assert "a site" not in captions(at)
 
 
 def test_what_is_unlike_the_training_data_is_said_before_the_class() -> None:

@@ -1,6 +1,7 @@
 """`check`: equal to the original within rounding, or told where it differs; files of arrays are not believed."""
 
 import io
+import json
 import os
 import struct
 import zipfile
@@ -87,17 +88,18 @@ def test_rounding_is_judged_by_the_precision_that_was_saved(right):
     assert not check(right, source, {"log_probs": single.astype(np.float64)}, target).agrees
 
 
-def test_what_is_undefined_agrees_with_nothing_and_rows_that_see_nothing_are_left_out():
-    folder = REFERENCE / "annotated"
+@pytest.mark.parametrize(("layout", "rest"), [("annotated", "even"), ("torch-postnorm", "undefined")])
+def test_what_is_undefined_agrees_with_nothing_and_rows_that_see_nothing_are_what_the_original_makes(layout, rest):
+    folder = REFERENCE / layout
     arrays = {name: tensor.numpy() for name, tensor in load_file(folder / "expected.safetensors").items()}
-    checkpoint = load(folder, n_heads=3)
+    checkpoint = load(folder, n_heads=json.loads((folder / "about.json").read_text())["heads"])
     source, target = arrays["source"].copy(), arrays["target"]
-    source[0] = 0  # nothing but padding: the original spreads such rows evenly
-    evenly = np.full_like(arrays["encoder.0.self"], 1 / source.shape[1])
-    evenly[1:] = arrays["encoder.0.self"][1:]
-    found = check(checkpoint, source, {"encoder.0.self": evenly}, target)
+    source[0] = 0  # nothing but padding: one original spreads such rows evenly, the other makes NaN of them
+    expected = np.full_like(arrays["encoder.0.self"], 1 / source.shape[1] if rest == "even" else np.nan)
+    expected[1:] = arrays["encoder.0.self"][1:]
+    found = check(checkpoint, source, {"encoder.0.self": expected}, target)
     (one,) = found.differences
-    assert (one.unseen, one.agrees) == (source.shape[1], True)
+    assert (one.unseen, one.agrees) == (0 if rest == "even" else source.shape[1], True)
     log_probs = arrays["log_probs"].copy()
     log_probs[0, 1, 2] = np.nan
     (undefined,) = check(checkpoint, arrays["source"], {"log_probs": log_probs}, target).differences

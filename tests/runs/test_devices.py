@@ -16,6 +16,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.toy import tokenizer, write_checkpoint
 from transformer import load
 from transformer.attention.capture import watch
+from transformer.attention.zoom import Zoom
 from transformer.checkpoint.checkpoint import Checkpoint, OtherModel
 from transformer.errors import CheckpointError
 from transformer.flow.run import flow
@@ -172,6 +173,31 @@ def differences(run: Classification | Translation, other: Classification | Trans
     assert isinstance(other, Translation)
     pairs = zip(run.steps, other.steps, strict=True)
     return maps, max(abs(one.probability - two.probability) for one, two in pairs)
+
+
+def long_look(checkpoint: Checkpoint) -> tuple[Classification, np.ndarray]:
+    """A sequence that is long enough to be followed and kept in levels, and one of its heads near and far."""
+    told = list[float]()
+    letters = "".join("ACGT"[i * i % 7 % 4] for i in range(1_100))
+    run = classify(checkpoint, letters, progress=told.append)
+    assert told == sorted(told)
+    zoom = Zoom.of(run.record[run.record.sites[0]], 1)
+    return run, np.concatenate([zoom.whole().values.ravel(), zoom.view(slice(700, 763), slice(11, 90)).values.ravel()])
+
+
+@pytest.fixture(scope="module")
+def usual_look() -> tuple[Classification, np.ndarray]:
+    return long_look(load(CHECKPOINTS / "core-promoters"))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+def test_a_long_run_in_another_precision_is_followed_and_seen_near_and_far(
+    usual_look: tuple[Classification, np.ndarray], dtype: torch.dtype
+) -> None:
+    run, seen = usual_look
+    other, found = long_look(load(CHECKPOINTS / "core-promoters", dtype=dtype))
+    assert 0 < np.abs(found - seen).max() < BOUNDS[dtype][0]
+    assert np.abs(run.probabilities - other.probabilities).max() < BOUNDS[dtype][1]
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)

@@ -125,7 +125,11 @@ class TracedSubLayer(SubLayer):
         """
         output = cast(Tensor, self.call.block.output)[0]
         nothing = self.x.new_zeros(1, self.shape[0], self._flat(1).shape[1])
-        if _apart(self._again(nothing)[0], output) > _tolerance(output):
+        try:
+            same = _apart(self._again(nothing)[0], output) <= _tolerance(output)
+        except RuntimeError:  # a layer that keeps what it read reads it twice
+            same = False
+        if not same:
             raise AttributionError("attribution_layer_alone", name=self.name, site=self.site)
         return output
 
@@ -208,6 +212,7 @@ class _Watcher:
         self.calls: dict[Site, _Call] = {}
         self._site_of = {module: site for site, module in sites.items()}
         self._recent: list[tuple[Tensor, Tensor]] = []
+        self._made_since: list[Tensor] = []
         self._open: Site | None = None
         self._block: _Block | None = None
 
@@ -233,8 +238,24 @@ class _Watcher:
         self._block = _Block(module, inputs, options)
 
     def _leaves_block(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        if self._block is not None and self._block.module is module:
-            self._block.output = _first(output)
+        if self._block is None or self._block.module is not module:
+            return
+        self._block.output = _first(output)
+        call = None if self._open is None else self.calls[self._open]
+        if call is not None and call.block is self._block and call.total is None:
+            self._ends_beside(call, self._block.output)
+
+    def _ends_beside(self, call: _Call, output: Tensor) -> None:
+        """Find the residual of a layer whose net reads beside its attention (GPT-J, GPT-NeoX, Falcon, Phi).
+
+        No module reads that sum: it counts where it and what another module made are what the layer ends with.
+        """
+        if call.before is None or call.projected is None or call.before.numel() != call.projected.numel():
+            return
+        total = call.projected.reshape(-1) + call.before.reshape(-1)
+        beside = (made for made in reversed(self._made_since) if made.numel() == total.numel())
+        if any(_apart(total + made.reshape(-1), output.reshape(-1)) <= _tolerance(output) for made in beside):
+            call.total = total.view_as(call.before)
 
     def _enters_attention(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         read = next((x for x in (*inputs, options.get("hidden_states")) if isinstance(x, Tensor)), None)
@@ -244,6 +265,7 @@ class _Watcher:
         self._open = self._site_of[module]
         self.calls[self._open] = _Call(read, before, self._block)
         self._recent.clear()
+        self._made_since.clear()
 
     def _reads(self, seen: Recording) -> Callable[[nn.Module, tuple[Any, ...]], None]:
         def reads(module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -274,6 +296,8 @@ class _Watcher:
             call.projected = output
         elif call is not None and module is call.after and call.normed is None:
             call.normed = output
+        if call is not None and output is not call.projected:
+            self._made_since.append(output.clone())  # some add to it in place
         if inputs[0].shape == output.shape:
             self._recent.append((inputs[0], output))
 

@@ -36,8 +36,12 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer)
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel)
 
+
+GUESSED = ("assumed", "assumed_because")
+DRAWN = ("assumed_vectors", "assumed_memory")
+"""Codes of assumptions: that an answer is the default, and that what no file holds was drawn."""
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
@@ -133,6 +137,14 @@ class Checkpoint:
     def translates(self) -> bool:
         """Whether the model reads a source and writes a target."""
         return self.model.abilities.translates
+
+    @property
+    def guesses(self) -> tuple[Message, ...]:
+        """What pictures of a file say of what it does not: the answers that were assumed, and what was drawn."""
+        known = [one for one in self.assumptions if isinstance(one, Message)]
+        answers = tuple(f"{one.fields['name']}={one.fields['default']}" for one in known if one.code in GUESSED)
+        drawn = [one for one in known if one.code in DRAWN]
+        return (*([Message("note_assumed", what=answers)] if answers else ()), *drawn)
 
     @property
     def reads_pairs(self) -> bool:

@@ -24,8 +24,9 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;",
 _CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)}, 0x7F: "␡"})
 
 
-_PIECES = re.compile(r"\s*(?:[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)")
-"""What a line may be broken before: a word, an East Asian character."""
+_CLOSING = r"\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f"
+_PIECES = re.compile(rf"\s*(?:[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)[{_CLOSING}]*")
+"""What a line may be broken before: a word, an East Asian character, each with the marks that close after it."""
 
 
 def safe(text: str) -> str:

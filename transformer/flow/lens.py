@@ -96,6 +96,8 @@ def _reader(
             return lambda state: model.logits(model.encoder_norm(state), source)
         case HuggingFaceModel() if model.config.writes:
             return _of_another_library(model, diagram, last, output)
+        case HuggingFaceModel() if model.config.head:
+            raise CheckpointError("lens_head_apart", family=diagram.family)
     raise CheckpointError("lens_needs_output", family=diagram.family)
 
 

@@ -191,7 +191,7 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
         """What the first layer of the encoder reads, and what all of them may see."""
         x = self.source_positions(self.embed(self.source_embedding, source))
-        return self.source_norm(self.dropout(x)), self._hiding(masks.padding(source, self.config.pad_id, shown))
+        return self.source_norm(self.dropout(x)), self._hiding(masks.padding(source, self.config.pad_id, shown), shown)
 
     def decode(
         self,
@@ -212,7 +212,7 @@ class Seq2Seq(nn.Module):
         """What the first layer of the decoder reads of a target, and what each position may see of it."""
         x = self.target_positions(self.embed(self.target_embedding, target))
         mask = masks.causal(target, self.config.written_pad_id, shown)
-        return self.target_norm(self.dropout(x)), self._hiding(mask)
+        return self.target_norm(self.dropout(x)), self._hiding(mask, shown)
 
     def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
         """Scores of every token of the target vocabulary, before the softmax."""
@@ -269,9 +269,9 @@ class Seq2Seq(nn.Module):
         x = table(ids)
         return x * self.config.d_model**0.5 if self.config.scale_embedding else x
 
-    def _hiding(self, mask: Mask) -> Mask:
-        """The mask, which says what becomes of rows that see nothing."""
-        return replace(mask, spreads=True) if self.config.spread_blind_rows else mask
+    def _hiding(self, mask: Mask, shown: Tensor | None) -> Mask:
+        """The mask, which says what becomes of rows that see nothing: hidden on purpose, they see nothing at all."""
+        return replace(mask, spreads=True) if self.config.spread_blind_rows and shown is None else mask
 
     def _norm(self) -> nn.Module:
         return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)

@@ -120,7 +120,8 @@ class VectorModel(nn.Module):
     def forward(self, source: Tensor, target: Tensor | None = None) -> Float[Tensor, "batch position d_model"]:
         """What the last layer gives. Both are numbers of rows (batch, position), or vectors (batch, position, d_model).
 
-        Without a target, a model of two sides reads the source's rows of its target table.
+        Without a target, a model of two sides reads the rows of the same numbers there, counted round if it has fewer;
+        or the same vectors.
         """
         config = self.config
         if self.target is None:
@@ -128,7 +129,7 @@ class VectorModel(nn.Module):
             x = self.positions(read * config.d_model**0.5 if config.scale_embedding else read)
             return self._decoded(x, self._memory(x)) if self.attention is None else self._attended(x, x)
         keys = self._read(self.source, source, "inputs")
-        queries = self._read(self.target, source if target is None else target, "targets")
+        queries = self._read(self.target, self.same_of_target(source) if target is None else target, "targets")
         if self.attention is not None:
             return self._attended(queries, keys)
         for block in self.encoder:
@@ -156,6 +157,10 @@ class VectorModel(nn.Module):
             sites[Site.of("decoder", i, "self")] = block.self_attention.core
             sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
+
+    def same_of_target(self, source: Tensor) -> Tensor:
+        """The same numbers in the target's table, counted round where it has fewer rows; vectors are the same."""
+        return source if source.is_floating_point() else source % self.config.target_vocab
 
     def _read(self, table: Tensor, given: Tensor, what: str) -> Float[Tensor, "batch position d_model"]:
         """Rows of the table, or the vectors themselves."""

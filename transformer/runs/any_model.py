@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from transformer.models.common import readable
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.text_scores import scores_of
+from transformer.models.vectors import VectorModel
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
@@ -71,7 +72,7 @@ class AnyRun:
         if method in WRITTEN_METHODS:
             with forward_slot():
                 return attribute(self.passage(checkpoint), self.record, method, layer, head)
-        if len(own.keys) != len(self.ids):
+        if isinstance(checkpoint.model, Encoder) and checkpoint.model.windows(len(self.ids)) is not None:
             raise AttributionError("attribution_of_windows", name=checkpoint.name)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
@@ -127,7 +128,7 @@ def run_any(
         translation = translate(checkpoint, text, options, forced)
         return AnyRun(checkpoint.name, text, translation.record, translation)
     ids, pieces = read(checkpoint, text, longest)
-    other = read(checkpoint, text if forced is None else forced, longest) if checkpoint.reads_pairs else None
+    other = _other_side(checkpoint, ids, forced, longest) if checkpoint.reads_pairs else None
     n = max(len(ids), len(other[0]) if other else 0)
     if n > SHORT:
         refuse_large(pace(checkpoint, ids, other and other[0]), n, most_bytes)
@@ -174,7 +175,12 @@ def run_ids(
         outputs = model.outputs(*(torch.tensor([one]) for one in texts))
     axis = _axis(checkpoint, ids, pieces)
     other = axis if target is None else _axis(checkpoint, *target)
-    maps = {site: seen.map(site, *_axes(checkpoint, site, seen.source(site), axis, other)) for site in seen.sites}
+    maps = {
+        site: replace(
+            seen.map(site, *_axes(checkpoint, site, seen.source(site), axis, other)), notes=checkpoint.guesses
+        )
+        for site in seen.sites
+    }
     return AnyRun(
         checkpoint.name,
         text,
@@ -205,6 +211,16 @@ def read(checkpoint: Checkpoint, text: str, longest: int | None = MAX_POSITIONS)
     if longest is not None and len(ids) > longest:
         raise InputError("too_many_positions", found=len(ids), most=longest)
     return ids, labels_as_typed(tokenizer, text, ids)
+
+
+def _other_side(
+    checkpoint: Checkpoint, ids: list[int], typed: str | None, longest: int | None
+) -> tuple[list[int], list[str]]:
+    """What a model that reads pairs reads on its other side: what was typed, or the same numbers there."""
+    if typed is not None:
+        return read(replace(checkpoint, tokenizer=checkpoint.writer), typed, longest)
+    found = checkpoint.model_as(VectorModel).same_of_target(torch.tensor(ids)).tolist()
+    return found, [str(i) for i in found]
 
 
 def _axes(checkpoint: Checkpoint, site: Site, source: SoftmaxInputs, axis: Axis, other: Axis) -> tuple[Axis, Axis]:

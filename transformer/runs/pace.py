@@ -230,6 +230,8 @@ class _Operations(TorchFunctionMode):
         attends, start = _is_attention(func), time.perf_counter()
         apart = attends and _splits(*args[:3])
         found = _in_pieces(func, args, given, self._begun) if apart else func(*args, **given)
+        if isinstance(found, Tensor) and found.is_cuda:  # what a GPU was given is not done when the call returns
+            torch.cuda.synchronize(found.device)
         seconds = time.perf_counter() - start
         inside = [x for x in args if isinstance(x, Tensor) and not isinstance(x, nn.Parameter)]
         outside = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, Tensor)]

@@ -200,7 +200,8 @@ def _watched(
     written = _axis(Message("axis_written", language=target_name), written_pieces, target_ids, writer)
     read = _axis(Message("axis_read", language=target_name), read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    maps = {site: _map(seen, site, *axes[site.group]) for site in seen.sites}
+    notes = checkpoint.guesses
+    maps = {site: replace(_map(seen, site, *axes[site.group]), notes=notes) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
         input=text,

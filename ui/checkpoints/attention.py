@@ -8,7 +8,7 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
 from transformer.attention.measures import has_kind, strongest_head
-from transformer.checkpoint.checkpoint import HUGGING_FACE
+from transformer.checkpoint.checkpoint import DRAWN, HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
@@ -21,15 +21,16 @@ from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import pictures, writing
+from ui.checkpoints import long, pictures, writing
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
+from ui.shared.visit import visit
 from ui.store import runs
 from ui.texts import plain, t
 
 SAMPLE = 8
-MADE_UP = ("assumed_vectors", "assumed_memory")
-"""Assumptions that say what no file holds, so that it was drawn."""
+LONGEST_IN_ADDRESS = 8_192
+"""Characters of a text that the address holds: more than proxies let pass would make a link that leads nowhere."""
 
 MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
@@ -51,6 +52,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _sequence_classifier(checkpoint.task)
         return
     text, forced = _asked(name, checkpoint)
+    if not continues(checkpoint) and long.is_long(checkpoint, text):
+        long.long_panel(name, text, lambda run: _result(run, checkpoint))
+        return
     if continues(checkpoint):
         _assumptions(checkpoint, ())
         shown, whole = writing.continue_panel(name, text)
@@ -95,7 +99,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
-    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in MADE_UP}
+    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in DRAWN}
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
@@ -117,10 +121,9 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    for assumption in made_up.values():
-        st.caption(controls.sentence(assumption))
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
+    visit().keep_out("input", len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None
 
 
@@ -184,7 +187,7 @@ def _token_classes(found: Classes, shown: AnyRun) -> None:
     keys = next(iter(shown.record.values())).keys
     best = found.probabilities.argmax(-1)
     columns = {
-        t("checkpoints.next_token"): [writing.readable(text) for text in keys.texts],
+        t("map.token"): [writing.readable(text) for text in keys.texts],
         t("checkpoints.token_class"): [found.names[i] for i in best],
         t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
     }

@@ -7,11 +7,13 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
+from transformer.checkpoint.foreign.bundle import goes_beside
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
+from transformer.messages import Message
 from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
@@ -158,6 +160,8 @@ def _take(files: Sequence[uploads.File]) -> None:
         name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
         address.put(**{last_checkpoint.MODEL: name})
         last_checkpoint.bring(name)
+        if name in names and not any(map(goes_beside, (file.name for file in files))):
+            st.session_state[PROBLEM] = Message("upload_is_there", name=name)
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
 
@@ -182,4 +186,4 @@ def others(name: str) -> list[str]:
 def forget_answers(name: str) -> None:
     """A way out where answers do not suit a file."""
     if store.answers_for(name):
-        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-answers")
+        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-all-answers")

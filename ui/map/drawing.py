@@ -55,7 +55,9 @@ def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
 
 def _steps(shown: Shown) -> drawn.Steps:
     written = shown.translation is not None
-    if not shown.next:
+    if shown.said is not None and shown.said.numbers:
+        title = plain("map.ends_with_numbers")
+    elif not shown.next:
         title = plain("map.ends_with_states")
     elif shown.classes:
         title = plain("map.classes")

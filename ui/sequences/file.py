@@ -30,8 +30,11 @@ MAX_UPLOAD_MB = 20
 MAX_RECORDS = 50_000
 """Most records that a page classifies; the command line has no limit."""
 
-SLICE_SECONDS = 0.5
+SLICE_SECONDS = 0.3
 """How long one rerun classifies before it shows what it has, and listens."""
+
+SHOWN_MEANWHILE = 500
+"""Most rows of the table while the file is read: it is drawn anew with each sign of life, which must come soon."""
 
 ROWS = "file-rows"
 """The key of the table, whose rows open their record."""
@@ -131,7 +134,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     else:
         st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
         st.progress(len(job.found) / job.total, t("sequences.file_progress", count=len(job.found), total=job.total))
-    table = _table(job, task)
+    table = _table(job, task, None if job.done else SHOWN_MEANWHILE)
     st.caption(t("sequences.file_open"))
     st.dataframe(
         table,
@@ -153,10 +156,10 @@ def file_panel(name: str, task: SequenceTask) -> None:
     scores_panel(job.found, job.labels[: len(job.found)], task, stem)
 
 
-def _table(job: Job, task: SequenceTask) -> pd.DataFrame:
-    """A row a record; what headers say, other lengths, what is unlike and problems are columns where there are any."""
+def _table(job: Job, task: SequenceTask, most: int | None) -> pd.DataFrame:
+    """A row a record, at most `most`; what not every file has (labels, problems) is a column only where it is there."""
     rows = []
-    for one, record, label, reasons in zip(job.found, job.records, job.labels, job.reasons, strict=False):
+    for one, record, label, reasons in islice(zip(job.found, job.records, job.labels, job.reasons, strict=False), most):
         unlike = "; ".join(said(reason) for reason in reasons)
         row: dict[str, object] = {"id": one.id, "label": label, "length": "", "unlike": unlike, "problem": ""}
         if one.probabilities is None:

@@ -13,6 +13,7 @@ from ui.sequences import runs
 from ui.sequences.known import known_panel
 from ui.shared.address import choice, parameter, set_parameter
 from ui.shared.controls import sentence
+from ui.shared.sequence_controls import site_text
 from ui.shared.theme import is_dark
 from ui.store import arrivals, store
 from ui.texts import plain, t
@@ -46,7 +47,7 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
             t("sequences.motif_site"),
             [CLEAREST, *found.sites],
             key="motif-site",
-            text=lambda site: plain("sequences.clearest") if site == CLEAREST else site,
+            text=lambda site: plain("sequences.clearest") if site == CLEAREST else site_text(site),
         )
         head, index = 0, task.classes.index(label)
         every = found.every_head(index, width)
@@ -107,7 +108,14 @@ def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width:
             motif.letters,
             motif.heights,
             positions,
-            title=plain("sequences.logo_title", label=label, width=width, site=site, head=head, count=len(motif.sites)),
+            title=plain(
+                "sequences.logo_title",
+                label=label,
+                width=width,
+                site=site_text(site),
+                head=head,
+                count=len(motif.sites),
+            ),
             dark=is_dark(),
         ),
         key="logo",

@@ -26,6 +26,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sequences.window_pictures import window_picture
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
+from ui.store.long_runs import for_long_runs
 from ui.store.refs import Revision
 from ui.store.slow import long_run, with_progress
 from ui.texts import plain, said, t
@@ -54,10 +55,10 @@ def classification(name: str, text: str) -> Classification | None:
         InputError: the sequence cannot be read, or would take more memory than a run is given.
     """
     revision, most = store.revision(name), settings.run_bytes(os.environ)
-    checkpoint = store.load(revision)
     if len(text) <= SHORT:
         with st.spinner(t("sequences.reading"), show_time=True):
-            return cached_result(RUN, (revision, text), lambda: classify(checkpoint, text))
+            return cached_result(RUN, (revision, text), lambda: classify(store.load(revision), text))
+    checkpoint = for_long_runs(revision)
     letters = read(checkpoint, text, most_bytes=most)
 
     def compute(progress: Callable[[float], None]) -> Classification:

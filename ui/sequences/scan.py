@@ -40,7 +40,7 @@ MAX_RECORDS = 1_000
 MAX_LETTERS = 10_000_000
 """Longest sequence that the page scans; the command line has no limit."""
 
-SLICE_SECONDS = 0.4
+SLICE_SECONDS = 0.3
 """How long one rerun scans before it shows how far it is, and listens."""
 
 WORKERS = 2

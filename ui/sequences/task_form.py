@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
@@ -73,9 +74,10 @@ def said_here(name: str) -> None:
 def _answered(name: str, kind: str, config: KmerConfig) -> None:
     """Keep what was answered if it fits, and say why if it does not; runs before the page does."""
     written, alphabet = str(st.session_state[f"{LETTERS}-{kind}"]), ALPHABETS[kind]
-    letters = re.sub(r"[\s,]", "", written).upper().translate(str.maketrans(dict(alphabet.aliases)))
+    typed = re.sub(r"[\s,]", "", written).upper()
+    letters = "".join(alphabet.aliases.get(letter, letter) for letter in typed)
     classes, background = _names(st.session_state[CLASSES]), str(st.session_state[BACKGROUND]).strip()
-    misfit: tuple[str, dict[str, object]] | None = None
+    misfit: tuple[str, Mapping[str, object]] | None = None
     if sorted(letters) != sorted(alphabet.letters):
         misfit = "task_letters_other", {"found": written, "letters": alphabet.letters}
     elif len(alphabet) > config.vocab:

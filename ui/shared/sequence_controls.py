@@ -50,13 +50,18 @@ class Place:
     def text(self) -> str:
         """Site and head in a few words."""
         if self.head == MEAN:
-            return plain("sequences.place_mean", site=self.site)
-        return plain("sequences.place_head", site=self.site, head=self.head)
+            return plain("sequences.place_mean", site=site_text(self.site))
+        return plain("sequences.place_head", site=site_text(self.site), head=self.head)
 
     @property
     def stem(self) -> str:
         """Site and head in the name of a file."""
         return f"{self.site}-mean" if self.head == MEAN else f"{self.site}-head-{self.head}"
+
+
+def site_text(site: str) -> str:
+    """A site as it is told of: `encoder.0.self` is a name, the pooling a word."""
+    return plain("sequences.pooling") if site == POOLING else site
 
 
 def typed_sequence(checkpoint: Checkpoint, longest: int | None = LETTERS_AT_ONCE) -> FastaRecord:

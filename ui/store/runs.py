@@ -3,6 +3,7 @@
 Keys are plain values (the checkpoint's revision, text, options); values are shared, so they are read-only.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,14 +12,16 @@ import streamlit as st
 from transformer import Attribution, DecodingOptions, Translation, follow, translate
 from transformer.attribution.trust import Trust
 from transformer.messages import Message
-from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.any_model import AnyRun, pace, read, run_any
 from transformer.runs.attribution import cost, trusted
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
 from transformer.runs.filling import Gap, fill
-from ui.store import store
+from transformer.runs.pace import Cost, refuse_large
+from ui.store import settings, store
 from ui.store.cache import cached, cached_result
+from ui.store.long_runs import for_long_runs
 from ui.store.refs import Revision
-from ui.store.slow import Told, costs, with_progress
+from ui.store.slow import Told, costs, long_run, with_progress
 from ui.texts import plain, said, t
 
 ATTRIBUTION = "attribution"
@@ -90,6 +93,30 @@ def trust(
 def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     """What a checkpoint of any kind did with a text."""
     return _any_run(store.revision(name), text, options, forced)
+
+
+def long_run_of_any(name: str, text: str) -> AnyRun | None:
+    """The same of a long text, for a model that reads one: what it takes is said before, and a button stops it.
+
+    None while it is stopped, or waits to be asked for.
+
+    Raises:
+        InputError: it cannot be read, or would take more memory than a run is given.
+    """
+    revision, most = store.revision(name), settings.run_bytes(os.environ)
+    checkpoint = for_long_runs(revision)
+    ids, _ = read(checkpoint, text, None)
+
+    def compute(progress: Callable[[float], None]) -> AnyRun:
+        return run_any(checkpoint, text, progress=progress, most_bytes=most)
+
+    def seconds() -> Cost:
+        found = pace(checkpoint, ids)
+        refuse_large(found, len(ids), most)
+        return found.cost(len(ids))
+
+    what = plain("checkpoints.long_tokens", count=len(ids))
+    return long_run("long_any_run", (revision, text), what, plain("store.running"), seconds, compute)
 
 
 def continuation(name: str, text: str, options: ContinueOptions) -> Continuation:

@@ -46,3 +46,23 @@ def run_bytes(environment: Mapping[str, str]) -> int:
         CheckpointError: what is set is no number of megabytes.
     """
     return min(n_bytes(environment, "HEEDMAP_RUN_MB"), n_bytes(environment, "HEEDMAP_CACHE_MB"))
+
+
+DEVICE, DTYPE = "HEEDMAP_DEVICE", "HEEDMAP_DTYPE"
+"""Where long runs are computed (`auto`: a GPU where there is one, else the CPU; or `cpu`, `cuda`, `cuda:1`), and in
+which precision (one of `DTYPES`)."""
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+"""Precisions of long runs; the first one is that of the checkpoints as they are loaded."""
+
+
+def placement(environment: Mapping[str, str]) -> tuple[str, str]:
+    """The device and the precision of long runs, as set or by default.
+
+    Raises:
+        CheckpointError: the precision is none of those known.
+    """
+    dtype = environment.get(DTYPE, DTYPES[0])
+    if dtype not in DTYPES:
+        raise CheckpointError("no_precision", name=DTYPE, value=dtype, known=DTYPES)
+    return environment.get(DEVICE, "auto"), dtype

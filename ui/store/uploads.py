@@ -256,6 +256,9 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
                 counted.strike()  # the archive is let go, what was in it is kept
         else:
             files_together = bundle(streams)
+            same = _same_files(files_together)
+            if same is not None:  # kept once
+                return same
             ref = _free_ref(files_together.name)
             held[ref] = Upload(files_together, counted)
         kept = True
@@ -263,6 +266,17 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
         if not kept:  # at once: the error's traceback may live on
             counted.strike()
     return ref
+
+
+def _same_files(brought: Bundle) -> CheckpointRef | None:
+    """The upload that holds the same weights beside the same vocabularies and config, and no vectors."""
+    for ref, held in uploads().items():
+        found = held.bundle
+        if found is not None and found.vectors is None and brought.vectors is None:
+            parts = ((one.fingerprint, dict(one.vocabularies), dict(one.contents.settings)) for one in (found, brought))
+            if next(parts) == next(parts):
+                return ref
+    return None
 
 
 def forget(ref: CheckpointRef) -> None:

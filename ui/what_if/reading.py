@@ -190,8 +190,8 @@ def _numbers(shown: Shown) -> None:
     table = pd.DataFrame(
         {
             plain("what_if.number"): list(was),
-            plain("what_if.class_before"): list(was.values()),
-            plain("what_if.class_after"): list(now.values()),
+            plain("what_if.number_before"): list(was.values()),
+            plain("what_if.number_after"): list(now.values()),
             plain("what_if.number_change"): [now[name] - was[name] for name in was],
         }
     )

@@ -140,6 +140,7 @@ def test_a_folder_of_the_transformers_library_answers_for_itself(tmp_path):
     found = checkpoint.model_as(VisionTransformer).config
     assert (found.n_heads, found.norm_eps, found.activation) == (6, 1e-3, "gelu_tanh")
     assert found.mean == tuple(clip["image_mean"])
+    assert checkpoint.assumptions == ()
     pixels = torch.randn(2, 3, 12, 12).double()
     with torch.no_grad():
         run = original.double()(pixels, output_attentions=True)

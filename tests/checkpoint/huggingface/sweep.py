@@ -19,6 +19,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from tests.checkpoint.huggingface.table import difference
 from transformer import DecodingOptions, load, run_any
+from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import HeedmapError
 
@@ -114,6 +115,8 @@ def outcome(family: str) -> str:
             return f"refused: {getattr(error.message, 'code', '?')}: {error.message}"[:250]
         except Exception as error:  # noqa: BLE001  (that is what is looked for)
             return f"DEFECT in load: {type(error).__name__}: {error}"[:250]
+        if not checkpoint.architecture.startswith(HUGGING_FACE):
+            return f"read as files are: {checkpoint.architecture}"
         try:
             model: Any = checkpoint.model
             run_any(checkpoint, LENGTH, DecodingOptions(max_length=5))

@@ -32,7 +32,7 @@ def _of_library(family: str) -> Stranger:
     )
 
 
-_VISION = Stranger(Message("title_stranger_vision"), Message("stranger_vision"), Message("stranger_bring_text"))
+_VISION = Stranger(Message("title_stranger_vision"), Message("stranger_vision"), Message("stranger_bring_vision"))
 _SIGNS: tuple[tuple[str, Stranger], ...] = (
     (
         r"lora_[AB]\.",

@@ -20,8 +20,10 @@ SEPARATE = (
 )
 """What families call the four maps of an attention; a name with a dot stands beside the module, not in it."""
 
-JOINT = (("c_attn", "c_proj"), ("query_key_value", "dense"), ("Wqkv", "Wo"), ("Wqkv", "out_proj"))
-JOINT += (("qkv_proj", "o_proj"), ("qkv_proj", "out_proj"))
+JOINT = (
+    ("c_attn", "c_proj"), ("query_key_value", "dense"), ("Wqkv", "Wo"), ("Wqkv", "out_proj"), ("qkv_proj", "o_proj"),
+    ("qkv_proj", "out_proj"),
+)  # fmt: skip
 """What families call one map of queries, keys and values, and the output."""
 
 HEAD_BY_HEAD = frozenset({"BloomAttention", "GPTNeoXAttention", "GPTNeoXJapaneseAttention", "PersimmonAttention"})
@@ -68,8 +70,8 @@ def _maps(net: nn.Module, name: str, module: nn.Module) -> tuple[Tensor, ...] | 
         parts = [beside.get(f"{holder if '.' in one else name}.{one}") for one in names]
         if all(isinstance(part, nn.Linear) for part in parts):
             return tuple(part.weight for part in parts if isinstance(part, nn.Linear))
-    for names in JOINT:
-        joint, output = (getattr(module, one, None) for one in names)
+    for joined, written in JOINT:
+        joint, output = (getattr(module, one, None) for one in (joined, written))
         if joint is not None and output is not None:
             turned = not isinstance(joint, nn.Linear)  # a Conv1D keeps inputs first
             weights = joint.weight.T if turned else joint.weight
@@ -84,6 +86,8 @@ def _parted(joint: Tensor, module: Any) -> tuple[Tensor, Tensor, Tensor] | None:
     None for a family that is not known here: sizes do not tell.
     """
     family, width, d_model = type(module).__name__, _width(module, module), joint.shape[1]
+    if width is None:
+        return None
     if family == "FalconAttention":
         groups = module.num_kv_heads if module.new_decoder_architecture or not module.multi_query else 1
         rows = joint.view(groups, -1, width, d_model)

@@ -23,6 +23,9 @@ FAMILIES = frozenset({"vit", "deit"})
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 """The library's names of activations, and ours."""
 
+HEADS = ("classifier.weight",)
+"""What heads over classes are called, DeiT's two among them."""
+
 PREPROCESSOR = "preprocessor_config.json"
 
 
@@ -41,7 +44,10 @@ def recognised(path: Path, limits: ReadLimits) -> Recognition:
     parts = (read_file(file, limits) for file in weight_files(path))
     tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
     contents = Contents(path.name, tensors, format="safetensors")
-    return recognise(contents, _answers(about, settings_in(path / PREPROCESSOR)))
+    answers = _answers(about, settings_in(path / PREPROCESSOR))
+    if any(name.endswith(HEADS) for name in tensors):
+        answers["head_reads"] = "first"  # as the library's own heads do
+    return recognise(contents, answers)
 
 
 def load_vision(path: Path, limits: ReadLimits) -> Checkpoint:
@@ -52,9 +58,10 @@ def load_vision(path: Path, limits: ReadLimits) -> Checkpoint:
     """
     built = build(recognised(path, limits), path.name)
     labels = settings_in(path / "config.json").get("id2label")
-    names = tuple(str(label)[:80] for label in labels.values()) if isinstance(labels, dict) else ()
     count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
-    return replace(built, class_names=names if len(names) == count else (), folder=path)
+    named = isinstance(labels, dict) and len(labels) == count
+    names = tuple(str(labels.get(str(i), i))[:80] for i in range(count)) if named else ()
+    return replace(built, class_names=names, folder=path)
 
 
 def _answers(config: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> dict[str, Any]:

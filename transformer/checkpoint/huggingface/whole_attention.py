@@ -149,7 +149,7 @@ def bloom(
     """Bloom's: queries, keys and values of a head side by side, and ALiBi by the position of the key."""
     query, key, value = module._reshape(module.query_key_value(hidden_states))
     key, value = _with_past(module.layer_idx, key, value, layer_past)
-    bias = alibi.unflatten(0, (len(hidden_states), -1))
+    bias = alibi.unflatten(0, (-1, module.num_heads))
     output, _ = attend(
         module, query, key, value, attention_mask, scaling=module.inv_norm_factor, is_causal=False, position_bias=bias
     )

@@ -54,12 +54,14 @@ class Run:
     It shares the model's weights, and its hooks stand on a twin: runs of other threads do not meet in it.
 
     Raises:
-        InputError: a sentence has no token.
+        InputError: a sentence has no token; or the first layer reads more than embedding and positions.
     """
 
     def __init__(self, model: Model, source: Sentence, target: Sentence | None, words: Words) -> None:
         if not source.ids or (target is not None and not target.ids):
             raise InputError("lesson_no_token")
+        if isinstance(model, Encoder) and _reads_more(model):
+            raise InputError("lesson_reads_more")
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
         self.model: Model = copy.deepcopy(model, shared)
         self.sentences = {"encoder": source} if target is None else {"encoder": source, "decoder": target}
@@ -147,3 +149,10 @@ class Run:
 
     def _blocks(self) -> list[nn.Module]:
         return [block for stack in self.sentences for block in getattr(self.model, stack)]
+
+
+def _reads_more(model: Encoder) -> bool:
+    """Whether what the first layer reads is more than words, scaled alike, and their positions."""
+    config = model.config
+    first = config.cls_id >= 0 and (config.scale_embedding or not config.cls_positioned)
+    return first or bool(config.conv_width) or config.segment

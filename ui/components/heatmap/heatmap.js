@@ -122,6 +122,7 @@ function draw(view) {
   const context = resized(canvas, width, height, screenRatio());
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
+  canvas.dataset.cells = [view.measures.left, view.measures.top, view.measures.cell].join(" "); // for whoever measures
   paintScene(context, [...sceneOf(view), ...ringOf(view, focusedBeside(canvas) === canvas)], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);

@@ -1,0 +1,156 @@
+"""Translate's heads, layers, pairs and thresholds: the browser draws them, writes the address, and asks for nothing."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.parts import box, cell_colours, viridis
+from tests.browser.visiting import Visit
+from transformer import DecodingOptions, Record, load, translate
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+SENTENCE = "Two dogs are playing in the snow."
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    """The same run, without the page."""
+    return translate(load(ROOT / "checkpoints" / "multi30k-en-de"), SENTENCE, DecodingOptions()).record
+
+
+@pytest.fixture
+def opened(serve, visit):
+    """`opened(address)` opens Translate there, once all of it is drawn."""
+
+    def go(address: str = "") -> Visit:
+        here = visit(f"{serve(ROOT / 'app.py')}/translate?text={SENTENCE}{address}")
+        for name in ("bitext", "head-choice", "all-heads"):
+            here.drawn(here.page.locator(f".{name}"))
+        here.drawn(here.page.locator(".heatmap, .head-view").first)
+        return here
+
+    return go
+
+
+CELLS = """(canvas, [queries, keys]) => {
+  const [left, top, side] = canvas.dataset.cells.split(" ").map(Number);
+  const at = (start, order) => start + order * side + Math.floor(side / 4);
+  const pen = canvas.getContext("2d");
+  const one = (query, key) => [...pen.getImageData(at(left, key), at(top, query), 1, 1).data.slice(0, 3)];
+  return Array.from({ length: queries }, (_, query) => Array.from({ length: keys }, (_, key) => one(query, key)));
+}"""
+"""The colour of each cell of the heatmap, beside its middle, where a masked one is hatched."""
+
+
+def radio(page: Page, group: str, name: str) -> None:
+    page.get_by_role("radiogroup", name=group).get_by_role("radio", name=name, exact=True).click()
+
+
+def shown(page: Page, record: Record, site: str, head: int | str) -> None:
+    """The heatmap, the grid, the lines and the sentences show this head, to the last cell."""
+    picture = record[site].picture(head, words=True)
+    name = "mean of 4 heads" if head == "mean" else f"head {head}"
+    expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
+    drawn = np.array(page.locator(".heatmap canvas").evaluate(CELLS, list(picture.values.shape)))
+    seen = picture.visible
+    stops = viridis(np.where(seen, picture.values, 0.0) ** 2)  # the large map's scale is linear
+    assert np.abs(drawn - stops)[seen].max() <= 3
+    assert (np.abs(drawn - stops)[~seen].max(axis=-1) > 3).all()  # masked cells are not those of weight 0
+    address = page.url
+    assert (f"head={head}" in address) == (head != 1)  # no default stands in the address
+
+
+def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(opened, record) -> None:
+    here = opened()
+    page, sent, entries = here.page, here.sent, here.page.evaluate("history.length")
+    shown(page, record, "decoder.2.cross", 1)
+    said = page.locator(".bitext .reading")
+    page.locator(".all-heads .cell").nth(3 * 4 + 2).click()
+    shown(page, record, "decoder.3.cross", 2)
+    expect(said).to_contain_text("layer 3 head 2")
+    expect(page.locator(".head-choice .known")).to_contain_text("layer 3 head 2")
+    atlas = page.get_by_role("link", name="This head in the atlas")
+    expect(atlas).to_have_attribute("href", re.compile(r"/atlas\?.*site=decoder\.3\.cross&head=2"))
+    radio(page, "Attention", "Encoder self")
+    shown(page, record, "encoder.3.self", 2)
+    expect(said).to_contain_text("layer 2 head 1")  # only cross-attention joins the two sentences
+    words = record["encoder.3.self"].picture(2, words=True)
+    thumbnail = page.locator(".all-heads .cell").nth(3 * 4 + 2).locator("canvas")
+    np.testing.assert_array_equal(cell_colours(thumbnail, *words.values.shape), viridis(words.values).round())
+    radio(page, "Head", "mean")
+    shown(page, record, "encoder.3.self", "mean")
+    page.locator(".heatmap").get_by_role("switch", name="Relative scale").click()
+    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true$"))
+    assert page.evaluate("history.length") == entries + 4
+    last = page.url
+    before = (("encoder.3.self", "mean"), ("encoder.3.self", 2), ("decoder.3.cross", 2), ("decoder.2.cross", 1))
+    for site, head in before:
+        page.evaluate("history.back()")
+        shown(page, record, site, head)
+    page.evaluate("history.go(4)")
+    expect(page).to_have_url(last)
+    expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
+    assert here.sent == sent
+
+    fresh = opened(page.url.partition(f"text={SENTENCE}".replace(" ", "+"))[2])
+    drawn = [one.page.locator(".heatmap canvas").evaluate("canvas => canvas.toDataURL()") for one in (here, fresh)]
+    assert drawn[0] == drawn[1]
+    assert fresh.page.url == last
+
+    with here.run():  # what the server does next knows of it, and undoes nothing
+        page.get_by_text("Whole words", exact=True).click()
+    expect(page).to_have_url(re.compile("words=False"))
+    assert re.search("layer=3&head=mean&kind=encoder.self&relative=true", page.url)
+    expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
+    with here.run():
+        page.locator(".st-key-example-3 button").first.click()
+    expect(page.locator(".bitext .source .word").first).not_to_have_text("Two")
+    assert re.search("layer=3&head=mean&kind=encoder.self&relative=true", page.url)
+    expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
+
+
+def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(opened, record) -> None:
+    here = opened("&view=head_view")
+    page, sent = here.page, here.sent
+    lines = page.locator(".head-view .footer")
+    slider = page.locator(".head-view input[type=range]")
+
+    def counted(layer: int, head: int, least: float) -> str:
+        values = record[f"decoder.{layer}.cross"].picture(head, words=True).values.astype(np.float32)
+        return f"{int((values >= np.float32(least)).sum())} lines drawn; weights below {least} are left out."
+
+    expect(lines).to_contain_text(counted(2, 1, 0.05))
+    slider.focus()
+    slider.press("End")
+    expect(lines).to_contain_text(counted(2, 1, 0.5))
+    radio(page, "Layer", "0")
+    expect(lines).to_contain_text(counted(0, 1, 0.5))
+    radio(page, "Layer", "1")
+    expect(page).to_have_url(re.compile("threshold=0.5&layer=1$"))
+    assert here.sent == sent
+    page.evaluate("history.go(-1)")
+    expect(lines).to_contain_text(counted(0, 1, 0.5))
+    page.evaluate("history.go(1)")
+    expect(lines).to_contain_text(counted(1, 1, 0.5))
+
+    link = page.get_by_role("link", name="What if this were changed?")
+    with here.run():
+        link.click()
+    expect(page).to_have_url(re.compile(r"/what_if\?.*layer=1"))
+    menu = page.get_by_test_id("stSidebar").get_by_role("link", name="Translate", exact=True)
+    with here.run():
+        menu.click()
+    expect(page).to_have_url(re.compile(r"/translate\?.*layer=1&threshold=0.5$"))
+    expect(lines).to_contain_text(counted(1, 1, 0.5))
+
+    with here.run():
+        page.get_by_role("radio", name="Downloads").click()
+    with here.run():  # the server draws what is handed out, and is asked once the reader pauses
+        radio(page, "Head", "3")
+    expect(page.get_by_text("decoder.1.cross · head 3")).to_be_visible()
+    assert box(page.locator(".head-choice"))["height"] > 0

@@ -1,0 +1,170 @@
+"""Long sequences on the page: what a run costs is said, memory is the limit, the map zooms to single cells."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+import torch
+from streamlit.testing.v1 import AppTest
+
+from tests.classifiers import sequence_checkpoint
+from tests.pages.opening import opened
+from tests.pages.test_sequences import EXAMPLE, fine, page
+from tests.toy import tokenizer
+from transformer import Checkpoint, load
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.kmer import KmerClassifier
+from transformer.runs.any_model import run_any
+from transformer.runs.classify import classify
+from ui.components.shared.blob import unpack
+from ui.components.tiles.component import NAMED
+from ui.shared import zooming
+from ui.store import slow
+
+LETTERS = "ACGTTGCAAGTGTCAGTTGACGT" * 60  # 1,380: long enough to be measured first
+SHAPE = 2 * len(LETTERS) - 2 - 4  # widths 3 and 5
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+    """A small checkpoint stands in for the shipped ones."""
+    one = sequence_checkpoint()
+    save_folder(tmp_path / "small", "kmer", one.model, task=one.task, examples=(EXAMPLE,))
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    return load(tmp_path / "small")
+
+
+def sent(at: AppTest) -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray], int]]:
+    """Every message of the page: its header, its arrays, its bytes."""
+    messages = [part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes]
+    return {unpack(one)[0]["instance"]: (*unpack(one), len(one)) for one in messages}
+
+
+def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_records(small: Checkpoint) -> None:
+    at = fine(page(sequence=LETTERS, view="windows", layer="1", head="2"))
+    whole, codes, _ = sent(at)["windows-tiles"]
+    assert whole["shape"] == [SHAPE, SHAPE]
+    part = sent(at)["windows-tiles.part"]
+    assert part[0]["rows"] == [0, SHAPE]
+    assert part[0]["of"] == whole["of"]
+    assert part[2] < 64_000
+    expected = classify(small, LETTERS).record["encoder.1.self"]
+    weights = expected.weights(2)
+    assert whole["largest"] == pytest.approx(float(weights.max()), rel=1e-5)
+    tall, wide = whole["tall"], whole["wide"]
+    largest = np.maximum.reduceat(np.maximum.reduceat(weights, np.arange(0, SHAPE, tall)), np.arange(0, SHAPE, wide), 1)
+    found = whole["largest"] * (codes["codes"].reshape(largest.shape) / 254.0) ** 2
+    assert np.abs(found - largest).max() < whole["largest"] / 254
+
+    at.query_params["rows"], at.query_params["columns"] = "1001-1040", "7-70"
+    near = sent(fine(at.run()))["windows-tiles.part"]
+    assert (near[0]["rows"], near[0]["columns"]) == ([1000, 1040], [6, 70])
+    assert near[2] < 64_000
+    assert near[0]["queries"][0].startswith("1001-1003 ")
+    assert len(near[0]["keys"]) == NAMED
+    exact = near[1]["values"].reshape(40, NAMED)
+    np.testing.assert_allclose(exact, weights[1000:1040, 6:70], rtol=1e-5)
+
+
+def test_a_window_that_is_none_shows_the_whole() -> None:
+    at = fine(page(sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
+    for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
+        at.query_params["rows"] = rows
+        part, _, _ = sent(fine(at.run()))["windows-tiles.part"]
+        assert (part["rows"], part["columns"]) == ([0, 394], [4, 9])
+
+
+def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEEDMAP_RUN_MB", "2")
+    for lang, says in (("en", "at most 2 MB are given to one: choose a part"), ("zh", "而一次运行最多给 2 MB")):
+        at = page(sequence=LETTERS, lang=lang)
+        assert not at.exception
+        assert says in at.warning[0].value
+        assert "HEEDMAP" in at.warning[0].value
+
+
+def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow, "WORTH_ASKING", 0.0)
+    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    at = fine(page(sequence=LETTERS))
+    (told,) = at.info
+    assert told.value.startswith("1,380 letters: about 1 s and ")
+    assert told.value.endswith(" MB of memory on this machine")
+    assert not at.subheader
+    assert fine(at.button(key="ask-sequence_run").click().run()).subheader
+
+
+def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone presses Stop while the bar stands at its first share."""
+    monkeypatch.setattr(slow, "WORTH_A_BAR", 0.0)
+    told, names, name_of = list[str](), list[str](), slow.name_of
+
+    def named(kind: str, key: tuple[Any, ...]) -> str:
+        names.append(name_of(kind, key))
+        return names[-1]
+
+    def pressed(_bar: Any, done: float, says: slow.Told) -> None:
+        told.append(says(done))
+        st.session_state[slow.STOPPED].add(names[-1])
+        st.rerun()
+
+    with monkeypatch.context() as impatient:
+        impatient.setattr(slow, "name_of", named)
+        impatient.setattr(slow, "_move", pressed)
+        at = fine(page(sequence=LETTERS, view="windows"))
+    assert [one.value for one in at.info] == ["1,380 letters: stopped by you."]
+    assert len(told) == 1
+    assert told[0].startswith("1,380 letters: about ")
+    fine(next(one for one in at.button if str(one.key).startswith("go-on-")).click().run())
+    assert "windows-tiles" in sent(at)
+
+
+def test_a_long_run_is_computed_where_and_as_exactly_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short one is not: its other numbers would be of another model."""
+    ran = list[tuple[int, torch.dtype]]()
+    forward = KmerClassifier.forward
+
+    def counted(self: KmerClassifier, letters: torch.Tensor) -> torch.Tensor:
+        ran.append((letters.shape[1], self.embedding.weight.dtype))
+        return forward(self, letters)
+
+    monkeypatch.setattr(KmerClassifier, "forward", counted)
+    monkeypatch.setenv("HEEDMAP_DTYPE", "bfloat16")
+    monkeypatch.setenv("HEEDMAP_DEVICE", "cpu")
+    fine(page(sequence=LETTERS))
+    assert ran[-1] == (len(LETTERS), torch.bfloat16)
+    fine(page(sequence=EXAMPLE))
+    assert ran[-1][1] == torch.float32
+    for name, value, says in (("DEVICE", "cuda:9", "choose auto or one of cpu"), ("DTYPE", "int8", "is no precision")):
+        monkeypatch.setenv(f"HEEDMAP_{name}", value)
+        at = page(sequence=LETTERS)
+        assert not at.exception
+        assert says in at.warning[0].value
+
+
+def test_the_window_is_about_its_own_sequence() -> None:
+    at = fine(page(sequence=LETTERS[:400], view="windows", layer="0", head="0", rows="5-9"))
+    at.text_area(key="sequence").set_value(LETTERS[3:500])
+    fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
+    assert sent(at)["windows-tiles.part"][0]["rows"] == [0, 2 * 497 - 6]
+    assert zooming.ROWS not in at.query_params
+
+
+def test_a_long_text_of_an_encoder_is_zoomed_on_checkpoints(tmp_path: Path) -> None:
+    """600 words and a mark at either end, or as the tokenizer has it; up to 512 tokens nothing is as here."""
+    words = tokenizer()
+    model = Encoder(EncoderConfig(vocab=len(words), d_model=12, n_heads=3, n_layers=2, d_ff=17, max_length=19)).eval()
+    save_folder(tmp_path / "reader", "encoder", model, words, examples=("the dog runs.",))
+    text = "the dog runs. " * 200
+    at = fine(opened("checkpoints", model="reader", input=text, layer="1", head="2", rows="101-140", columns="3-60"))
+    record = run_any(load(tmp_path / "reader"), text).record["encoder.1.self"]
+    part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
+    assert (part["rows"], part["columns"]) == ([100, 140], [2, 60])
+    assert n_bytes < 64_000
+    exact = arrays["values"].reshape(40, 58)
+    np.testing.assert_allclose(exact, record.tile(2, slice(100, 140), slice(2, 60)), rtol=1e-4)
+    assert part["queries"] == list(record.queries.labels[100:140])
+    assert sent(at)["all-heads"][0]["shape"][:2] == [2, 3]

@@ -1,0 +1,93 @@
+// What an address means for the page's record, and what the browser's own drawing makes of it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { codesOf, local as grid } from "../../../ui/components/all_heads/local.js";
+import { local as bitext } from "../../../ui/components/bitext/local.js";
+import { local as lines } from "../../../ui/components/head_view/local.js";
+import { addressOf, choiceOf, pairOf, weightsOf } from "../../../ui/components/shared/local.js";
+
+const axis = (...labels) => ({ name: "words", labels, texts: labels });
+
+/** Two kinds of two layers and three heads: 2 queries, and 3 keys or 2. Cell (layer, head, query, key) is known. */
+function record() {
+  const kind = (name, queries, keys) => {
+    const size = queries.labels.length * keys.labels.length;
+    const weights = Float32Array.from({ length: 2 * 3 * size }, (_, at) => at / 100);
+    return { name, sites: [`${name}.0`, `${name}.1`], heads: 3, queries, keys, weights };
+  };
+  const kinds = [kind("decoder.cross", axis("ein", "a|b"), axis("one", "two", "b|c")), kind("encoder.self", axis("x", "y"), axis("x", "y"))];
+  return { id: "r", kinds, usual: { layer: 1, head: 2 }, old: { Cross: "decoder.cross", "Encoder self": "encoder.self" } };
+}
+
+test("an address chooses, and what it cannot mean is as if it were not there", () => {
+  const one = record();
+  const usual = choiceOf({}, one);
+  assert.deepEqual([usual.kind.name, usual.layer, usual.head, usual.threshold], ["decoder.cross", 1, 2, 0.05]);
+  const asked = choiceOf({ kind: "Encoder self", layer: "0", head: "mean", threshold: "0.2", relative: "True" }, one);
+  assert.deepEqual([asked.kind.name, asked.layer, asked.head, asked.threshold, asked.relative], ["encoder.self", 0, null, 0.2, true]);
+  const wrong = { kind: "constructor", layer: "2", head: "-1", threshold: "0.51", heads: "0,7", pair: "9-9999999", relative: "yes" };
+  assert.deepEqual(choiceOf(wrong, one), usual);
+  for (const threshold of ["", ".", "1e-1", "0x1", "NaN"]) assert.equal(choiceOf({ threshold }, one).threshold, 0.05);
+});
+
+test("an address says what differs from the defaults, and says it again as it was read", () => {
+  const one = record();
+  assert.deepEqual(addressOf(choiceOf({ kind: "Cross", layer: "1", head: "2", heads: "2", threshold: "0.050" }, one), one), {});
+  const said = { kind: "encoder.self", layer: "0", head: "0", pair: "encoder.self:x|y", heads: "0,2", threshold: "0.3", relative: "true" };
+  assert.deepEqual(addressOf(choiceOf(said, one), one), said);
+  assert.deepEqual(addressOf(choiceOf({ heads: "none", pair: "1-0" }, one), one), { heads: "none", pair: "decoder.cross:a|b|one" });
+});
+
+test("a pair is found by its words, which may hold the sign between them, and in its own kind alone", () => {
+  const [cross, self] = record().kinds;
+  assert.deepEqual(pairOf("decoder.cross:a|b|b|c", cross), [1, 2]);
+  assert.equal(pairOf("decoder.cross:a|b|b|c", self), null);
+  assert.equal(pairOf("decoder.cross:ein|nobody", cross), null);
+  assert.deepEqual([pairOf("1-2", cross), pairOf("1-2", self), pairOf("1-2-0", cross)], [[1, 2], null, null]);
+});
+
+test("the mean of a layer's heads hides what they hide", () => {
+  const [cross] = record().kinds;
+  cross.weights.set([-1], 2);
+  cross.weights.set([-1], 6 + 2);
+  cross.weights.set([-1], 12 + 2);
+  const mean = weightsOf(cross, 0, null);
+  assert.deepEqual([...mean].map((one) => one.toFixed(2)), ["0.06", "0.07", "-1.00", "0.09", "0.10", "0.11"]);
+  assert.deepEqual([...weightsOf(cross, 1, 2)].map((one) => one.toFixed(2)), ["0.30", "0.31", "0.32", "0.33", "0.34", "0.35"]);
+});
+
+test("thumbnails are the square roots of the weights, a byte each, as Python makes them", () => {
+  const { codes, nan } = codesOf(Float32Array.from([0, 0.25, 1, -1, NaN, 1.0005, 0.5, 0, 0.01]));
+  assert.deepEqual([...codes], [0, 127, 254, 255, 0, 254, 180, 0, 25]);
+  assert.deepEqual([...(nan ?? [])], [0b00001000, 0]);
+});
+
+test("lines between sentences are the chosen head's where it joins them, and else those of the first", () => {
+  const one = record();
+  const header = { kind: "decoder.cross", first: { layer: 0, head: 1 }, heads: [["a", "b", "c", "m"], ["d", "e", "f", "n"]], file_names: [[], []] };
+  const cross = choiceOf({ head: "mean", pair: "decoder.cross:ein|two" }, one);
+  assert.deepEqual([bitext.seen(header, one, cross).header.head, bitext.seen(header, one, cross).options.selected], ["n", 0]);
+  const self = choiceOf({ kind: "encoder.self", head: "0" }, one);
+  const seen = bitext.seen(header, one, self);
+  assert.deepEqual([seen.header.head, seen.options.selected], ["b", null]);
+  assert.deepEqual([...seen.arrays.weights], [...one.kinds[0].weights.slice(6, 12)]);
+  const picked = { pair: "decoder.cross:a|b|b|c", kind: "decoder.cross", layer: "0", head: "1", heads: null };
+  assert.deepEqual(bitext.acted("picked", { query: 1 }, self, one, header), picked);
+  const marked = choiceOf({ pair: "decoder.cross:ein|b|c" }, one);
+  assert.deepEqual(bitext.acted("picked", { query: 0 }, marked, one, header), { pair: null });
+});
+
+test("another head is drawn alone again, and what is marked twice is marked no more", () => {
+  const one = record();
+  const choice = choiceOf({ heads: "0,1", pair: "decoder.cross:ein|one" }, one);
+  assert.deepEqual(grid.acted("picked", { layer: 0, head: 1 }, choice, one, {}), { layer: "0", head: "1", heads: null });
+  assert.deepEqual(lines.acted("pair", { query: 0, key: 0 }, choice, one, {}), { pair: null });
+  assert.deepEqual(lines.acted("heads", [], choice, one, {}), { heads: "none" });
+  const header = { sides: { "decoder.cross": { query_title: "q", key_title: "k", file_names: [], abouts: [] } }, names: ["0", "1", "2", "mean"] };
+  const mean = lines.seen(header, one, choiceOf({ head: "mean", heads: "0" }, one));
+  assert.deepEqual([mean.header.shape, mean.header.heads, mean.options.active], [[1, 2, 3], ["mean"], [0]]);
+  const all = lines.seen(header, one, choice);
+  assert.deepEqual([all.header.shape, all.options.active, all.arrays.weights[0]], [[3, 2, 3], [0, 1], one.kinds[0].weights[18]]);
+});

@@ -1,0 +1,79 @@
+// Tiles: how the window zooms and moves, which block a pixel shows, and what is said of it, without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { short } from "../../../ui/components/tiles/canvas.js";
+import { along, blockAt, marked, paint, weightOf } from "../../../ui/components/tiles/paint.js";
+import { blockOf, number, spoken } from "../../../ui/components/tiles/sentences.js";
+import { panned, settled, showing, ticks, zoomed } from "../../../ui/components/tiles/window.js";
+
+const SHAPE = [1000, 700];
+
+test("what is under the pointer stays there, and the window stays inside", () => {
+  assert.deepEqual(zoomed([0, 1000, 0, 700], SHAPE, 2, 0.5, 0.5), [250, 750, 175, 525]);
+  assert.deepEqual(zoomed([0, 1000, 0, 700], SHAPE, 4, 1, 0), [0, 250, 525, 700]);
+  assert.deepEqual(zoomed([250, 750, 175, 525], SHAPE, 0.1, 0.3, 0.9), [0, 1000, 0, 700]);
+  assert.deepEqual(zoomed([8, 12, 9, 13], SHAPE, 8, 0.5, 0.5), [8, 12, 9, 13]); // four cells are near enough
+  assert.deepEqual(zoomed([0, 1, 0, 700], [1, 700], 2, 0, 0.5), [0, 1, 0, 350]); // one row stays one
+});
+
+test("it moves up to the edges, and as little as it takes to show a cell", () => {
+  assert.deepEqual(panned([10, 110, 20, 90], SHAPE, -50, 5), [0, 100, 25, 95]);
+  assert.deepEqual(panned([10, 110, 20, 90], SHAPE, 5000, 5000), [900, 1000, 630, 700]);
+  assert.deepEqual(showing([10, 110, 20, 90], SHAPE, [110, 19]), [11, 111, 19, 89]);
+  assert.deepEqual(showing([10, 110, 20, 90], SHAPE, [50, 50]), [10, 110, 20, 90]);
+  assert.deepEqual(settled([9.7, 110.2, 0, 699.9999999], SHAPE), [9, 111, 0, 700]);
+});
+
+test("ticks are round numbers, and the first cell is one", () => {
+  assert.deepEqual(ticks(0, 1000, 500, 100).map((index) => index + 1), [1, 200, 400, 600, 800, 1000]);
+  assert.deepEqual(ticks(996, 1004, 400, 30).map((index) => index + 1), [997, 998, 999, 1000, 1001, 1002, 1003, 1004]);
+  assert.deepEqual(ticks(0, 0.5, 100, 30), []);
+});
+
+/** The whole in blocks of 2 x 3 cells, and over it the cells of rows 2 to 4 and columns 3 to 5, which have names. */
+const whole = { rows: [0, 5], columns: [0, 7], tall: 2, wide: 3, codes: new Uint8Array([1, 2, 3, 4, 254, 6, 7, 255, 9]) };
+const part = {
+  rows: [2, 4], columns: [3, 5], tall: 1, wide: 1, codes: new Uint8Array([127, 255, 0, 254]),
+  values: new Float32Array([0.25, 0, 0, 0.5]), queries: ["q2", "q3"], keys: ["k3", "k4"],
+};
+
+test("a pixel shows the cell under it: of the part where there is one, else the block of the whole", () => {
+  assert.deepEqual([...along(5, 0, 10, [2, 8], 2)], [-1, 0, 1, 2, -1]);
+  const colours = { codes: Uint32Array.from({ length: 256 }, (_, code) => code), hatch: 1000, nan: 2000 };
+  const pixels = new Uint32Array(35);
+  paint(pixels, 7, 5, [0, 5, 0, 7], [whole, part], colours);
+  assert.deepEqual([...pixels.slice(0, 7)], [1, 1, 1, 2, 2, 2, 3]);
+  assert.deepEqual([...pixels.slice(14, 21)], [4, 4, 4, 127, 255, 254, 6]);
+  assert.deepEqual([...pixels.slice(28, 35)], [7, 7, 7, 255, 1000, 255, 9]); // hidden cells are hatched
+  paint(pixels, 7, 5, [0, 5, 0, 7], [{ ...whole, nan: new Uint8Array([64, 0]) }], colours);
+  assert.deepEqual([...pixels.slice(0, 7)], [1, 1, 1, 2000, 2000, 2000, 3]);
+  assert.deepEqual(marked([whole, { ...part, codes: new Uint8Array(4) }]), { masked: true, nan: false });
+});
+
+const words = {
+  named: "{place}={name}", cell: "{query_axis} {query} {key_axis} {key}: {weight}", block: "{query} {key} <= {weight}",
+  cell_about: "{query} {key} ~ {weight}", masked_cell: "{query} {key} hidden", nan_cell: "{query} {key} nan",
+  blocks: "{tall}x{wide}", cells: "cells",
+};
+const view = { header: { words, largest: 0.5, query_axis: "q", key_axis: "k" }, layers: [whole, part] };
+
+test("a cell is said exactly, by its names; a block by what it covers and its largest", () => {
+  assert.equal(spoken(view, [2, 3]), "q 3=q2 k 4=k3: 0.25");
+  assert.equal(spoken(view, [2, 4]), "3=q2 5=k4 hidden");
+  assert.equal(spoken(view, [0, 3]), "1–2 4–6 <= 0.000031");
+  assert.equal(spoken(view, [4, 6]), "5 7 ~ 0.00063");
+  assert.equal(spoken(view, [99, 0]), "");
+  assert.equal(blockOf(view.header, whole), "2x3");
+  assert.equal(blockOf(view.header, part), "cells");
+});
+
+test("codes are square roots of shares of the largest", () => {
+  assert.equal(weightOf(254, 0.5), 0.5);
+  assert.equal(weightOf(127, 0.5), 0.125);
+  assert.deepEqual(blockAt([whole], 0.5, [3, 4])?.rows, [2, 4]);
+  assert.equal(number(0.123456789, true), "0.123457");
+  assert.equal(number(0.123456789, false), "0.12");
+  assert.deepEqual([0, 0.25, 0.0004].map(short), ["0.000", "0.250", "4e-4"]);
+});
