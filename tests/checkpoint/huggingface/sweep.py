@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto as auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from tests.checkpoint.huggingface.table import difference
-from transformer import DecodingOptions, load, run_any
+from transformer import Checkpoint, DecodingOptions, load, run_any
 from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import HeedmapError
@@ -117,14 +117,19 @@ def outcome(family: str) -> str:
             return f"DEFECT in load: {type(error).__name__}: {error}"[:250]
         if not checkpoint.architecture.startswith(HUGGING_FACE):
             return f"read as files are: {checkpoint.architecture}"
-        try:
-            model: Any = checkpoint.model
-            run_any(checkpoint, LENGTH, DecodingOptions(max_length=5))
-            apart = difference(checkpoint)
-        except Exception as error:  # noqa: BLE001
-            return f"DEFECT in run: {type(error).__name__}: {error}"[:250]
-        verdict = "" if apart < 1e-5 else "DEFECT differs: "
-        return f"{verdict}{'eagerly' if model.eager else 'lazily'}, {model.config.kind}, {apart:.1g}"
+        return shown(checkpoint)
+
+
+def shown(checkpoint: Checkpoint) -> str:
+    """How a model that was loaded is recorded."""
+    model: Any = checkpoint.model
+    try:
+        run_any(checkpoint, LENGTH, DecodingOptions(max_length=5))
+        apart = difference(checkpoint)
+    except Exception as error:  # noqa: BLE001
+        return f"DEFECT in run: {type(error).__name__}: {error}"[:250]
+    verdict = "" if apart < 1e-5 else "DEFECT differs: "
+    return f"{verdict}{'eagerly' if model.eager else 'lazily'}, {model.config.kind}, {apart:.1g}"
 
 
 def main(families: list[str]) -> int:

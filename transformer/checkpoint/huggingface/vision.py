@@ -59,8 +59,8 @@ def load_vision(path: Path, limits: ReadLimits) -> Checkpoint:
     built = build(recognised(path, limits), path.name)
     labels = settings_in(path / "config.json").get("id2label")
     count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
-    named = isinstance(labels, dict) and len(labels) == count
-    names = tuple(str(labels.get(str(i), i))[:80] for i in range(count)) if named else ()
+    named = labels if isinstance(labels, dict) and len(labels) == count else None
+    names = tuple(str(named.get(str(i), i))[:80] for i in range(count)) if named else ()
     return replace(built, class_names=names, folder=path)
 
 
