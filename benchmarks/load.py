@@ -206,10 +206,12 @@ async def _opened(plan: Class, addresses: Sequence[str], report: Report) -> Asyn
         async with few:
             report.errors += (await sessions[reader].open("translate", text=sentence(reader), scores="True")).errors
 
-    await asyncio.gather(*map(come, range(plan.sessions)))
-    yield sessions
-    for session in sessions:
-        await session.close()
+    try:
+        await asyncio.gather(*map(come, range(plan.sessions)))
+        yield sessions
+    finally:
+        for session in sessions:
+            await session.close()
 
 
 async def _read(plan: Class, reader: int, session: Session, truth: Truth, report: Report) -> None:

@@ -8,6 +8,7 @@ from transformer.models.protocols import written_length
 from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads
 from ui.shared.files import Origin
+from ui.shared.part import part
 from ui.store import runs, store
 from ui.texts import t
 from ui.what_if import changes as changes_
@@ -60,7 +61,8 @@ def show(name: str) -> None:
     if other:
         donor.donor_panel(name, asked, done, before, choice, other)
     sweeping = sweep.sweep_panel(name, asked, before, action)
-    corpus.corpus_panel(checkpoint.folder, changes)
+    folder = checkpoint.folder
+    part(lambda: corpus.corpus_panel(folder, changes))  # its control concerns it alone
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
     if sweeping:
