@@ -5,19 +5,26 @@ Its attention is over more than 8,000 windows, of which no complete map is ever 
 
 from collections.abc import Callable
 from functools import partial
+from operator import getitem
 from pathlib import Path
 
 import torch
 
 from benchmarks.measuring import Result, median_seconds, peak_growth
+from transformer import Checkpoint
 from transformer.attention.record import AttentionMap
+from transformer.attention.zoom import Zoom
 from transformer.checkpoint import load
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
+from ui.components.tiles.component import part_message
 
 SECTION = f"A sequence of {LETTERS_AT_ONCE:,} letters (the shipped splice-junction classifier)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"
+SPANS = (20_000, 8_000, 2_000, 700, 480, 240, 60)
+"""Cells along a side of the windows that are looked through."""
+
 SECONDS = 1.0
 """What a person waits without losing the thread; each look is computed once a sequence."""
 
@@ -53,7 +60,31 @@ def measure() -> list[Result]:
                 peak < 100e6,
             )
         )
-    return results
+    return [*results, *_zooming(checkpoint)]
+
+
+def _zooming(checkpoint: Checkpoint) -> list[Result]:
+    """A map of more than 16,000 windows through its window: made ready once, then a step of each size."""
+    run = classify(checkpoint, random_letters(2 * LETTERS_AT_ONCE))
+    attention = _maps(run)[0]
+    size = len(run.spans)
+    ready = median_seconds(lambda: Zoom.of(attention, 1), 3)
+    zoom = Zoom.of(attention, 1)
+    took, sent = 0.0, 0
+    for span in SPANS:
+        rows, keys = (slice(first, first + min(span, size - first)) for first in (size // 3, size // 5))
+        look = partial(zoom.view, rows, keys)
+        look()  # rows are known once they were looked at
+        took = max(took, median_seconds(look, 9))
+        said = {"instance": "windows", "of": "head 1"}
+        names = partial(getitem, attention.keys.labels)
+        sent = max(sent, len(part_message(look(), zoom.largest, names, names, said)))
+    what = f"{size:,} windows"
+    return [
+        Result(SECTION, f"{what}: one head made ready to be zoomed", f"{ready:.2f} s", "2 s", ready < 2),
+        Result(SECTION, f"{what}: a step of the zoom, the slowest", f"{1e3 * took:.2f} ms", "1 ms", took < 1e-3),
+        Result(SECTION, f"{what}: bytes of a step, the most", f"{sent / 1e3:.1f} kB", "64 kB", sent < 64_000),
+    ]
 
 
 def _maps(run: Classification) -> list[AttentionMap]:

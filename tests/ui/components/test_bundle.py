@@ -17,7 +17,7 @@ def modules(text):
 
 def test_every_component_has_a_script_of_its_name():
     folders = [path.parent.name for path in HERE.glob("*/component.py")]
-    shared = [f"shared/{name}.js" for name in ("mount", "options", "record")]
+    shared = [f"shared/{name}.js" for name in ("mount", "options", "part", "record")]
     assert sorted([*(f"{name}/{name}.js" for name in folders), *shared]) == ENTRIES
 
 

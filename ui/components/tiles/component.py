@@ -26,7 +26,7 @@ Names = Callable[[slice], Sequence[str]]
 """What some cells of a side are called."""
 
 component = CanvasComponent("tiles")
-_post_part = st.components.v2.component("heedmap.tiles.part", js=bundle.script("tiles/part.js"))
+_post_part = st.components.v2.component("heedmap.part", js=bundle.script("shared/part.js"))
 
 
 class Window(NamedTuple):

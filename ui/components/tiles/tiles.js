@@ -159,7 +159,9 @@ function draw(view) {
   view.theme = themeOf(root);
   view.place = geometry(view, root.clientWidth);
   const { place } = view;
-  for (const name of /** @type {const} */ (["nearer", "farther", "whole"])) say(view[name], words[name]);
+  say(view.nearer, words.nearer);
+  say(view.farther, words.farther);
+  say(view.whole, words.whole);
   say(view.save, words.save_png);
   const isWhole = same(view.window, all(view));
   view.whole.toggleAttribute("disabled", isWhole);

@@ -1,7 +1,7 @@
-// Posts the part of a map that its window shows to the picture of the same name: it alone changes with a step.
+// Posts a part of a picture, such as what a window shows of a map, to the picture of the same name: it alone changes.
 
-import { decode } from "../shared/blob.js";
-import { POSTED, posted } from "../shared/posted.js";
+import { decode } from "./blob.js";
+import { POSTED, posted } from "./posted.js";
 
 /** @param {{ data: Uint8Array<ArrayBuffer> }} run */
 export default function ({ data }) {
