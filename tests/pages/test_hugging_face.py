@@ -125,7 +125,7 @@ def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
 
 
 def test_what_if_a_head_of_a_decoder_alone_were_off() -> None:
-    """Log p of each token of the text, in a model of another library; of BERT alone there is none, and it says so."""
+    """Log p of each token of the text, in a model of another library; of BERT, of what its head holds at each place."""
     page = AppTest.from_file(APP, default_timeout=170)
     page.query_params.update(model="mine/gpt2", text=TEXT, do="decoder.0.self~zero~h2")
     page = fine(page.switch_page("pages/what_if.py").run())
@@ -139,4 +139,4 @@ def test_what_if_a_head_of_a_decoder_alone_were_off() -> None:
     assert any(f"first token: {change:+.2f} nats" in part.value for part in page.caption)
     page.selectbox(key="model").set_value("mine/bert")
     page = fine(page.run())
-    assert any("no head that scores" in part.value for part in page.info)
+    assert any("At each position" in part.value for part in page.markdown)
