@@ -180,4 +180,4 @@ def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
 @pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("99", "is no id"), ("1 " * 700, "at most 512")])
 def test_what_an_encoder_cannot_read_is_said(text, message):
     with pytest.raises(InputError, match=message):
-        run_any(load(reference_file("encoder-only")), text)
+        run_any(load(reference_file("encoder-only")), text, longest=512)

@@ -7,6 +7,7 @@ SAVE_WEIGHTS = Message("remedy_save_weights")
 SAVE_AGAIN = Message("remedy_save_again")
 
 _SHOWN = 80
+_SAID = 500
 
 
 def refused(reason: str, source: str, remedy: str = SAVE_AGAIN, /, **fields: object) -> CheckpointError:
@@ -20,8 +21,11 @@ def refused_because(reason: str, source: str, remedy: str = SAVE_AGAIN, /) -> Ch
 
 
 def said(error: BaseException) -> str:
-    """What an error says, to be put into another sentence: of ours a message, so that it can be translated."""
-    return error.message if isinstance(error, HeedmapError) else str(error)
+    """What an error says, to be put into another sentence: of ours a message, so that it can be translated.
+
+    Of others the beginning, since some repeat all that they were given.
+    """
+    return error.message if isinstance(error, HeedmapError) else str(error)[:_SAID]
 
 
 def shown(text: str) -> str:
