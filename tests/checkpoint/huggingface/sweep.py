@@ -99,7 +99,7 @@ def small_model(family: str) -> Any:
     return net
 
 
-def outcome(family: str) -> str:  # noqa: PLR0911  (a line each)
+def outcome(family: str) -> str:
     """What happens to a type, in a few words; `DEFECT` begins what should not."""
     with tempfile.TemporaryDirectory() as place, quiet():
         try:
