@@ -31,9 +31,6 @@ REMEDY = Message("remedy_convert_again")
 LARGEST = 1e30
 """Real numbers of a config lie below; a comparison refuses NaN, and whole numbers that no float can be."""
 
-MOST_SAID = 500
-"""Characters that are quoted of an error that is not ours: Python's own may hold a whole signature."""
-
 LONGEST_WORD = 100
 """Characters of a word in a config; the longest that means something has under 20."""
 
@@ -86,10 +83,7 @@ def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[
         config = config_type(**values)
         described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
-        why = said(error)
-        raise refused(
-            "config_impossible", name, REMEDY, error=why if isinstance(why, Message) else why[:MOST_SAID]
-        ) from error
+        raise refused("config_impossible", name, REMEDY, error=said(error)) from error
     held = sum(math.prod(shape) for shape in shapes.values())
     if described > 2 * held + SPARE_NUMBERS:
         raise refused("config_numbers", name, REMEDY, described=described, held=held)

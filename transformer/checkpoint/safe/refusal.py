@@ -23,7 +23,7 @@ def refused_because(reason: str, source: str, remedy: str = SAVE_AGAIN, /) -> Ch
 def said(error: BaseException) -> str:
     """What an error says, to be put into another sentence: of ours a message, so that it can be translated.
 
-    Of others the beginning, since some repeat all that they were given.
+    Of others the beginning: some repeat all that they were given, or a whole signature.
     """
     return error.message if isinstance(error, HeedmapError) else str(error)[:_SAID]
 
