@@ -210,7 +210,7 @@ def test_what_has_no_layers_or_no_output_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="encoder has no output layer"):
         lens(Encoder(EncoderConfig(vocab=7, d_model=14, n_heads=2, n_layers=2, d_ff=11)).eval(), SOURCE)
     bert: Any = load(write_folder(tmp_path / "bert", "bert", tokenizer=False)).model
-    with pytest.raises(CheckpointError, match="bert has no output layer"):
+    with pytest.raises(CheckpointError, match="the head of bert stands beside its layers"):
         lens(bert, SOURCE)
 
 

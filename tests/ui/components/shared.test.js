@@ -5,7 +5,9 @@ import { test } from "node:test";
 
 import { bit, decode } from "../../../ui/components/shared/blob.js";
 import { headColour, scale } from "../../../ui/components/shared/colours.js";
+import { records } from "../../../ui/components/shared/local.js";
 import { pixelRatio, shortened, wrapped } from "../../../ui/components/shared/page.js";
+import keepRecord from "../../../ui/components/shared/record.js";
 import { legendOf, titleOf } from "../../../ui/components/shared/saved.js";
 import { counted, fill, sameTexts } from "../../../ui/components/shared/words.js";
 
@@ -110,4 +112,20 @@ test("a legend's marks go on in a new row where they do not fit, and its height 
   const none = height(300, []);
   assert.deepEqual([1, 2, 3].map((count) => height(147, marks.slice(0, count)) - none), [22, 40, 58]); // 69 + 10 + 69 wide
   assert.deepEqual([1, 2, 3].map((count) => height(148, marks.slice(0, count)) - none), [22, 22, 40]);
+});
+
+test("a late run's end leaves the record of the newer run, and the last one's end leaves none", () => {
+  const before = globalThis.window;
+  globalThis.window = Object.assign(new EventTarget(), {});
+  try {
+    const header = { id: "r", kinds: [{ name: "encoder.self" }], arrays: [["weights_0", "float32", 2]] };
+    const data = message(header, [new Float32Array([0.5, -1])]);
+    const [late, newer] = [keepRecord({ data }), keepRecord({ data })];
+    late();
+    assert.deepEqual([...records().get("r").kinds[0].weights], [0.5, -1]);
+    newer();
+    assert.equal(records().get("r"), undefined);
+  } finally {
+    globalThis.window = before;
+  }
 });

@@ -7,10 +7,10 @@ import { records, RECORD } from "./local.js";
 export default function ({ data }) {
   const { header, arrays } = decode(data);
   const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
-  const found = records();
-  found.set(header.id, { ...header, kinds });
+  const [found, mine] = [records(), { ...header, kinds }];
+  found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
   return () => {
-    found.delete(header.id);
+    if (found.get(header.id) === mine) found.delete(header.id); // Streamlit ends a late run after newer ones have begun
   };
 }
