@@ -142,7 +142,8 @@ def test_every_formula_gives_the_board_s_numbers_whatever_is_changed(name: str, 
     for site in SITES[name]:
         layer = AttentionLayer(MODELS[name](norm_first), *sentences(name), site)
         known_right: set[Matrix] = set()
-        for number, recipe in enumerate(RECIPES if name in {"toy", "torch"} else [Recipe()]):
+        recipes = RECIPES if name in {"toy", "torch"} else [Recipe()]
+        for number, recipe in enumerate(recipes[::3] if norm_first else recipes):  # a norm before changes what is read
             check(layer.board(recipe), visible_by(site, recipe), int(number % 8 == 0), known_right)
 
 

@@ -3,6 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -87,9 +88,9 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize(("place", "positions"), [("first", "formula"), ("middle", "learned"), ("last", "formula")])
-@pytest.mark.parametrize("name", BEFORE)
-def test_what_acts_before_the_layers_is_refused_by_name(name, positions, place, tmp_path):
+@pytest.mark.parametrize(("name", "place"), zip(BEFORE, cycle(["first", "middle", "last"])))
+def test_what_acts_before_the_layers_is_refused_by_name(name, place, tmp_path):
+    positions = "learned" if place == "middle" else "formula"
     torch.manual_seed(5)
     table = {"pos": nn.Embedding(ROWS, D)} if positions == "learned" else {}
     parts: Parts = {"token": nn.Embedding(VOCAB, D), **table, "encoder": _encoder()}
@@ -163,9 +164,8 @@ AFTER: dict[str, Callable[[], dict[str, nn.Module]]] = {
 }
 
 
-@pytest.mark.parametrize("positions", ["formula", "learned"])
 @pytest.mark.parametrize("place", ["first", "last"])
-@pytest.mark.parametrize("name", AFTER)
+@pytest.mark.parametrize(("name", "positions"), zip(AFTER, cycle(["formula", "learned"])))
 def test_what_provably_stands_after_the_layers_still_loads(name, place, positions, tmp_path):
     torch.manual_seed(7)
     table = {"pos": nn.Embedding(ROWS, D)} if positions == "learned" else {}
@@ -302,9 +302,9 @@ def _pair(names, order, tied, sizes, tables=None, before=()) -> Pair:
     return Pair({name: parts[name] for name in sorted(parts, key=lambda _: order.random())}, roles, tuple(dict(before)))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("sizes", [(23, 23), (23, 29)])
+@pytest.mark.parametrize(("tied", "sizes", "seed"), [
+    (False, (23, 23), 0), (False, (23, 29), 1), (True, (23, 23), 1), (True, (23, 29), 0),
+])  # fmt: skip
 @pytest.mark.parametrize("names", NAMES)
 def test_a_projection_without_bias_may_be_declared_anywhere(names, sizes, tied, seed, tmp_path):
     torch.manual_seed(seed)
