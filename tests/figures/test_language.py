@@ -38,8 +38,8 @@ from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 
-NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "EI", "GT")
-"""What a Chinese figure writes in Latin letters: sites, terms of the field, units, classes, a trace never shown."""
+NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "patches", "EI", "GT")
+"""What a Chinese figure writes in Latin letters: sites, terms of the field, units, classes, traces never shown."""
 
 SHOWN = {"text", "title", "name", "hovertext", "hovertemplate", "customdata", "ticktext"}
 """Keys of a figure that hold what a person reads."""

@@ -100,7 +100,7 @@ def heads_over_picture(
             go.Scatter(
                 x=[(columns - 1) / 2], y=[(rows - 1) / 2], xaxis=x, yaxis=y, mode="markers", customdata=[(head,)],
                 marker=dict(symbol="square", size=THUMBNAIL * 0.8, opacity=0), showlegend=False,
-                hovertemplate=f"H{head}: ≤ {weights[head].max():.4f}<extra></extra>",
+                hovertemplate=f"{words('patch_most', head=head, most=float(weights[head].max()))}<extra></extra>",
             )
         )  # fmt: skip
         images.append(_image(png, rows, columns, x, y))

@@ -88,7 +88,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize(("name", "place"), zip(BEFORE, cycle(["first", "middle", "last"])))
+@pytest.mark.parametrize(("name", "place"), list(zip(BEFORE, cycle(["first", "middle", "last"]))))
 def test_what_acts_before_the_layers_is_refused_by_name(name, place, tmp_path):
     positions = "learned" if place == "middle" else "formula"
     torch.manual_seed(5)
@@ -165,7 +165,7 @@ AFTER: dict[str, Callable[[], dict[str, nn.Module]]] = {
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
-@pytest.mark.parametrize(("name", "positions"), zip(AFTER, cycle(["formula", "learned"])))
+@pytest.mark.parametrize(("name", "positions"), list(zip(AFTER, cycle(["formula", "learned"]))))
 def test_what_provably_stands_after_the_layers_still_loads(name, place, positions, tmp_path):
     torch.manual_seed(7)
     table = {"pos": nn.Embedding(ROWS, D)} if positions == "learned" else {}
