@@ -36,7 +36,7 @@ check-scripts: node_modules/installed
 
 test: check
 	$(IN_VENV) -m tests.chromium
-	$(IN_VENV) -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder  # pytest-xdist: a core waits for browsers otherwise
+	$(IN_VENV) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder  # pytest-xdist: a core waits for browsers otherwise
 
 # Not part of `test`: it needs a GPU, and the PyTorch that uses it.
 test-gpu: setup-dev

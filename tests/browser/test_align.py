@@ -169,11 +169,12 @@ def test_the_first_cell_is_in_view(align):
 def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
     opened = align(width=400, dark=dark)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
-    first, second = (panel(opened.page, number).bounding_box() for number in range(2))
-    assert second["y"] > first["y"] + first["height"]
-    assert first["x"] == second["x"]
+    lies_below = """panels => {
+      const [first, second] = panels.map(panel => panel.getBoundingClientRect());
+      return first.top < 844 && second.top > first.bottom && second.left === first.left;
+    }"""
+    opened.page.wait_for_function(lies_below, arg=[panel(opened.page, number).element_handle() for number in range(2)])
     chosen = opened.page.get_by_role("combobox", name="First model", exact=True)
-    assert first["y"] < 844
     expect(chosen).to_be_hidden()
     with opened.run():
         opened.page.locator(".st-key-models label").click()
