@@ -13,7 +13,7 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.sequences.alphabet import ALPHABETS
 from transformer.sequences.task import SequenceTask
 from ui.store import store
-from ui.texts import t
+from ui.texts import plain, t
 
 LETTERS, CLASSES, LENGTH, BACKGROUND = "task-letters", "task-classes", "task-length", "task-background"
 """The keys of what is asked."""
@@ -47,7 +47,7 @@ def ask(name: str, checkpoint: Checkpoint) -> None:
         )  # fmt: skip
         st.text_input(
             t("sequences.task_classes", count=config.n_classes), key=CLASSES, max_chars=10_000,
-            placeholder=", ".join(f"class {i + 1}" for i in range(min(4, config.n_classes))),
+            placeholder=", ".join(plain("sequences.task_class", number=i + 1) for i in range(min(4, config.n_classes))),
         )  # fmt: skip
         st.number_input(
             t("sequences.task_length"), min_value=max(config.widths), max_value=config.max_length,

@@ -8,12 +8,11 @@ or longer than a thumbnail's side, are drawn as `record_views` does.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import streamlit as st
 
-from transformer import AttentionMap, Record
+from transformer import Record
 from transformer.attention.measures import has_kind, sites_of
 from transformer.messages import language, say, words
 from transformer.pictures.picture import Picture
@@ -33,7 +32,7 @@ KEYS: Final = ("layer", "head", "kind", PAIR, HEADS, "threshold", "relative")
 """The keys of the address that the browser owns here."""
 
 MOST_BYTES = 512 * 1024
-"""So large a record is sent whole, 4 bytes a weight: 2,000 words and heads together fit in it."""
+"""So large a record is sent whole, 4 bytes a weight: 48 heads of 52 words each way fit in it."""
 
 RoleOf = Callable[[str, int], str | None]
 
@@ -126,13 +125,12 @@ class _Form:
     sites: dict[str, Site]
 
 
-_FORMS: WeakKeyDictionary[AttentionMap, dict[tuple[object, ...], _Form]] = WeakKeyDictionary()
-"""Forms of the records that are remembered, by their first map: at most `MOST_BYTES` each, for as long."""
-
-
 def _form(record: Record, kinds: Sequence[str], default: tuple[int, int], words: bool, special: bool) -> _Form:
-    """Every run draws from it, and most change neither the record nor its form."""
-    known = _FORMS.setdefault(next(iter(record.values())), {})
+    """Every run draws from it, and most change neither the record nor its form.
+
+    It stands beside the fields of the record's first map, so it is measured with its record, and goes with it.
+    """
+    known: dict[tuple[object, ...], _Form] = vars(next(iter(record.values()))).setdefault("forms", {})
     asked = (default, words, special, language())
     if asked not in known:
         first: dict[str, Picture] = {}

@@ -14,7 +14,7 @@ import torch
 from transformer import DecodingOptions, load, translate
 from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
-from ui.shared import record_views
+from ui.shared import in_browser, record_views
 from ui.store import cache, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
@@ -207,6 +207,10 @@ def test_the_pictures_of_all_heads_are_measured_with_their_record() -> None:
     grid = record_views._grid(layers, words=True, special=True)
     assert size_of(record).n_bytes - before >= grid.values.nbytes
     assert record_views._grid(layers, words=True, special=True) is grid
+    before = size_of(record).n_bytes
+    form = in_browser._form(record, ["encoder.self"], (0, 0), words=True, special=True)
+    assert size_of(record).n_bytes - before >= len(form.packed.message) > grid.values.nbytes
+    assert in_browser._form(record, ["encoder.self"], (0, 0), words=True, special=True) is form
 
 
 def test_models_and_results_have_a_budget_each() -> None:
