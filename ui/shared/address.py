@@ -66,7 +66,7 @@ def run_of_part() -> Iterator[None]:
     What concerns the rest of the page too makes all of it be drawn instead.
     """
     here = visit()
-    alone = not here.is_under_way
+    alone, within = not here.is_under_way, here.is_in_part
     if alone and not here.go_on():
         st.rerun()
     here.is_in_part = True
@@ -74,7 +74,7 @@ def run_of_part() -> Iterator[None]:
         with suppress(_PageEndError):
             yield
     finally:
-        here.is_in_part = False
+        here.is_in_part = within
         if alone:
             here.end()
 
