@@ -69,12 +69,12 @@ def run_of_part() -> Iterator[None]:
     alone = not here.is_under_way
     if alone and not here.go_on():
         st.rerun()
-    here.is_in_part = True
+    here.is_in_part, here.is_alone = True, alone
     try:
         with suppress(_PageEndError):
             yield
     finally:
-        here.is_in_part = False
+        here.is_in_part = here.is_alone = False
         if alone:
             here.end()
 

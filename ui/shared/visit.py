@@ -56,7 +56,7 @@ class Visit:
         self._held: set[str] = set()
         self.arrival = 0
         self.brought_by_arrival: dict[str, str] = {}
-        self.is_under_way = self.is_in_part = False
+        self.is_under_way = self.is_in_part = self.is_alone = False
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
