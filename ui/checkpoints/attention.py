@@ -7,15 +7,19 @@ from transformer.checkpoint.checkpoint import DRAWN
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.runs.any_model import AnyRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import heads, long, pictures, results, writing
-from ui.shared import address, record_views
+from ui.checkpoints import heads, long, pictures, results
+from ui.shared import address, writing
 from ui.shared.visit import visit
 from ui.store import runs
 from ui.texts import plain, t
+
+INPUT = "input"
+"""The query parameter of what is read."""
 
 SAMPLE = 8
 LONGEST_IN_ADDRESS = 8_192
@@ -39,19 +43,32 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         return
     text, forced = _asked(name, checkpoint)
     if not continues(checkpoint) and long.is_long(checkpoint, text):
-        long.long_panel(name, text, lambda run: results.result(run, checkpoint))
+        long.long_panel(name, text, lambda run: results.told(run, checkpoint))
         return
     if continues(checkpoint):
-        results.assumptions(checkpoint, ())
-        shown, whole = writing.continue_panel(name, text)
-        record_views.record_notes(shown.record)
+        shown, whole = _continued(name, text)
     else:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         results.result(shown, checkpoint)
-        results.added(shown, checkpoint)
         if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text)
+            writing.gaps_panel(name, checkpoint, text, INPUT)
     heads.heads_panel(shown, whole)
+    results.known(shown, checkpoint)
+
+
+def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun]:
+    """What comes next, written as far as asked for. Two runs: as far as the step that is looked at, and the whole one.
+
+    Raises:
+        InputError: the text cannot be read, or leaves no room.
+    """
+    st.subheader(t("writing.continue_title"), anchor=False)
+    options = writing.options_form()
+    found = runs.continuation(name, text, options)
+    step = writing.step_choice(len(found.written), (name, text, options))
+    writing.written_panel(found, step)
+    writing.next_panel(found, step, options)
+    return found.at(step), found.run
 
 
 def _sequence_classifier(task: SequenceTask) -> None:
@@ -73,7 +90,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
-    address.belong_to((name, by_id), "input", "forced")
+    address.belong_to((name, by_id), INPUT, "forced")
     with st.container(key="look-area"), st.form("look", border=False):
         pairs = checkpoint.reads_pairs
         widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
@@ -81,7 +98,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
         label = t("checkpoints.vectors", last=len(reader) - 1) if pairs or "assumed_vectors" in made_up else label
         with first:
-            text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
+            text = address.line(label, start, key=INPUT, placeholder=t("checkpoints.text_hint"))
         forced = ""
         for place in others:
             with place:
@@ -93,5 +110,5 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
-    visit().keep_out("input", len(text or "") > LONGEST_IN_ADDRESS)
+    visit().keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None

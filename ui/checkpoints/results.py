@@ -12,9 +12,9 @@ from transformer.checkpoint.safe.contents import shape_text
 from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
+from transformer.runs.continuing import continues
 from transformer.runs.translate import Translation
-from ui.checkpoints import writing
-from ui.shared import controls, record_views
+from ui.shared import controls, record_views, writing
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 
@@ -23,14 +23,12 @@ MOST_CLASSES = 12
 
 
 def result(shown: AnyRun, checkpoint: Checkpoint) -> None:
-    """What was written, or what the model ends with; and what is known of a folder that had no questions."""
-    assumptions(checkpoint, shown.record.notes)
+    """What was written, or what the model ends with."""
     if shown.translation is not None:
         with st.container(key="result-area"):
             _written(shown.translation, checkpoint.languages[1])
             _cut(shown.translation, checkpoint)
         return
-    record_views.record_notes(shown.record)
     for output, values in shown.outputs.items():
         if output == "logits" and values.ndim == 1:
             _class_probabilities(values, checkpoint)
@@ -44,6 +42,20 @@ def result(shown: AnyRun, checkpoint: Checkpoint) -> None:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
 
 
+def known(shown: AnyRun, checkpoint: Checkpoint) -> None:
+    """What has to be known of the maps: what was assumed, how they were kept, and which tokens nobody typed."""
+    _assumptions(checkpoint, shown.record.notes)
+    record_views.record_notes(shown.record)
+    if not continues(checkpoint):
+        _added(shown, checkpoint)
+
+
+def told(shown: AnyRun, checkpoint: Checkpoint) -> None:
+    """Both, where the maps come later."""
+    result(shown, checkpoint)
+    known(shown, checkpoint)
+
+
 def _written(shown: Translation, language: str) -> None:
     """What was written, token by token, and how likely it was."""
     what = plain(f"translate.what_{'forced' if shown.tree is None else 'best'}")
@@ -55,7 +67,6 @@ def _written(shown: Translation, language: str) -> None:
             help=t("checkpoints.written_help"),
         )  # fmt: skip
     token_strip(shown.steps)
-    record_views.record_notes(shown.record)
 
 
 def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
@@ -67,7 +78,7 @@ def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
     st.caption(t("checkpoints.cut_by_table" if by_table else "checkpoints.cut", longest=longest))
 
 
-def added(shown: AnyRun, checkpoint: Checkpoint) -> None:
+def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:
     """Which tokens stand around the typed ones, that nobody typed: the maps have a row and a column for each."""
     reader = checkpoint.tokenizer
     ids = list(shown.ids if shown.translation is None else shown.translation.source_ids)
@@ -84,7 +95,7 @@ def added(shown: AnyRun, checkpoint: Checkpoint) -> None:
         st.caption(t("checkpoints.added_after", tokens=" ".join(after)))
 
 
-def assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
+def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
     """What is known of a folder that had no questions, but for what the record's own notes say."""
     for assumption in checkpoint.assumptions:
         if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in noted:
@@ -98,7 +109,7 @@ def _token_classes(found: Classes, shown: AnyRun) -> None:
     columns = {
         t("map.token"): [writing.readable(text) for text in keys.texts],
         t("checkpoints.token_class"): [found.names[i] for i in best],
-        t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
+        t("writing.next_probability"): found.probabilities[range(len(best)), best],
     }
     named = {f"p({name})": found.probabilities[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
     st.markdown(f"**{t('checkpoints.token_classes')}**")

@@ -12,17 +12,18 @@ import streamlit as st
 from transformer.messages import speak
 from ui.shared import address
 from ui.shared.visit import visit
-from ui.store import stamps, turns
+from ui.store import slow, stamps, turns
 from ui.texts import language, one_language
 
 
 def in_page() -> None:
     """Say that what follows is drawn by the page's own run: where a part draws, the whole page is drawn instead.
 
-    For work that a button stops: what is pressed in a part does not interrupt a run. The page has to draw without
-    `part` then.
+    For work that a button stops: what is pressed in a part does not interrupt a run. The page's next run draws without
+    parts, and the one after it has them again, since the work is done by then.
     """
     if visit().is_in_part:
+        visit().want_whole()
         st.rerun()
 
 
@@ -34,14 +35,19 @@ def anew() -> NoReturn:
 def part(draw: Callable[[], None]) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
-    It may draw in containers that were made before it. What it reads from the page's run must not need more memory than
-    its names: it is kept for as long as the session shows the page. Called once in a run.
+    It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
+    from the page's run must not need more memory than its names: it is kept for as long as the session shows the page.
+    Work that a button stops (`ui.store.slow`) is done by the page. A page calls it once in a run; a part may have one
+    of its own.
     """
 
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part():
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(), slow.heard(in_page):
             draw()
 
-    again()
+    if visit().is_whole:
+        draw()
+    else:
+        again()
