@@ -66,6 +66,15 @@ def chosen(at: AppTest) -> tuple[str, int, int | None]:
     return kind, layer, head
 
 
+def head_shown(at: AppTest) -> tuple[str, np.ndarray]:
+    """The map that the browser draws large: its title, and the weights as they were sent, -1 where masked."""
+    kind, layer, head = chosen(at)
+    told, weights = record_sent(at)[kind]
+    found = weights[layer]
+    title = sent(at, "heatmap")[0]["sites"][told["sites"][layer]]["titles"][-1 if head is None else head]
+    return title, found.mean(axis=0) if head is None else found[head]
+
+
 def gone(at: AppTest, **address: str | None) -> AppTest:
     """The same session, once the browser has put these values into the address (None: taken them away)."""
     now = address_of(at) | address

@@ -66,15 +66,15 @@ def run_of_part() -> Iterator[None]:
     What concerns the rest of the page too makes all of it be drawn instead.
     """
     here = visit()
-    alone, within = not here.is_under_way, here.is_in_part
+    alone, before = not here.is_under_way, (here.is_in_part, here.is_alone)
     if alone and not here.go_on():
         st.rerun()
-    here.is_in_part = True
+    here.is_in_part, here.is_alone = True, alone or here.is_alone
     try:
         with suppress(_PageEndError):
             yield
     finally:
-        here.is_in_part = within
+        here.is_in_part, here.is_alone = before
         if alone:
             here.end()
 

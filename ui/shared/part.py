@@ -5,6 +5,7 @@ does: once, at its end. What has a session draw less lets more sessions act at o
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import streamlit as st
 
@@ -24,6 +25,11 @@ def in_page() -> None:
     if visit().is_in_part:
         visit().want_whole()
         st.rerun()
+
+
+def anew() -> NoReturn:
+    """Draw what runs again: the part where it draws by itself, else the page. For what stands above what changes it."""
+    st.rerun(scope="fragment" if visit().is_alone else "app")
 
 
 def part(draw: Callable[[], None]) -> None:

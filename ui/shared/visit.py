@@ -56,7 +56,7 @@ class Visit:
         self._held: set[str] = set()
         self.arrival = 0
         self.brought_by_arrival: dict[str, str] = {}
-        self.is_under_way = self.is_in_part = False
+        self.is_under_way = self.is_in_part = self.is_alone = False
         self.is_whole = self._wants_whole = False
 
     def begin(self, keep: Sequence[str]) -> None:
