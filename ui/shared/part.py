@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from transformer.errors import HeedmapError
 from transformer.messages import speak
-from ui.shared import address
+from ui.shared import address, controls
 from ui.shared.visit import visit
 from ui.store import stamps, turns
 from ui.texts import language, one_language
@@ -25,17 +26,23 @@ def in_page() -> None:
         st.rerun()
 
 
-def part(draw: Callable[[], None]) -> None:
+def part(draw: Callable[[], None], *keys: str) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
     It may draw in containers that were made before it. What it reads from the page's run must not need more memory than
-    its names: it is kept for as long as the session shows the page. Called once in a run.
+    its names: it is kept for as long as the session shows the page. Called once in a container.
+
+    A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
+    does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
     """
 
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part():
-            draw()
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys):
+            try:
+                draw()
+            except HeedmapError as error:  # it does not come out of a part, to whatever the page does with it
+                controls.explain(error)
 
     again()
