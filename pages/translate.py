@@ -87,7 +87,7 @@ def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
     with chooser:
         first_screen.head_panel(name, browser, asked if view in FOLLOWING else None)
     with selection:
-        in_browser.all_heads_panel(browser, heads.roles_of(name), origin)
+        in_browser.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
         panels[view]()
 

@@ -21,12 +21,15 @@ from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import long, pictures, writing
-from ui.shared import address, controls, downloads, record_views
+from ui.checkpoints import long, pictures
+from ui.shared import address, controls, downloads, record_views, writing
 from ui.shared.files import Origin
 from ui.shared.visit import visit
 from ui.store import runs
 from ui.texts import plain, t
+
+INPUT = "input"
+"""The query parameter of what is read."""
 
 SAMPLE = 8
 LONGEST_IN_ADDRESS = 8_192
@@ -57,14 +60,14 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         return
     if continues(checkpoint):
         _assumptions(checkpoint, ())
-        shown, whole = writing.continue_panel(name, text)
+        shown, whole = _continued(name, text)
         record_views.record_notes(shown.record)
     else:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         _result(shown, checkpoint)
         _added(shown, checkpoint)
         if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text)
+            writing.gaps_panel(name, checkpoint, text, INPUT)
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
     first = strongest_head(whole.record, kind)  # whichever step is looked at
     with st.container(key="choices"):
@@ -82,6 +85,21 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
         with place:
             panels[opened]()
+
+
+def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun]:
+    """What comes next, written as far as asked for. Two runs: as far as the step that is looked at, and the whole one.
+
+    Raises:
+        InputError: the text cannot be read, or leaves no room.
+    """
+    st.subheader(t("writing.continue_title"), anchor=False)
+    options = writing.options_form()
+    found = runs.continuation(name, text, options)
+    step = writing.step_choice(len(found.written), (name, text, options))
+    writing.written_panel(found, step)
+    writing.next_panel(found, step, options)
+    return found.at(step), found.run
 
 
 def _sequence_classifier(task: SequenceTask) -> None:
@@ -103,7 +121,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
-    address.belong_to((name, by_id), "input", "forced")
+    address.belong_to((name, by_id), INPUT, "forced")
     with st.container(key="look-area"), st.form("look", border=False):
         pairs = checkpoint.reads_pairs
         widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
@@ -111,7 +129,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
         label = t("checkpoints.vectors", last=len(reader) - 1) if pairs or "assumed_vectors" in made_up else label
         with first:
-            text = address.line(label, start, key="input", placeholder=t("checkpoints.text_hint"))
+            text = address.line(label, start, key=INPUT, placeholder=t("checkpoints.text_hint"))
         forced = ""
         for place in others:
             with place:
@@ -123,7 +141,7 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     if made_up:
         st.caption(t("checkpoints.vectors_note"))
-    visit().keep_out("input", len(text or "") > LONGEST_IN_ADDRESS)
+    visit().keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None
 
 
@@ -189,7 +207,7 @@ def _token_classes(found: Classes, shown: AnyRun) -> None:
     columns = {
         t("map.token"): [writing.readable(text) for text in keys.texts],
         t("checkpoints.token_class"): [found.names[i] for i in best],
-        t("checkpoints.next_probability"): found.probabilities[range(len(best)), best],
+        t("writing.next_probability"): found.probabilities[range(len(best)), best],
     }
     named = {f"p({name})": found.probabilities[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
     st.markdown(f"**{t('checkpoints.token_classes')}**")

@@ -12,25 +12,27 @@ from transformer.errors import HeedmapError
 from transformer.messages import speak
 from ui.shared import address, controls
 from ui.shared.visit import visit
-from ui.store import stamps, turns
+from ui.store import slow, stamps, turns
 from ui.texts import language, one_language
 
 
 def in_page() -> None:
     """Say that what follows is drawn by the page's own run: where a part draws, the whole page is drawn instead.
 
-    For work that a button stops: what is pressed in a part does not interrupt a run. The page has to draw without
-    `part` then.
+    For work that a button stops: what is pressed in a part does not interrupt a run. The page's next run draws without
+    parts, and the one after it has them again, since the work is done by then.
     """
     if visit().is_in_part:
+        visit().want_whole()
         st.rerun()
 
 
 def part(draw: Callable[[], None], *keys: str) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
-    It may draw in containers that were made before it. What it reads from the page's run must not need more memory than
-    its names: it is kept for as long as the session shows the page. Called once in a container.
+    It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
+    from the page's run must not need more memory than its names: it is kept for as long as the session shows the page.
+    Work that a button stops (`ui.store.slow`) is done by the page. A container holds one part at most.
 
     A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
     does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
@@ -39,10 +41,16 @@ def part(draw: Callable[[], None], *keys: str) -> None:
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys):
-            try:
-                draw()
-            except HeedmapError as error:  # it does not come out of a part, to whatever the page does with it
-                controls.explain(error)
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys), slow.heard(in_page):
+            drawn()
 
-    again()
+    def drawn() -> None:
+        try:
+            draw()
+        except HeedmapError as error:  # it would not come out of a part, to what the page does with it
+            controls.explain(error)
+
+    if visit().is_whole:
+        drawn()
+    else:
+        again()

@@ -57,10 +57,12 @@ class Visit:
         self.arrival = 0
         self.brought_by_arrival: dict[str, str] = {}
         self.is_under_way = self.is_in_part = False
+        self.is_whole = self._wants_whole = False
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
         self.is_under_way = True
+        self.is_whole, self._wants_whole = self._wants_whole, False
         first, self._back = self._arrived is None, came_by_history()
         self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
@@ -86,6 +88,10 @@ class Visit:
         self._fresh = self._linked = self._back = False
         self._take_held(arrived)
         return True
+
+    def want_whole(self) -> None:
+        """Have the page's next run draw all of the page by itself (`is_whole`), without parts."""
+        self._wants_whole = True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
         """Show a page: coming from another one, by its address alone."""
