@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, fine, opened, sent
+from tests.pages.opening import address_of, fine, is_whole, moved, opened, sent
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.figures.export import csv
 from transformer.interventions.text import from_text
@@ -142,6 +142,43 @@ def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
     assert sorted(bars_of(page)) == [0.0] * 10 + [1.0]
     page.button(key="do-soften_row").click().run()
     assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
+
+
+def test_an_action_draws_what_follows_from_it_and_no_more() -> None:
+    """The map or a step alone; a change everything below the sentence; a sweep, which a button stops, the page."""
+    page = fine(opened("what_if", text="Two dogs run.", kind="decoder.cross", layer="1", head="2", cell="1-1"))
+    page.slider(key="tau").set_value(2.0)
+    page = fine(moved(page, "tau"))
+    assert [part.key for part in page.slider] == ["tau"]
+    page.button(key="do-soften_row").click()  # the page, since more than the map follows it
+    page = fine(moved(page, "do-soften_row"))
+    assert is_whole(page)
+    assert chips(page) == ["decoder.1.cross (head 2, row 1) at temperature 2"]
+    page.slider(key="step").set_value(2)
+    page = fine(moved(page, "step"))
+    assert [part.key for part in page.slider] == ["step"]
+    assert address_of(page)["step"] == "2"
+    page = page.run()
+    page.button(key="chip-0").click()
+    page = fine(moved(page, "chip-0"))
+    assert not is_whole(page)
+    assert words(page, "now") == words(page, "was")
+    page.segmented_control(key="sweep").set_value("source")
+    page = fine(moved(page, "sweep"))
+    assert is_whole(page)
+    assert not [button for button in page.button if button.key == "sweep-cancel"]
+
+
+def test_of_a_sequence_an_action_draws_what_follows_from_it() -> None:
+    page = fine(opened("what_if", model="splice-junctions", layer="1", head="1", cell="3-4"))
+    page.button(key="switch-0").click()
+    page = fine(moved(page, "switch-0"))
+    assert not is_whole(page)
+    assert address_of(page)["do"] == "encoder.0.self~mean~h0-3"
+    page.segmented_control(key="map").set_value("difference")
+    page = fine(moved(page, "map"))
+    assert not page.dataframe
+    assert len(page.get("plotly_chart")) == 1
 
 
 def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
