@@ -27,15 +27,11 @@ example = found
 
 def looked_at() -> None:
     """The open screen of the example, computed as is chosen here."""
-    try:
-        with bar:
-            recipe = attention_steps.recipe(example)
-            board = example.board(recipe)
-            screen = attention_steps.screen(example.can_change)
-            head_place = st.empty()
-    except HeedmapError as error:
-        controls.explain(error)
-        return
+    with bar:
+        recipe = attention_steps.recipe(example)
+        board = example.board(recipe)
+        screen = attention_steps.screen(example.can_change)
+        head_place = st.empty()
     attention_steps.changed(example, recipe)
     if screen == "steps":
         panels.steps_panel(example, board, recipe, head_place)
