@@ -162,7 +162,7 @@ export function locally(local, take, tell) {
  */
 export function choiceOf(values, { kinds, usual, old }) {
   const called = kinds.find(({ layers }) => layers?.includes(values.layer));
-  const kind = called ?? kinds.find(({ name }) => name === (old[values.kind] ?? values.kind)) ?? kinds[usual.kind ?? 0];
+  const kind = called ?? kinds.find(({ name, layers }) => !layers && name === (old[values.kind] ?? values.kind)) ?? kinds[usual.kind ?? 0];
   const numbered = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
   const layer = called?.layers?.indexOf(values.layer) ?? numbered;
   const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
