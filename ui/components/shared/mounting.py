@@ -23,8 +23,8 @@ def page_brings_scripts() -> None:
 class CanvasComponent:
     """The component whose scripts stand in the folder `name`, drawn from weights, words and a few options.
 
-    Streamlit sends a message again as a whole when any of it changes. So scripts and styles, where the page does not load
-    them by itself, have one message, which the browser keeps for good, the weights have another, which it keeps while
+    Streamlit sends a message again as a whole when any of it changes. So scripts and styles have one message, where the
+    page does not load them by itself, which the browser keeps for good, the weights have another, which it keeps while
     they stay the same, and the options (selection, threshold) have a third one of a few bytes. The first and the last
     are of elements without size.
     """
