@@ -67,7 +67,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _result(shown, checkpoint)
         _added(shown, checkpoint)
         if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text, INPUT)
+            writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
     kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
     first = strongest_head(whole.record, kind)  # whichever step is looked at
     with st.container(key="choices"):
