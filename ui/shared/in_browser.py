@@ -54,7 +54,8 @@ class Shown:
 def fits(record: Record) -> bool:
     """Whether the browser draws a record by itself: it is small enough, and no scores are asked for.
 
-    Layers of a kind have to have the same tokens and as many heads, since one drawing serves them all.
+    Layers of a kind have to have the same tokens and as many heads, and nothing to be known of one of them alone, since
+    one drawing serves them all.
     """
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
     longest = max((side for one in record.values() for side in one.shape), default=0)
@@ -187,9 +188,9 @@ def _layers(record: Record) -> dict[str, list[AttentionMap]]:
 
 
 def _are_alike(layers: Sequence[AttentionMap]) -> bool:
-    """Whether maps have the same tokens on both sides, and as many heads."""
-    first = layers[0]
-    return all((one.n_heads, one.queries, one.keys) == (first.n_heads, first.queries, first.keys) for one in layers)
+    """Whether maps have the same tokens on both sides, as many heads, and the same to be known of them."""
+    first, *others = [(one.n_heads, one.queries, one.keys, one.source.notes, one.notes) for one in layers]
+    return all(one == first for one in others)
 
 
 def _one_of(options: Sequence[str], key: str, usual: str, old: dict[str, str] | None = None) -> str:
