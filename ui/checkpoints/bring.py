@@ -75,6 +75,8 @@ def choice() -> str | None:
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
     last_checkpoint.remember(name)
+    if store.is_upload(name):
+        _files_beside(name)
     return name
 
 
@@ -164,6 +166,17 @@ def _take(files: Sequence[uploads.File]) -> None:
             st.session_state[PROBLEM] = Message("upload_is_there", name=name)
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
+
+
+def _files_beside(name: str) -> None:
+    """The vocabularies and vectors that stand beside an upload's weights; each can be removed alone."""
+    ref = CheckpointRef.parse(name)
+    with st.container(horizontal=True, gap="small", key="files-beside"):
+        for place, file in enumerate(uploads.upload(ref).added):
+            st.button(
+                t("checkpoints.remove_file", file=file), key=f"remove-file-{place}", icon=":material/delete:",
+                type="tertiary", on_click=uploads.forget_file, args=(ref, file), help=t("checkpoints.remove_file_help"),
+            )  # fmt: skip
 
 
 def _remove(name: str) -> None:

@@ -64,7 +64,9 @@ def _rare(name: str, found: Bundle, questions: Sequence[Question], given: dict[s
 def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) -> None:
     key = _key(found.fingerprint, question.name)
     usual = found.special_ids.get(question.name, question.default)
-    st.session_state.setdefault(key, _shown(question, given.get(question.name, usual)))
+    now = _shown(question, given.get(question.name, usual))
+    if st.session_state.get(key) != now:  # a vocabulary that names it has come or gone
+        st.session_state[key] = now
     label, said = _label(question), _help(question)
     answered: dict[str, Any] = dict(key=key, on_change=_answered, args=(name, key, question.name, usual), help=said)
     if question.is_number:

@@ -66,6 +66,25 @@ def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_plac
     assert ledger.LEDGER.held == 0
 
 
+def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: Holdings) -> None:
+    first, later = words(700), words(500)
+    name = take(**{"model.chkpt": WEIGHTS, "first.txt": first})
+    assert take(name, **{"later.txt": later}) == name
+    upload = mine.uploads[name]
+    assert upload.added == {"first.txt": len(first), "later.txt": len(later)}
+    tokens = [upload.token]
+    mine.results["any"] = object()
+    for file, rest in (("model.chkpt", {*upload.added}), ("first.txt", {"later.txt"}), ("later.txt", set())):
+        uploads.forget_file(name, file)
+        tokens.append(upload.token)
+        assert upload.added.keys() == rest
+        assert upload.n_bytes == ledger.LEDGER.held == len(WEIGHTS) + sum(upload.added.values())
+    assert (tokens[0] == tokens[1], len(set(tokens)), mine.results) == (True, 3, {})
+    del upload
+    mine.let_go()
+    assert ledger.LEDGER.held == 0
+
+
 @pytest.mark.parametrize("limit", ["session_bytes", "server_bytes"])
 @pytest.mark.parametrize("part", [1, 3])
 def test_vocabularies_have_the_limits_of_all_files(mine: Holdings, limit: str, part: int) -> None:
