@@ -9,8 +9,9 @@ from typing import NoReturn
 
 import streamlit as st
 
+from transformer.errors import HeedmapError
 from transformer.messages import speak
-from ui.shared import address
+from ui.shared import address, controls
 from ui.shared.visit import visit
 from ui.store import slow, stamps, turns
 from ui.texts import language, one_language
@@ -32,22 +33,30 @@ def anew() -> NoReturn:
     st.rerun(scope="fragment" if visit().is_alone else "app")
 
 
-def part(draw: Callable[[], None]) -> None:
+def part(draw: Callable[[], None], *keys: str) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
     It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
     from the page's run must not need more memory than its names: it is kept for as long as the session shows the page.
-    Work that a button stops (`ui.store.slow`) is done by the page. A page calls it once in a run; a part may have one
-    of its own.
+    Work that a button stops (`ui.store.slow`) is done by the page. A container holds one part at most.
+
+    A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
+    does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
     """
 
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(), slow.heard(in_page):
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys), slow.heard(in_page):
+            drawn()
+
+    def drawn() -> None:
+        try:
             draw()
+        except HeedmapError as error:  # it would not come out of a part, to what the page does with it
+            controls.explain(error)
 
     if visit().is_whole:
-        draw()
+        drawn()
     else:
         again()

@@ -74,14 +74,15 @@ class Visit:
             self._take_held(self._arrived)
         self._held.clear()
 
-    def go_on(self) -> bool:
+    def go_on(self, keys: Collection[str] = ()) -> bool:
         """Begin a run of a part of the open page; False where it concerns the rest of the page too.
 
         So it does where the browser's address is none that this page wrote, or a click in the part has put the value of
-        a control outside.
+        a control outside; of a part that alone follows `keys`, any other value.
         """
         arrived = dict(st.query_params.to_dict())
-        if not self._is_ours(arrived) or any(key in self._shown and key not in self._of_part for key in self._put):
+        elsewhere = self._put.difference(keys) if keys else (self._put & self._shown.keys()) - self._of_part
+        if elsewhere or not self._is_ours(arrived):
             return False
         self.is_under_way, self._arrived = True, arrived
         self._fresh = self._linked = self._back = False

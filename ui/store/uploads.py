@@ -238,7 +238,8 @@ def may_arrive(limits: UploadLimits) -> int:
 def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:
     """Read what was brought and keep it in the session.
 
-    Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
+    Vocabularies that come without weights go to the upload called `chosen`, and so does the other half of a recurrent
+    pair, one half of which it is: both are then one upload. Whatever becomes of the files, they are
     closed, and the copies of the web server let go: both would stay in memory until the session ends.
 
     Raises:
@@ -286,8 +287,15 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             same = _same_files(files_together)
             if same is not None:  # kept once
                 return same
-            ref = _free_ref(files_together.name)
-            held[ref] = Upload(files_together, counted)
+            first = held.get(chosen) if chosen is not None else None
+            pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
+            if chosen is not None and first is not None and pair is not None:
+                ref = _free_ref(pair.name)
+                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.added))
+                del held[chosen]
+            else:
+                ref = _free_ref(files_together.name)
+                held[ref] = Upload(files_together, counted)
         kept = True
     finally:
         if not kept:  # at once: the error's traceback may live on
@@ -309,6 +317,17 @@ def _counted(sizes: Mapping[str, int], limits: UploadLimits) -> dict[str, Counte
         _strike(counted)
         raise
     return counted
+
+
+def _of_both(first: Mapping[str, Counted], then: Mapping[str, Counted], added: Collection[str]) -> dict[str, Counted]:
+    """The files of two halves of a pair, which may have the same names; of two such vocabularies the later one is."""
+    both = dict(then)
+    for name, one in first.items():
+        if name in then and name in added:
+            one.strike()
+        else:
+            both[f"{name} (1)" if name in then else name] = one
+    return both
 
 
 def _strike(counted: Mapping[str, Counted]) -> None:

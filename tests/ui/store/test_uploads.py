@@ -1,6 +1,7 @@
 """How much uploads may hold, and that it is let go: when they are removed, and when their reader has left."""
 
 import asyncio
+import gc
 import io
 import os
 from collections.abc import Iterator
@@ -10,11 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from starlette.exceptions import HTTPException
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
+from torch import nn
 
+from tests.checkpoint.originals.rnn import EncoderRNN, LocationDecoder
 from tests.checkpoint.references import REFERENCE
 from transformer.errors import CheckpointError
 from ui.store import arrivals, holdings, ledger, uploads
@@ -46,6 +50,12 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> Holdings:
 def _empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that no other test's garbage is struck off from."""
     monkeypatch.setattr(ledger, "LEDGER", Ledger())
+
+
+def _saved(module: nn.Module) -> bytes:
+    stream = io.BytesIO()
+    torch.save(module.state_dict(), stream)
+    return stream.getvalue()
 
 
 def words(count: int) -> bytes:
@@ -82,6 +92,21 @@ def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: Holdings) -> None:
     assert (tokens[0] == tokens[1], len(set(tokens)), mine.results) == (True, 3, {})
     del upload
     mine.let_go()
+    assert ledger.LEDGER.held == 0
+
+
+@pytest.mark.parametrize(("name", "both"), [("two.pt", "upload/one-two"), ("one.pt", "upload/one-one")])
+def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(mine: Holdings, name: str, both: str) -> None:
+    halves = [_saved(module) for module in (EncoderRNN(31, 13), LocationDecoder(37, 13, 9))]
+    first = take(**{"one.pt": halves[0]})
+    other = take(first, **{"else.pt": _saved(nn.Linear(3, 5))})
+    whole = take(first, **{name: halves[1]})
+    assert (list(mine.uploads), str(whole)) == ([other, whole], both)
+    assert mine.uploads[whole].n_bytes == sum(map(len, halves))
+    assert uploads.Uploads().architecture(whole, ()) == "recurrent"
+    uploads.forget(other)
+    mine.let_go()
+    gc.collect()
     assert ledger.LEDGER.held == 0
 
 
