@@ -41,9 +41,10 @@ def bring_panel() -> None:
         accept_multiple_files=True,
         key=f"upload-{round_}",
         max_upload_size=max(1, limits.file_bytes // MEGABYTE),
-        help=t("checkpoints.bring_help"),
+        help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
     )
-    st.caption(t("checkpoints.bring_note"))
+    if not uploads.uploads():
+        st.caption(t("checkpoints.bring_note"))
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)
@@ -110,16 +111,18 @@ def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     title = said(report.title)
-    if report.fits:
-        st.success(
-            f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
-            icon=":material/check_circle:",
-        )
-    elif report.layout:
-        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
-    else:
-        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
-    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+    verdict, reasons = st.columns([5, 2], gap="medium") if report.fits else (st.container(), st.container())
+    with verdict:
+        if report.fits:
+            st.success(
+                f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
+                icon=":material/check_circle:",
+            )
+        elif report.layout:
+            st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
+        else:
+            st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
+    with reasons, st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         for reason in (*report.reasons, *report.assumptions):
             st.text(f"· {said(reason)}")
         _names(t("checkpoints.missing"), [(n, said(shape_text(s)), "") for n, s in report.missing.items()])

@@ -30,7 +30,7 @@ from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.models.vision import VisionConfig
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
+from transformer.tokens.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
@@ -76,11 +76,21 @@ class Bundle:
         """
         words = {name: stream for name, stream in files.items() if not is_vectors(name)}
         vectors = read_vectors(files, [name for name in files if is_vectors(name)])
-        new = {name: read_vocabulary(stream, name, self.limits) for name, stream in words.items()}
+        new = {name: self._words(stream, name) for name, stream in words.items()}
         kept = {name: data for name, data in self.vocabularies.items() if name not in new}
-        if new and self._fit(new):
+        if kept and new and self._fit(new):
             kept = {name: data for name, data in kept.items() if self._fit({name: data, **new})}
         return replace(self, vocabularies={**kept, **new}, vectors=vectors or self.vectors)
+
+    def _words(self, stream: BufferedIOBase, name: str) -> bytes:
+        """A vocabulary as `read_vocabulary` reads it; where classes of pictures are named, names may stand twice."""
+        try:
+            return read_vocabulary(stream, name, self.limits)
+        except CheckpointError as error:
+            if error.code != "token_stands_twice" or not isinstance(self.recognised({}).report.config, VisionConfig):
+                raise
+            stream.seek(0)
+            return stream.read()
 
     def without(self, file: str) -> "Bundle":
         """The same weights without one of the files beside them."""
@@ -200,8 +210,7 @@ class Bundle:
         for name, vocabulary in self._parsed.items():
             if len(vocabulary) != count:
                 raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
-            labels = vocabulary.tokenizer(NO_SPECIAL_IDS).labels(range(count))
-            built = replace(built, class_names=tuple(labels))
+            built = replace(built, class_names=vocabulary.names)
         return built
 
     def _tokenizers(self, config: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
@@ -285,15 +294,14 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
-    return Bundle(
+    alone = Bundle(
         name=_name(weights),
         contents=contents,
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
-        vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
-        vectors=read_vectors(files, vectors),
         limits=limits,
     )
+    return alone.beside({name: files[name] for name in (*vocabularies, *vectors)})
 
 
 def read_vectors(files: Mapping[str, BufferedIOBase], names: Sequence[str]) -> Contents | None:
