@@ -15,7 +15,7 @@ from ui.map.panel import part_panel
 from ui.map.prediction import TEMPERATURE, prediction_panel
 from ui.map.table import table_panel
 from ui.map.training import TRAINING
-from ui.shared import address, controls
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.part import in_page, part
@@ -33,6 +33,7 @@ try:
     shown = runs.shown(name, text)
 except HeedmapError as error:
     controls.explain(error)
+    elsewhere.explain_long(error, name, address.parameter(choices.TEXT) or "")
     address.stop()
 
 alive = ref(shown)  # what draws again outlives this run, and must not keep what it showed
