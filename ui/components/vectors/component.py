@@ -1,8 +1,8 @@
 """Vectors: the queries and keys of one head over many sentences as points; pointing at one shows its sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +16,23 @@ component = CanvasComponent("vectors")
 
 Colour = Literal["side", "position", "class"]
 """What colours mean: query or key, how far into its sentence, what its token is."""
+
+KEYS: Final = ("colour", "word")
+"""The keys of the address that the browser owns here: what colours mean, and the token that stands out."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What the controls above the plane are called: colours by name, in the order of `Colour`.
+
+    `address` is what `ui.shared.address.held` says of `KEYS`.
+    """
+
+    colour: str
+    colours: Sequence[str]
+    word: str
+    word_help: str
+    address: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +59,9 @@ def vectors(
     key_places: Float[np.ndarray, "key 2"],
     classes: Int[np.ndarray, " point"],
     class_names: Sequence[str],
+    controls: Controls,
     *,
     key: str,
-    colour: Colour = "side",
-    word: str = "",
     kept: Point | None = None,
     file_name: str = "vectors",
     about: About | None = None,
@@ -56,7 +72,8 @@ def vectors(
     Points are those of the sentences, one after the other; `classes` (queries, then keys) count in `class_names`.
     Pointing at a query joins it with the keys of its sentence that it looks at most; at a key, with the queries that
     look at it. Arrow keys move along the sentence and from sentence to sentence, Enter or a click keeps a point:
-    `on_keep` is called with it, or with None where it was let go. `word` leaves the other tokens faint.
+    `on_keep` is called with it, or with None where it was let go. Colours, and the word that leaves the other tokens
+    faint, are chosen in the browser, which writes them into the address; no run is started.
 
     Raises:
         InputError: points, classes and tokens are not equally many, a place is no number, weights lie outside 0 to 1.
@@ -81,6 +98,12 @@ def vectors(
         header={
             "sentences": [{"query": list(one.queries), "key": list(one.keys)} for one in sentences],
             "classes": list(class_names),
+            "owned": {
+                "keys": list(KEYS),
+                **controls.address,
+                "colour": {"label": controls.colour, "names": list(controls.colours)},
+                "word": {"label": controls.word, "help": controls.word_help},
+            },
             "file_name": file_name,
             "about": (about or About()).message(),
         },
@@ -89,11 +112,7 @@ def vectors(
             "classes": np.asarray(classes, dtype=np.uint8),
             "weights": np.concatenate([one.weights.ravel() for one in sentences]).astype(np.float32),
         },
-        options={
-            "colour": colour,
-            "word": word,
-            "kept": kept and {"side": kept.side, "sentence": kept.sentence, "place": kept.place},
-        },
+        options={"kept": kept and {"side": kept.side, "sentence": kept.sentence, "place": kept.place}},
         events={"kept": keep if on_keep else None},
     )
 
