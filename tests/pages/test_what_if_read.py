@@ -107,7 +107,7 @@ def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(folde
     np.testing.assert_allclose(table["length before"], np.sqrt((was**2).sum(1)), atol=1e-5)
     page.segmented_control(key="map").set_value("before")
     assert not fine(moved(page, "map")).dataframe
-    long = opened("what_if", model="states", text="the dog runs. " * 200)
+    long = opened("what_if", model="states", text="the dog runs. " * 140)
     assert "at most 512 are run here" in long.warning[0].value
     (link,) = (one.proto for one in long.get("page_link") if "near and far" in one.proto.label)
     assert (link.page, "input=the+dog" in link.query_string) == ("checkpoints", True)
