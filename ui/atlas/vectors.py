@@ -49,8 +49,7 @@ def vectors_panel(name: str, atlas: Atlas) -> None:
         places.key,
         np.concatenate([found.query_classes, found.key_classes]),
         [plain(f"atlas.vectors_class_{one}") for one in CLASSES],
-        _controls(),
-        key="atlas-vectors", kept=kept,
+        key="atlas-vectors", controls=_controls(), kept=kept,
         file_name=f"{name}-{site}-{head}-queries-keys",
         about=About(title, [name, plain("atlas.vectors_note", **counts)]), on_keep=_keep,
     )  # fmt: skip

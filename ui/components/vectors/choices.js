@@ -49,7 +49,8 @@ export function makeChoices(changed) {
   words.append(names[1], input);
   root.append(colours, words);
   const owner = {};
-  let [choice, built] = [choiceOf({}), ""];
+  let [choice, built, isOwner] = [choiceOf({}), "", false];
+  root.hidden = true;
 
   const take = () => {
     choice = choiceOf(bar().values());
@@ -64,7 +65,6 @@ export function makeChoices(changed) {
   const write = (change) => bar().write(addressOf({ ...choice, ...change }));
   input.oninput = () => changed({ ...choice, word: input.value.trim() }); // seen while it is typed, one entry at its end
   input.onchange = () => write({ word: input.value.trim() });
-  window.addEventListener(ADDRESS, take);
 
   /**
    * @param {string} text
@@ -85,8 +85,10 @@ export function makeChoices(changed) {
   };
   return {
     root,
-    /** @param {Owned} owned */
+    /** @param {Owned | null} owned null: nothing is chosen here */
     receive(owned) {
+      root.hidden = !owned;
+      if (!owned) return;
       const { colour, word } = owned;
       const wanted = JSON.stringify([colour, word]);
       if (built !== wanted) {
@@ -98,10 +100,13 @@ export function makeChoices(changed) {
         input.title = word.help;
         options.replaceChildren(...colour.names.map(option));
       }
+      if (!isOwner) window.addEventListener(ADDRESS, take);
+      isOwner = true;
       bar().arrive(owned.keys, owned.arrival, owned.values, owner);
       take();
     },
     close() {
+      if (!isOwner) return;
       window.removeEventListener(ADDRESS, take);
       bar().leave(owner);
     },

@@ -34,6 +34,15 @@ class Controls:
     word_help: str
     address: Mapping[str, Any]
 
+    def message(self) -> dict[str, Any]:
+        """The part of the component's header that makes them."""
+        return {
+            "keys": list(KEYS),
+            **self.address,
+            "colour": {"label": self.colour, "names": list(self.colours)},
+            "word": {"label": self.word, "help": self.word_help},
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
@@ -59,9 +68,9 @@ def vectors(
     key_places: Float[np.ndarray, "key 2"],
     classes: Int[np.ndarray, " point"],
     class_names: Sequence[str],
-    controls: Controls,
     *,
     key: str,
+    controls: Controls | None = None,
     kept: Point | None = None,
     file_name: str = "vectors",
     about: About | None = None,
@@ -72,8 +81,9 @@ def vectors(
     Points are those of the sentences, one after the other; `classes` (queries, then keys) count in `class_names`.
     Pointing at a query joins it with the keys of its sentence that it looks at most; at a key, with the queries that
     look at it. Arrow keys move along the sentence and from sentence to sentence, Enter or a click keeps a point:
-    `on_keep` is called with it, or with None where it was let go. Colours, and the word that leaves the other tokens
-    faint, are chosen in the browser, which writes them into the address; no run is started.
+    `on_keep` is called with it, or with None where it was let go. With `controls`, a reader chooses what colours mean
+    (else: query or key), and a word that leaves the other tokens faint; the browser writes both into the address, and
+    no run is started.
 
     Raises:
         InputError: points, classes and tokens are not equally many, a place is no number, weights lie outside 0 to 1.
@@ -98,12 +108,7 @@ def vectors(
         header={
             "sentences": [{"query": list(one.queries), "key": list(one.keys)} for one in sentences],
             "classes": list(class_names),
-            "owned": {
-                "keys": list(KEYS),
-                **controls.address,
-                "colour": {"label": controls.colour, "names": list(controls.colours)},
-                "word": {"label": controls.word, "help": controls.word_help},
-            },
+            "owned": controls and controls.message(),
             "file_name": file_name,
             "about": (about or About()).message(),
         },

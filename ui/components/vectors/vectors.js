@@ -19,7 +19,7 @@ const LARGEST = 40;
  * @typedef {object} Header
  * @property {import("./points.js").Sentence[]} sentences
  * @property {string[]} classes
- * @property {import("./choices.js").Owned} owned
+ * @property {import("./choices.js").Owned | null} owned
  * @property {string} file_name
  * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "hint" | "plane" | "queries" | "keys" | "beginning" | "middle" | "end" | "larger" |
