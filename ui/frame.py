@@ -41,6 +41,7 @@ STYLE = """
 .st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-head-choice { min-height: 18rem; }
+.st-key-chooser .st-key-head-choice { min-height: 8rem; }
 .st-key-all-heads { min-height: 22rem; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has(> [data-testid="stSkeleton"]):not([class*="st-key"]) {
   height: 2rem; margin: -6px 0; overflow: hidden;
@@ -61,7 +62,7 @@ STYLE = """
 .st-key-chosen, .st-key-look-area { min-height: 4.25rem; }
 @media (min-width: 641px) {
   .st-key-choices { min-height: 6rem; }
-  .st-key-result-area { min-height: 14.6rem; }
+  .st-key-result-area { min-height: 7.4rem; }
   [class*="st-key-upload-"]:not(:has([data-testid="stFileUploaderFile"])) { height: 6rem; }
 }
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
