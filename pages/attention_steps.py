@@ -8,30 +8,44 @@ from ui.lessons import shared
 from ui.lessons.attention_steps import controls as attention_steps
 from ui.lessons.attention_steps import panels, rows, why
 from ui.shared import address, controls
+from ui.shared.part import part
 from ui.texts import t
 
 shell.heading(t("attention_steps.title"), t("attention_steps.intro"))
 try:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
         kind = attention_steps.kind()
-        example = attention_steps.example(kind)
-        if example is None:
+        found = attention_steps.example(kind)
+        if found is None:
             address.stop()
-        recipe = attention_steps.recipe(example)
-        board = example.board(recipe)
-        screen = attention_steps.screen(example.can_change)
-        head_place = st.empty()
+        choices = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", width="content")
         shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
+example = found
 
-attention_steps.changed(example, recipe)
-if screen == "steps":
-    panels.steps_panel(example, board, recipe, head_place)
-elif screen == "board":
-    panels.board_panel(example, board, head_place)
-elif screen == "rows":
-    rows.rows_panel(example, board, recipe, head_place)
-else:
-    why.why_panel(example, board, head_place)
+
+def looked_at() -> None:
+    """The open screen of the example, computed as is chosen here."""
+    try:
+        with choices:
+            recipe = attention_steps.recipe(example)
+            board = example.board(recipe)
+            screen = attention_steps.screen(example.can_change)
+            head_place = st.empty()
+    except HeedmapError as error:
+        controls.explain(error)
+        return
+    attention_steps.changed(example, recipe)
+    if screen == "steps":
+        panels.steps_panel(example, board, recipe, head_place)
+    elif screen == "board":
+        panels.board_panel(example, board, head_place)
+    elif screen == "rows":
+        rows.rows_panel(example, board, recipe, head_place)
+    else:
+        why.why_panel(example, board, head_place)
+
+
+part(looked_at)

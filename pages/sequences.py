@@ -14,6 +14,7 @@ from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
 from ui.shared import sequence_controls as asked
+from ui.shared.part import part
 from ui.shared.what_if_link import what_if_link
 from ui.store import store
 from ui.texts import t
@@ -50,26 +51,37 @@ try:
     read = runs.classification(name, typed.sequence)
     if read is None:
         address.stop()
-    run = read
     held_out = known_held_out(checkpoint)
-    other = runs.other_strand(name, task, run)
+    on_other_strand = runs.other_strand(name, task, read)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
 with right:
-    views.verdict(run, other, task, label_of(typed, task.classes), held_out)
-place = asked.place(run)
-few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
-overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
-with overview:
-    views.all_heads_panel(run, place)
-    what_if_link(model=name)
-with detail:
-    view = sequence_controls.view()
-    if view == "letters":
-        views.letters_panel(name, run, other, place, task, typed.id)
-    elif view == "windows":
-        views.windows_panel(run, place)
-    else:
-        views.head_view_panel(run, place)
+    views.verdict(read, on_other_strand, task, label_of(typed, task.classes), held_out)
+sequence, record_id = typed.sequence, typed.id  # of a pasted text, which may hold many records, no more is kept
+
+
+def looked_at() -> None:
+    """What depends on the layer and head: the run is looked up anew, since a part keeps nothing."""
+    run = runs.classification(name, sequence)
+    if run is None:
+        return
+    other = runs.other_strand(name, task, run)
+    place = asked.place(run)
+    few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
+    overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
+    with overview:
+        views.all_heads_panel(run, place)
+        what_if_link(model=name)
+    with detail:
+        view = sequence_controls.view()
+        if view == "letters":
+            views.letters_panel(name, run, other, place, task, record_id)
+        elif view == "windows":
+            views.windows_panel(run, place)
+        else:
+            views.head_view_panel(run, place)
+
+
+part(looked_at)

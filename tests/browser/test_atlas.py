@@ -39,3 +39,14 @@ def test_a_point_is_reached_by_keys_and_pointer_kept_in_the_address_and_let_go_b
         page.go_back()
     expect(page).not_to_have_url(re.compile("point="))
     expect(page.locator(".js-plotly-plot")).to_have_count(0)
+    opened.move(f"{serve(APP)}/atlas?kind=decoder.cross&model=multi30k-en-de")
+    page.evaluate("() => { window.stays = true }")
+    entries = page.evaluate("history.length")
+    with opened.run():
+        page.locator(".atlas a", has_text="L2 H1").click()
+    expect(page.get_by_role("heading", name="decoder.2.cross, head 1")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/atlas\?.*screen=head&site=decoder\.2\.cross&head=1"))
+    assert page.evaluate("[window.stays, history.length]") == [True, entries + 1]  # the app was not loaded anew
+    with opened.run():
+        page.go_back()
+    expect(page.locator(".atlas a", has_text="L2 H1")).to_be_visible()

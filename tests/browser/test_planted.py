@@ -59,7 +59,7 @@ KEYS = sorted(
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
     | {"checkpoint", "sentence", "part", "at_word", "layers"}
-    | {"also", "by", "do", "donor", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
+    | {"also", "by", "do", "donor", "example", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
 )
 TEXTS = {
     "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),

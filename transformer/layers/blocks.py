@@ -30,7 +30,10 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """Sizes and dialect of one block; a model's config makes it."""
+    """Sizes and dialect of one block; a model's config makes it.
+
+    A decoder's cross-attention reads a memory `d_memory` wide; 0 stands for d_model.
+    """
 
     d_model: int
     n_heads: int
@@ -46,6 +49,7 @@ class BlockConfig:
     activation: str
     attention_scale: float = 0.0
     gain: bool = False
+    d_memory: int = 0
 
 
 class FeedForward(nn.Module):
@@ -93,7 +97,7 @@ class Residual(nn.Module):
         return x if self.norm_first else self.norm(x)
 
 
-def _attention(config: BlockConfig) -> MultiHeadAttention:
+def _attention(config: BlockConfig, d_read: int = 0) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.n_heads,
@@ -102,6 +106,7 @@ def _attention(config: BlockConfig) -> MultiHeadAttention:
         config.attention_bias,
         config.attention_dropout,
         config.attention_scale,
+        d_read,
     )
 
 
@@ -148,7 +153,7 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config)
+        self.cross_attention = _attention(config, config.d_memory)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)

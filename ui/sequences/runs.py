@@ -56,8 +56,7 @@ def classification(name: str, text: str) -> Classification | None:
     """
     revision, most = store.revision(name), settings.run_bytes(os.environ)
     if len(text) <= SHORT:
-        with st.spinner(t("sequences.reading"), show_time=True):
-            return cached_result(RUN, (revision, text), lambda: classify(store.load(revision), text))
+        return cached_result(RUN, (revision, text), lambda: _classified(revision, text))
     checkpoint = for_long_runs(revision)
     letters = read(checkpoint, text, most_bytes=most)
 
@@ -69,6 +68,11 @@ def classification(name: str, text: str) -> Classification | None:
 
     what = plain("sequences.letters_run", count=len(letters))
     return long_run(RUN, (revision, text), what, plain("sequences.reading"), cost, compute)
+
+
+def _classified(revision: Revision, text: str) -> Classification:
+    with st.spinner(t("sequences.reading"), show_time=True):
+        return classify(store.load(revision), text)
 
 
 def thumbnails(

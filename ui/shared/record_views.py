@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from jaxtyping import Bool, Float
 
-from transformer import AttentionMap, Record, Translation
+from transformer import AttentionMap, Record
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap_on_page
@@ -24,7 +24,6 @@ from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
-from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 
 NOWHERE = Origin()
@@ -34,16 +33,6 @@ RoleOf = Callable[[str, int], str | None]
 
 IMAGES: Final = ("png", "svg")
 """What a picture can be saved as."""
-
-
-def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
-    """What was written, token by token, and how likely it was."""
-    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
-    st.subheader(t("translate.what_in", what=plain(f"translate.what_{what}"), language=languages[1]), anchor=False)
-    st.text(shown.text)
-    token_strip(shown.steps)
-    st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
-    record_notes(shown.record)
 
 
 def record_notes(record: Record) -> None:

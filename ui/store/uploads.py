@@ -60,20 +60,22 @@ class File(Protocol):
 class Upload:
     """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
 
-    `weights` and `words` count in the ledger what the files that were brought first and the vocabularies that came
-    later take. A model's folder that says all of itself lies in `folder`, and has no bundle.
+    `weights`, `half` and `words` count in the ledger what the files that were brought first, the other half of a pair
+    and the vocabularies that came later take. A model's folder that says all of itself lies in `folder`, and has no
+    bundle.
     """
 
     bundle: Bundle | None
     weights: Counted
     words: Counted | None = None
+    half: Counted | None = None
     folder: PrivateFolder | None = None
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
     @property
     def n_bytes(self) -> int:
         """Bytes of its files."""
-        return self.weights.n_bytes + (self.words.n_bytes if self.words else 0)
+        return self.weights.n_bytes + sum(one.n_bytes for one in (self.words, self.half) if one is not None)
 
     def bring(self, files: Mapping[str, BufferedIOBase], words: Counted) -> None:
         """Read with other vocabularies or vectors from now on, instead of those that came later than the weights."""
@@ -211,7 +213,8 @@ def may_arrive(limits: UploadLimits) -> int:
 def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:
     """Read what was brought and keep it in the session.
 
-    Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
+    Vocabularies that come without weights go to the upload called `chosen`, and so does the other half of a recurrent
+    pair, one half of which it is: both are then one upload. Whatever becomes of the files, they are
     closed, and the copies of the web server let go: both would stay in memory until the session ends.
 
     Raises:
@@ -259,8 +262,15 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             same = _same_files(files_together)
             if same is not None:  # kept once
                 return same
-            ref = _free_ref(files_together.name)
-            held[ref] = Upload(files_together, counted)
+            first = held.get(chosen) if chosen is not None else None
+            pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
+            if chosen is not None and first is not None and pair is not None:
+                ref = _free_ref(pair.name)
+                held[ref] = replace(first, bundle=pair, half=counted, token=secrets.randbits(62))
+                del held[chosen]
+            else:
+                ref = _free_ref(files_together.name)
+                held[ref] = Upload(files_together, counted)
         kept = True
     finally:
         if not kept:  # at once: the error's traceback may live on

@@ -13,7 +13,7 @@ from transformer.runs.familiarity import Familiarity, counts_of
 from transformer.runs.head_agreement import HeadAgreement, HeadScore
 from transformer.sites import Site
 from ui.components.bitext.component import Words, bitext, bitext_of_record
-from ui.components.head_choice.component import Known, Link, Picker, head_choice
+from ui.components.head_choice.component import Known, Link
 from ui.shared import address, heads, in_browser, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
@@ -83,24 +83,10 @@ def head_panel(name: str, browser: in_browser.Shown, asked: Callable[[], None] |
     `asked` is called before the run that another choice starts, where what the server draws follows it.
     """
     record = browser.record
-    pickers = (
-        Picker(
-            plain("translate.attention"), plain("translate.attention_help"),
-            {kind: plain(f"translate.kind_{kind}") for kind in browser.first},
-        ),
-        Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
-        Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
-    )  # fmt: skip
     known = {str(site): [_known(name, site, head) for head in range(record[site].n_heads)] for site in record.sites}
     along = {key: key for key in ("kind", "layer", "head")}
     query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
-    links = [Link(plain("what_if.link"), "what_if", query, along)]
-    head_choice(browser.local, pickers, known, links, drawn=drawn(browser.choice), key="head-choice", on_asked=asked)
-
-
-def drawn(choice: Selection) -> tuple[str, int, int | None]:
-    """A choice as the browser names it: the mean is no head."""
-    return choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
+    in_browser.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], asked)
 
 
 def _known(name: str, site: Site, head: int) -> Known:

@@ -284,6 +284,7 @@ NAMES = [
     ("embed_src", "embed_trg", "core", "to_vocab"),
     ("model.src", "model.tgt", "model.core", "model.head"),
     ("a", "b", "t", "o"),
+    ("emb_in", "emb_out", "net", "o"),
 ]
 
 
@@ -318,7 +319,7 @@ def test_a_projection_without_bias_may_be_declared_anywhere(names, sizes, tied, 
     }
     asked = {question.name: question for question in report(path).questions}
     answers = {name: right[name] for name in right if name in asked}
-    if names[0] == "a":  # nothing tells but the order, so it must be asked
+    if names[0] in {"a", "emb_in"}:  # nothing tells but the order, or `emb_out` may embed or score: it must be asked
         assert "projection" in asked
         answers = {"projection": right["projection"]}
         for _ in range(2):  # an answer may raise the next question

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vectors import is_vectors, with_vectors
 from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
@@ -75,6 +76,36 @@ class Bundle:
             self,
             vocabularies={name: read_vocabulary(stream, name, self.limits) for name, stream in words.items()},
             vectors=read_vectors(files, vectors),
+        )
+
+    def with_half(self, other: "Bundle") -> "Bundle | None":
+        """Both together, where they are the two halves of a recurrent pair; None where they are not.
+
+        Raises:
+            CheckpointError: together they are larger than a file may be.
+        """
+        halves = {found[0]: (one, found[1]) for one in (self, other) if (found := half_of(one.contents.tensors))}
+        if halves.keys() != set(HALVES):
+            return None
+        both = [halves["encoder"][0], halves["decoder"][0]]
+        tensors = {
+            f"{half}.{name.removeprefix(root)}": tensor
+            for half, (one, root) in halves.items()
+            for name, tensor in one.contents.tensors.items()
+        }
+        if sum(one.n_bytes for one in both) > self.limits.file_bytes:
+            n_bytes = sum(one.n_bytes for one in both)
+            source = " + ".join(one.contents.source for one in both)
+            raise refused("file_large", source, found=n_bytes, most=self.limits.file_bytes)
+        formats = sorted({one.contents.format for one in both})
+        source = " and ".join(one.contents.source for one in both)
+        return replace(
+            self,
+            name="-".join(sorted(one.name for one in both)),
+            contents=Contents(source, tensors, format=" and ".join(formats)),
+            n_bytes=sum(one.n_bytes for one in both),
+            fingerprint="+".join(one.fingerprint for one in both),
+            vocabularies={**self.vocabularies, **other.vocabularies},
         )
 
     @cached_property

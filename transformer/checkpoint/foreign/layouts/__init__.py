@@ -6,7 +6,7 @@ from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
 from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
-from transformer.checkpoint.foreign.layouts.input_feeding import Cs224n, OpenNmtRnn
+from transformer.checkpoint.foreign.layouts.input_feeding import BasicNmt, Cs224n, OpenNmtRnn
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
@@ -35,6 +35,7 @@ LAYOUTS: tuple[Layout, ...] = (
     D2L,
     CHATBOT,
     Cs224n(),
+    BasicNmt(),
     OpenNmtRnn(),
     Gpt(),
     LectureGpt(),

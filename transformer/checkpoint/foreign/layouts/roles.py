@@ -85,6 +85,11 @@ def is_embedding(name: str) -> bool:
     return any(map(_EMBEDDING.fullmatch, said)) and not is_second_embedding(name) and not says_after(said)
 
 
+def mentions_embedding(name: str) -> bool:
+    """Whether a word of a name is one that embeddings have, whatever the others say: `emb_out`, `embed_out`."""
+    return any(map(_EMBEDDING.fullmatch, name_words(module_of(name) or name)))
+
+
 def names_tokens(name: str) -> bool:
     """Whether an embedding's name says that it embeds the tokens themselves."""
     return any(map(_TOKEN.fullmatch, name_words(name)))

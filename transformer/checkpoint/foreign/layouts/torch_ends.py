@@ -14,6 +14,7 @@ from transformer.checkpoint.foreign.layouts.roles import (
     is_embedding,
     is_position,
     is_second_embedding,
+    mentions_embedding,
     module_of,
     name_words,
     names_tokens,
@@ -87,8 +88,8 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     """The tensor that scores the target's vocabulary; None if its embedding does. Asked where it is not clear.
 
     `rows` gives the rows of each. A map with a bias is it if it has as many as an embedding; of several, names tell. Of
-    matrices without, a name decides where just one is called like a projection; otherwise the one that is not called an
-    embedding is proposed, or the last.
+    matrices without, a name decides where just one is called like a projection and none of it like an embedding;
+    otherwise the one that is not called an embedding is proposed, or the last.
     """
     vocabularies = {rows[name] for name in ends.matrices}
     fitting = [name for name in ends.biased if rows[name] in vocabularies]
@@ -98,9 +99,11 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     if fitting:
         return choice(answers, "projection", _usual(fitting, fitting[-1]), Message("why_order"))
     named = [name for name in ends.matrices if ends.scores(name) and not ends.embeds(name)]
-    if len(named) == 1 and len(ends.matrices) > 1:
+    clear = [name for name in named if not mentions_embedding(name.removeprefix(ends.prefix))]
+    if len(named) == len(clear) == 1 and len(ends.matrices) > 1:
         return named[0]
     plain = [name for name in ends.matrices if not ends.embeds(name) and not is_second_embedding(name)]
+    plain = [name for name in plain if name not in named or name in clear] or plain  # `emb_out` may embed the target
     usual = plain[0] if len(plain) == 1 and len(ends.matrices) > 1 else TIED
     if usual == TIED and len(ends.matrices) > 2:
         usual = ends.matrices[-1]
