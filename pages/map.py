@@ -8,7 +8,7 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.components.map.component import model_map
 from ui.components.shared.about import About
-from ui.map import choices, runs
+from ui.map import choices, writing
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing
 from ui.map.panel import part_panel
@@ -30,7 +30,7 @@ name: str = chosen  # also where it is used later, within functions
 try:
     checkpoint = store.checkpoint(name)
     text = choices.text(name, checkpoint)
-    shown = runs.shown(name, text)
+    shown = writing.shown(name, checkpoint, text)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
@@ -48,7 +48,8 @@ def looked_at() -> None:
     checkpoint = store.checkpoint(name)
     opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
     found = drawing(shown, whole, opened.name if opened else "")
-    about, origin = identity(shown.flow.diagram), Origin(name, text)
+    about, origin = identity(shown.flow.diagram), Origin(name, writing.text_of(shown, text))
+    writing.written_panel(shown, step)
     names = [part.name for part in found.parts]
     place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(key="map-area"), None)
     with place:
@@ -57,7 +58,7 @@ def looked_at() -> None:
             found.parts,
             found.steps,
             key="map",
-            run=f"{name} {text}",
+            run=f"{name} {origin.text}",
             about=about,
             step=step,
             opened=found.numbers[opened.name] if opened else None,
@@ -69,6 +70,7 @@ def looked_at() -> None:
             on_step=choices.to_step,
             on_fold=choices.turn_layers,
         )
+    writing.gaps_panel(name, checkpoint, text)
     if opened and beside:
         with beside:
             part_panel(name, checkpoint, shown, text, found, opened, step)

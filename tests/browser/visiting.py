@@ -49,6 +49,8 @@ class Visit:
         """Bytes that the page has received over its socket."""
         self.started, self.finished = 0, 0
         """Script runs that have started, and that have finished."""
+        self.whole = 0
+        """Those of the finished ones that drew the whole page, not a part of it."""
         self._socket: WebSocket | None = None
         page.on("websocket", self._listen)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -95,7 +97,9 @@ class Visit:
         self.received += len(payload)
         if socket_ is not self._socket:
             return
-        kind = ForwardMsg.FromString(payload).WhichOneof("type") if isinstance(payload, bytes) else None
+        message = ForwardMsg.FromString(payload) if isinstance(payload, bytes) else ForwardMsg()
+        kind = message.WhichOneof("type")
+        self.whole += kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
         self.started += kind == "new_session"
         self.finished += kind == "script_finished"
 

@@ -20,7 +20,6 @@ from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.layers.rows import rows_from
 from transformer.layers.strides import FixedBatchNorm, Stride, least_length, spans
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
@@ -272,8 +271,7 @@ class Encoder(nn.Module):
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
-        with rows_from(0):  # all rows that there are so far
-            return self.outputs(cache.ids)["logits"][:, -1]
+        return self.outputs(cache.ids)["logits"][:, -1]
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""

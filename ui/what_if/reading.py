@@ -6,13 +6,14 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from transformer import Checkpoint, Intervention
+from transformer import Checkpoint, ContinueOptions, Intervention
 from transformer.attention.measures import has_kind, strongest_head
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.interventions.text import to_text
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classes import classes_of, numbers_of
+from transformer.runs.classes import classes_of, given_names, numbers_of
+from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
@@ -22,7 +23,7 @@ from ui.shared.files import Origin, frame_csv
 from ui.store import store
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes as changes_
-from ui.what_if import maps, runs, switchboard, views
+from ui.what_if import maps, runs, switchboard, views, writing
 
 FOLLOWING = "following"
 """The query parameter of the next token that is followed: its id."""
@@ -35,12 +36,13 @@ SAMPLE = 8
 
 
 class Shown(NamedTuple):
-    """Both runs of one text, and where their files say that they come from."""
+    """Both runs of one text (and of what a decoder alone wrote after it), and where their files say they come from."""
 
     checkpoint: Checkpoint
     before: AnyRun
     after: AnyRun
     origin: Origin
+    goes_on: bool = False
 
 
 def show(name: str) -> None:
@@ -50,7 +52,8 @@ def show(name: str) -> None:
         checkpoint = store.checkpoint(name)
         with left:
             text = _typed(name, checkpoint)
-        before = runs.read(name, text, "")
+            options = writing.asked(checkpoint, text)
+        before = _read(name, text, options, "")
         if not before.record.sites:
             raise CheckpointError("nothing_to_change", name=name)
     except HeedmapError as error:
@@ -58,6 +61,7 @@ def show(name: str) -> None:
             controls.explain(error)
         address.stop()
     with right:
+        above = st.container(key="continued")
         changes = changes_.asked()
         means = checkpoint.means
         changes = changes_.with_action(
@@ -66,11 +70,17 @@ def show(name: str) -> None:
         changes_.chips(changes)
     after = before
     try:
-        after = runs.read(name, text, to_text(changes))
+        after = _read(name, text, options, to_text(changes))
     except HeedmapError as error:
         with right:
             controls.explain(error)
-    origin = Origin(name, text, after.record.interventions)
+    origin = Origin(name, before.input, after.record.interventions)
+    goes_on = options is not None and options.n_tokens > 0
+    if options is not None and goes_on:
+        done = to_text(after.record.interventions)
+        with above:
+            writing.texts_panel(name, text, options, done)
+        writing.steps_panel(name, text, options, done)
     kind = next(kind for kind in controls.KINDS if has_kind(before.record, kind))
     first = strongest_head(before.record, kind)
     choice = controls.selection(before.record, (first.layer, first.head))
@@ -78,13 +88,20 @@ def show(name: str) -> None:
     with board:
         switchboard.switchboard(after.record, choice, changes, origin)
     with effects:
-        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin))
+        if mask_of(checkpoint):
+            writing.gaps_panel(checkpoint, before, after, origin)
+        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin, goes_on))
     maps.map_panel(
-        before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, text), origin=origin,
-        hiding="token_for_nobody",
+        before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, before.input),
+        origin=origin, hiding="token_for_nobody",
     )  # fmt: skip
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(after, choice)
+
+
+def _read(name: str, text: str, options: ContinueOptions | None, changes: str) -> AnyRun:
+    """The text under changes; with what the unchanged model writes after it, where it is asked how it writes on."""
+    return runs.read(name, text, changes) if options is None else runs.continued(name, text, options, changes)
 
 
 def _typed(name: str, checkpoint: Checkpoint) -> str:
@@ -129,6 +146,8 @@ def _next(shown: Shown) -> None:
     own = list(_labels(shown.before))[1:]
     texts = [*own, plain("what_if.read_after_text", token=names([int(following)])[0])]
     st.markdown(f"**{t('what_if.read_next')}**", help=t("what_if.read_next_help"))
+    if shown.goes_on:
+        st.caption(t("what_if.read_written"))
     _by_position(shown, ids, texts, names, own=len(own))
 
 
@@ -204,8 +223,8 @@ _ENDS = {"next": _next, "positions": _positions, "classes": _classes, "numbers":
 
 def _names(checkpoint: Checkpoint, width: int) -> Callable[[Sequence[int]], list[str]]:
     """What a person reads for each output: classes by name, tokens where there is one for each, else numbers."""
-    named = getattr(checkpoint.model.config, "labels", ())
-    if len(named) == width:
+    named = given_names(checkpoint, width)
+    if named:
         return lambda ids: [named[i] for i in ids]
     reader = checkpoint.tokenizer
     known = 0 if reader is None or width < len(reader) else len(reader)
