@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
@@ -62,10 +63,15 @@ def head_choice(
         header={
             **local.message(),
             "pickers": [asdict(picker) for picker in pickers],
-            "known": {str(site): [asdict(one) for one in each] for site, each in known.items()},
+            "known": {str(site): list(map(_told, each)) for site, each in known.items()},
             "links": [asdict(link) for link in links],
         },
         arrays={},
         options={"asks": on_asked is not None, "drawn": list(drawn)},
         events={"asked": None if on_asked is None else lambda _: on_asked()},
     )
+
+
+def _told(known: Known) -> dict[str, Any]:
+    """`asdict`, which copies whatever it meets: a page has fifty heads."""
+    return {"sentences": known.sentences, "links": [vars(link) for link in known.links]}
