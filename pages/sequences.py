@@ -69,17 +69,18 @@ def looked_at() -> None:
         return
     other = runs.other_strand(name, task, run)
     sequence_controls.take_old_names()
-    with st.container():
-        chooser = st.container()
-        browser = in_browser.bring(run) if in_browser.fits(run) else None
-    if browser is None:
-        with chooser:
-            place = asked.place(run)
-    else:
-        place = browser.place
+    chooser, fits = st.container(), in_browser.fits(run)
+    if fits:
         asked.pooling_note(run)
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
+    with detail:
+        view = sequence_controls.view()
+    with chooser:
+        browser = in_browser.bring(run, with_numbers=view == "windows") if fits else None
+        place = asked.place(run) if browser is None else browser.place
+        if browser is not None:
+            in_browser.head_panel(browser, name, None if view == "windows" else follow)
     with overview:
         if browser is None:
             views.all_heads_panel(run, place)
@@ -88,7 +89,6 @@ def looked_at() -> None:
             in_browser.all_heads_panel(browser)
             views.groups_note(run)
     with detail:
-        view = sequence_controls.view()
         if view == "letters":
             views.letters_panel(name, run, other, place, task, record_id)
         elif view == "heads":
@@ -97,9 +97,6 @@ def looked_at() -> None:
             views.windows_panel(run, place)
         else:
             in_browser.heatmap_panel(browser, views.groups(run))
-    if browser is not None:
-        with chooser:
-            in_browser.head_panel(browser, name, None if view == "windows" else follow)
 
 
 def follow() -> None:

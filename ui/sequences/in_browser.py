@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
+from transformer.attention.record import AttentionMap
 from transformer.messages import language, say, words
 from transformer.runs.classify import Classification
 from transformer.sites import Site
@@ -72,9 +73,9 @@ def fits(run: Classification) -> bool:
     return alike and 4 * numbers <= MOST_BYTES and not any(map(is_long, maps))
 
 
-def bring(run: Classification) -> Shown:
-    """Send a record, and take what the address chooses of it."""
-    form = _form(*runs.key_of(run), language(), run)
+def bring(run: Classification, with_numbers: bool) -> Shown:
+    """Send a record, and take what the address chooses of it; its numbers travel once a view draws from them."""
+    form = _form(*runs.key_of(run), language(), with_numbers, run)
     post(form.packed, key="record")
     sites = asked.sites(run)
     layer = _one_of(list(sites), "layer", list(sites)[-1])
@@ -141,27 +142,38 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
 
 
 @cached()
-def _form(revision: Revision, text: str, spoken: str, _run: Classification) -> Form:  # noqa: ARG001  (the cache's key)
+def _form(
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the language)
+    text: str,  # noqa: ARG001
+    spoken: str,  # noqa: ARG001
+    with_numbers: bool,
+    _run: Classification,
+) -> Form:
     record = _run.record
     layers = tuple(site for site in record.sites if site != POOLING)
     kinds = [sites for sites in (layers, tuple(site for site in record.sites if site == POOLING)) if sites]
     sent, maps, axes = list[Kind](), dict[str, Maps](), dict[str, tuple[str, str]]()
     for sites in kinds:
-        every = [[record[site].picture(head) for head in (*range(record[site].n_heads), MEAN)] for site in sites]
-        for site, pictures in zip(sites, every, strict=True):
-            stems = [Place(site, head).stem for head in (*range(len(pictures) - 1), MEAN)]
-            maps[str(site)] = Maps([head_title(one) for one in pictures], stems)
-        first = every[0][0]
+        first, called = record[sites[0]], [name for name, site in asked.sites(_run).items() if site in sites]
         queries, keys = (
             AxisWords(say(axis.name), list(map(say, axis.labels)), list(map(say, axis.texts)))
             for axis in (first.queries, first.keys)
         )
-        weights = [[np.where(one.visible, one.values, MASKED) for one in pictures[:-1]] for pictures in every]
-        called = [name for name, site in asked.sites(_run).items() if site in sites]
-        sent.append(Kind(_name(sites), sites, queries, keys, np.array(weights, dtype=np.float32), called))
+        weights = np.zeros((len(sites), first.n_heads, 0, 0), dtype=np.float32)
+        if with_numbers:
+            weights = np.array([_weights(record[site], maps) for site in sites], dtype=np.float32)
+        sent.append(Kind(_name(sites), sites, queries, keys, weights, called))
         axes[_name(sites)] = words("figure_query", text=queries.name), words("figure_key", text=keys.name)
     usual = len(kinds[-1]) - 1, None
     return Form(packed(sent, usual, {}, kind=len(kinds) - 1), tuple(kinds), maps, axes)
+
+
+def _weights(attention: AttentionMap, maps: dict[str, Maps]) -> list[np.ndarray]:
+    """All heads of a site, one after the other; what its maps are called is added to `maps`."""
+    pictures = [attention.picture(head) for head in (*range(attention.n_heads), MEAN)]
+    stems = [Place(attention.site, head).stem for head in (*range(attention.n_heads), MEAN)]
+    maps[str(attention.site)] = Maps([head_title(one) for one in pictures], stems)
+    return [np.where(one.visible, one.values, MASKED) for one in pictures[:-1]]
 
 
 def _name(sites: Sequence[Site]) -> str:
