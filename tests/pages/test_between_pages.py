@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
+from tests.pages.opening import options
 from tests.pages.tiny import save_tiny
 from tests.pages.walks import PAGES
 from transformer.checkpoint.ours.folder import save_folder
@@ -128,8 +129,12 @@ def test_the_language_goes_along() -> None:
 
 
 def test_what_a_page_is_left_with_comes_back_with_its_address_alone() -> None:
-    session = at("sequences", head="1", layer="0")
-    kept = controls(session)
+    def shown(session: AppTest) -> tuple[dict[str, Any], Any]:
+        return controls(session), options(session, "sequence-head-choice")["drawn"]
+
+    session = at("sequences", head="1", layer="0", view="heads")
+    kept = shown(session)
+    assert kept[1] == ["encoder.self", 0, 1]
     go(session, "translate")
-    assert controls(go(session, "sequences")) != kept
-    assert controls(go(at("translate"), "sequences", head="1", layer="0")) == kept
+    assert all(now != before for now, before in zip(shown(go(session, "sequences")), kept, strict=True))
+    assert shown(go(at("translate"), "sequences", head="1", layer="0", view="heads")) == kept
