@@ -12,13 +12,14 @@ from ui.map import choices, writing
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing
 from ui.map.panel import part_panel
-from ui.map.prediction import TEMPERATURE, prediction_panel
+from ui.map.prediction import prediction_panel
 from ui.map.table import table_panel
 from ui.map.training import TRAINING
-from ui.shared import address, controls
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.part import in_page, part
+from ui.shared.writing import TEMPERATURE
 from ui.store import store
 from ui.texts import plain, t
 
@@ -33,10 +34,10 @@ try:
     shown = writing.shown(name, checkpoint, text)
 except HeedmapError as error:
     controls.explain(error)
+    elsewhere.explain_long(error, name, address.parameter(choices.TEXT) or "")
     address.stop()
 
-alive = ref(shown)  # what draws again outlives this run, and must not keep what it showed
-del checkpoint, shown
+alive = ref(shown)
 
 
 def looked_at() -> None:
@@ -92,3 +93,4 @@ def predicted(step: int) -> None:
 
 
 part(looked_at)
+del checkpoint, shown  # a part outlives this run, and what is called here `shown` with it: it must not keep the run

@@ -14,7 +14,7 @@ from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.classes import names_of, numbers_of
-from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classify
+from transformer.runs.classify import calibrated, classify
 from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
@@ -29,6 +29,9 @@ OPTIONS = DecodingOptions()
 
 UNTRAINED = DecodingOptions(beam=1, max_length=40)
 """How a checkpoint without examples decodes: what was never trained does not stop by itself."""
+
+MOST_LETTERS = 1_024
+"""Letters of a sequence that the map draws: all of its maps are looked through for each window's surest head."""
 
 TOP = 10
 """How many of the likeliest outputs are kept for each position."""
@@ -160,7 +163,7 @@ def read_ids(checkpoint: Checkpoint, run: Translation) -> tuple[int, ...]:
 
 def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     """A sequence that is put into a class; the probabilities are calibrated, as everywhere."""
-    found = classify(checkpoint, text, LETTERS_AT_ONCE)
+    found = classify(checkpoint, text, MOST_LETTERS)
     axis = next(iter(found.record.values())).keys
     return Shown(
         found.record,

@@ -1,10 +1,12 @@
 """The page for models that read one text: classes, tokens or last states, and maps, before and after a change."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, ContinueOptions, Intervention
 from transformer.attention.measures import has_kind, strongest_head
@@ -18,8 +20,11 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.shared import address, controls, downloads
+from ui.shared import address, controls, downloads, elsewhere
+from ui.shared.controls import Selection
 from ui.shared.files import Origin, frame_csv
+from ui.shared.part import part
+from ui.shared.writing import STEP
 from ui.store import store
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes as changes_
@@ -48,6 +53,7 @@ class Shown(NamedTuple):
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
     left, right = st.columns([2, 3], gap="large")
+    text = ""
     try:
         checkpoint = store.checkpoint(name)
         with left:
@@ -59,7 +65,14 @@ def show(name: str) -> None:
     except HeedmapError as error:
         with right:
             controls.explain(error)
+            elsewhere.explain_long(error, name, text)
         address.stop()
+    part(partial(_changed, name, text, options, right))
+
+
+def _changed(name: str, text: str, options: ContinueOptions | None, right: DeltaGenerator) -> None:
+    """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
+    checkpoint, before = store.checkpoint(name), _read(name, text, options, "")
     with right:
         above = st.container(key="continued")
         changes = changes_.asked()
@@ -68,10 +81,11 @@ def show(name: str) -> None:
             changes, changes_.off_choice(means is not None, "" if means is None else means.reference)
         )
         changes_.chips(changes)
-    after = before
+    after, asked = before, to_text(changes)
     try:
-        after = _read(name, text, options, to_text(changes))
+        after = _read(name, text, options, asked)
     except HeedmapError as error:
+        asked = ""
         with right:
             controls.explain(error)
     origin = Origin(name, before.input, after.record.interventions)
@@ -80,7 +94,8 @@ def show(name: str) -> None:
         done = to_text(after.record.interventions)
         with above:
             writing.texts_panel(name, text, options, done)
-        writing.steps_panel(name, text, options, done)
+        with st.container():
+            part(partial(writing.steps_panel, name, text, options, done), STEP)
     kind = next(kind for kind in controls.KINDS if has_kind(before.record, kind))
     first = strongest_head(before.record, kind)
     choice = controls.selection(before.record, (first.layer, first.head))
@@ -91,12 +106,21 @@ def show(name: str) -> None:
         if mask_of(checkpoint):
             writing.gaps_panel(checkpoint, before, after, origin)
         _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin, goes_on))
+    with st.container():
+        part(partial(_map, name, text, options, asked, choice, origin), *maps.KEYS)
+    with st.expander(t("what_if.take_away"), icon=":material/download:"):
+        downloads.downloads_panel(after, choice)
+
+
+def _map(
+    name: str, text: str, options: ContinueOptions | None, changes: str, choice: Selection, origin: Origin
+) -> None:
+    """The map of the chosen head, and what can be done to a cell of it."""
+    before, after = (_read(name, text, options, done) for done in ("", changes))
     maps.map_panel(
         before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, before.input),
         origin=origin, hiding="token_for_nobody",
     )  # fmt: skip
-    with st.expander(t("what_if.take_away"), icon=":material/download:"):
-        downloads.downloads_panel(after, choice)
 
 
 def _read(name: str, text: str, options: ContinueOptions | None, changes: str) -> AnyRun:
