@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.vision import Sizes, TimmVision
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 
@@ -55,7 +57,10 @@ def test_from_a_file_to_its_attention(opened, annotated: Path) -> None:
     drop(here, annotated)
     expect(page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
     with here.run():
+        page.get_by_text("What the file does not say").click()
+    with here.run():
         page.locator("[class*='st-key-ask'][class*='n_heads']").get_by_text("3", exact=True).click()
+    expect(page.get_by_text("n_heads=3")).to_be_visible()
     page.get_by_role("textbox", name=re.compile("Token ids from 0 to 22")).fill("5 6 7")
     page.get_by_role("textbox", name=re.compile("Force this target")).fill("4 9")
     with here.run():
@@ -74,6 +79,32 @@ def test_from_a_file_to_its_attention(opened, annotated: Path) -> None:
         page.get_by_text("Scores", exact=True).click()
     expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("encoder.0.self")
     assert here.whole == whole  # what it has not is drawn without the rest of the page
+
+
+def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened, tmp_path: Path) -> None:
+    sizes = Sizes(patch=(4, 4), grid=(3, 3), d=12, heads=3, d_ff=17, layers=2, classes=13)
+    torch.manual_seed(5)
+    original, colours = scramble(TimmVision(sizes)), torch.randint(0, 256, (12, 12, 3), dtype=torch.uint8)
+    torch.save(original.state_dict(), tmp_path / "vit.pt")
+    Image.fromarray(colours.numpy()).resize((120, 120), Image.Resampling.NEAREST).save(tmp_path / "mine.png")
+    here = opened()
+    page = here.page
+    drop(here, tmp_path / "vit.pt")
+    expect(page.get_by_text("a Vision Transformer of timm", exact=True)).to_be_visible()
+    picture = page.locator(".st-key-over-picture .js-plotly-plot")
+    expect(picture).to_be_in_viewport(ratio=0.3)  # without scrolling
+    expect(page.get_by_text("Whole words", exact=True)).to_have_count(0)
+    with here.run():
+        page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "mine.png")
+    expect(page.get_by_test_id("stSelectbox").filter(has_text="Picture")).to_contain_text("mine.png")
+    whole = here.whole
+    box = picture.locator(".heatmaplayer").bounding_box()
+    assert box
+    with here.run():  # the patch in the second row and the third column
+        page.mouse.click(box["x"] + 2.5 * box["width"] / 3, box["y"] + 1.5 * box["height"] / 3)
+    expect(page.locator(".st-key-over-picture .gtitle")).to_contain_text("r2c3 looks")
+    expect(page).to_have_url(re.compile("patch=r2c3"))
+    assert here.whole == whole  # the rest of the page stays as it is
 
 
 def test_harm_is_refused_in_a_sentence_and_the_server_stays_up(opened, annotated: Path, tmp_path: Path) -> None:
