@@ -38,7 +38,7 @@ GIVEN = {
     ("ui/map/ways.py", "page"): "a script of ours",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
-    ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",
+    ("ui/checkpoints/heads.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/pictures.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/bring.py", "title"): "made by t, in its callers",
     ("ui/shared/controls.py", "_counted(tree, options)"): "made by t",

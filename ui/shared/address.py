@@ -38,7 +38,7 @@ from typing import Any, Literal, NoReturn
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ui.shared.visit import Visit, visit
+from ui.shared.visit import Visit, opened, visit
 from ui.texts.markdown import as_text
 
 Width = int | Literal["stretch"]
@@ -50,13 +50,13 @@ def run(*keep: str) -> Iterator[Callable[[str], None]]:
 
     It gives the function that says which page the run shows. Parameters of `keep` go along from page to page.
     """
-    here = visit()
-    here.begin(keep)
-    try:
-        with suppress(_PageEndError):
-            yield lambda page: here.enter(page, keep)
-    finally:
-        here.end()
+    with opened() as here:
+        here.begin(keep)
+        try:
+            with suppress(_PageEndError):
+                yield lambda page: here.enter(page, keep)
+        finally:
+            here.end()
 
 
 @contextmanager
@@ -65,18 +65,18 @@ def run_of_part(keys: Collection[str] = ()) -> Iterator[None]:
 
     What concerns the rest of the page too makes all of it be drawn instead: other keys than `keys`, if there are any.
     """
-    here = visit()
-    alone, before = not here.is_under_way, (here.is_in_part, here.is_alone)
-    if alone and not here.go_on(keys):
-        st.rerun()
-    here.is_in_part, here.is_alone = True, alone or here.is_alone
-    try:
-        with suppress(_PageEndError):
-            yield
-    finally:
-        here.is_in_part, here.is_alone = before
-        if alone:
-            here.end()
+    with opened() as here:
+        alone, before = not here.is_under_way, (here.is_in_part, here.is_alone)
+        if alone and not here.go_on(keys):
+            st.rerun()
+        here.is_in_part, here.is_alone = True, alone or here.is_alone
+        try:
+            with suppress(_PageEndError):
+                yield
+        finally:
+            here.is_in_part, here.is_alone = before
+            if alone:
+                here.end()
 
 
 def stop() -> NoReturn:

@@ -9,7 +9,9 @@ Scripts of a page may write keys of the address too (`held` ones): `ui/history.j
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -226,8 +228,25 @@ class Visit:
         self._kept_out.clear()
 
 
+_OPEN: ContextVar[Visit | None] = ContextVar("visit", default=None)
+"""The visit that `opened` has looked up."""
+
+
+@contextmanager
+def opened() -> Iterator[Visit]:
+    """Inside, this session's visit is looked up once: a page needs it a hundred times; Streamlit's state is slow."""
+    token = _OPEN.set(visit())
+    try:
+        yield visit()
+    finally:
+        _OPEN.reset(token)
+
+
 def visit() -> Visit:
     """This session's visit."""
+    known = _OPEN.get()
+    if known is not None:
+        return known
     if VISIT not in st.session_state:
         st.session_state[VISIT] = Visit()
     found: Visit = st.session_state[VISIT]

@@ -1,0 +1,43 @@
+"""Components' scripts are a file of the page, as Streamlit's own are: fetched while those are, and kept by the browser.
+
+Without it each visit would bring them in messages over the websocket, packed anew for each visitor.
+"""
+
+from functools import cache
+from hashlib import blake2b
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ui.components.shared import bundle
+from ui.components.shared.mounting import page_brings_scripts
+
+HEADERS = {"cache-control": "public, immutable, max-age=31536000"}
+"""A name stands for one content, so a browser need not ask again."""
+
+
+@cache
+def name() -> str:
+    """What the file is called, beside the pages: by its content."""
+    return f"components-{blake2b(bundle.libraries().encode(), digest_size=8).hexdigest()}.js"
+
+
+def tag() -> str:
+    """What loads the file into a page; nothing waits for it but pictures."""
+    return f'<script type="module" async src="./{name()}"></script>'
+
+
+class Scripts:
+    """Middleware: answers for the file, wherever the pages' addresses begin, and says that it is there."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        page_brings_scripts()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is asked of others."""
+        if scope["type"] != "http" or scope["path"].rpartition("/")[2] != name():
+            await self.app(scope, receive, send)
+            return
+        headers = {**HEADERS, "etag": f'"{name()}"', "accept-ranges": "none"}
+        await Response(bundle.libraries(), media_type="text/javascript", headers=headers)(scope, receive, send)
