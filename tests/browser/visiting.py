@@ -76,6 +76,13 @@ class Visit:
         with self.run():
             self.page.evaluate(MOVE, url)
 
+    def leave(self) -> None:
+        """Close the page; its window forgets what the page kept, but for scripts."""
+        if not self.page.is_closed():
+            self.page.evaluate("localStorage.clear()")
+            self.page.close()
+        self.page.context.clear_cookies()
+
     def drawn(self, locator: Locator, draws: int = 1) -> int:
         """Wait until a canvas component has drawn at least `draws` times; returns how often it has."""
         locator.wait_for()

@@ -14,7 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import opened
+from tests.pages.opening import gone, opened, options, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
@@ -22,8 +22,7 @@ from transformer.runs.classify import classify
 from transformer.runs.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequence_attribution import mutations
 from transformer.runs.sequence_methods import DELETIONS, deletions, window_relevance, window_shares
-from ui.components.shared.blob import unpack
-from ui.sequences import file, runs
+from ui.sequences import file, in_browser, runs
 from ui.store import holdings
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -98,8 +97,7 @@ def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint
 
 
 def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
-    sent = next(part for part in fine(page()).get("bidi_component") if part.proto.bytes)
-    _, arrays = unpack(sent.proto.bytes)
+    _, arrays = sent(fine(page()), "sequence-heads")
     run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
     expected = run.record["encoder.1.self"].overview(2, 64)
     codes = arrays["codes"].reshape(3, 3, 40, 40)
@@ -108,9 +106,13 @@ def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
     np.testing.assert_allclose((codes[2, 2] / 254) ** 2, pooled, atol=0.01)
 
 
-def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
+def test_looking_around_never_runs_the_model(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     at = fine(page())
     ran = len(passes)
+    for key, value in (("layer", "0"), ("head", "2"), ("layer", None), ("head", None)):
+        at = gone(at, **{key: value})
+    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
+    fine(at.run())
     for key, value in (("layer", "0"), ("head", "2"), ("layer", "pooling"), ("head", "mean")):
         fine(at.segmented_control(key=key).set_value(value).run())
     fine(at.toggle(key="consensus").set_value(True).run())
@@ -120,13 +122,15 @@ def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
 def test_the_address_holds_the_choice() -> None:
     at = fine(page(layer="1", head="2", sequence="ACGTACGTACGTTT"))
     assert at.text_area(key="sequence").value == "ACGTACGTACGTTT"
-    assert at.segmented_control(key="layer").value == "1"
+    assert options(at, "sequence-head-choice")["drawn"] == ["encoder.self", 1, 2]
     assert "encoder.1.self, head 2" in " ".join(part.value for part in at.markdown)
 
 
 @pytest.mark.parametrize("view", ["windows", "heads"])
 @pytest.mark.parametrize("layer", ["0", "pooling"])
-def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint) -> None:
+def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the server, for a record that is too large for the browser."""
+    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
     at = fine(page(view=view, layer=layer, head="1"))
     if view == "windows":
         run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
@@ -387,7 +391,7 @@ def test_a_classifier_that_averages_its_windows_has_a_page(
     save_folder(tmp_path / "shelf" / "mean", "kmer", mean.model, task=shipped.task, examples=(EXAMPLE,))
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "shelf")
     at = fine(page(by="rollout"))
-    assert at.segmented_control(key="layer").options == ["0", "1"]
+    assert [kind["layers"] for kind in sent(at, "record")[0]["kinds"]] == [["0", "1"]]
     assert not at.error
 
 
