@@ -40,13 +40,9 @@ except HeedmapError as error:
 
 def looked_at() -> None:
     """What depends on the heads, and the open screen: the runs are looked up anew, since a part keeps nothing."""
-    try:
-        shown = choices.pair(first, second, request, words)
-        with models:
-            aligned = choices.head_choice(shown)
-    except HeedmapError as error:
-        controls.explain(error)
-        return
+    shown = choices.pair(first, second, request, words)
+    with models:
+        aligned = choices.head_choice(shown)
     panels: dict[str, Callable[[], None]] = {
         "side": lambda: views.side_by_side(shown, aligned, words),
         "agreement": lambda: agreement.agreement_panel(shown, aligned),
@@ -57,10 +53,7 @@ def looked_at() -> None:
     }
     opened = choices.screen()
     with st.container(key="align-panel"):
-        try:
-            panels[opened]()
-        except HeedmapError as error:
-            controls.explain(error)
+        panels[opened]()
 
 
 with picture:

@@ -1,12 +1,14 @@
 """What every test has in common: shapes in signatures are executed, randomness is fixed."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 from playwright.sync_api import Browser, expect
+from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
 install_import_hook("transformer", "beartype.beartype")  # before the first import of the library
 
@@ -42,6 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_read_once() -> Iterator[None]:
+    """Each new AppTest looks for components in every installed package: half of the time of most tests of pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(scan_component_manifests)
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,10 @@ STYLE = """
 .st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-head-choice { min-height: 18rem; }
-.st-key-chooser .st-key-head-choice { min-height: 8rem; }
+.st-key-sequence-head-choice { min-height: 5.5rem; }
 .st-key-all-heads { min-height: 22rem; }
+.st-key-overview .st-key-head-choice { min-height: 8rem; }
+.st-key-overview .st-key-all-heads { min-height: 11rem; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has(> [data-testid="stSkeleton"]):not([class*="st-key"]) {
   height: 2rem; margin: -6px 0; overflow: hidden;
 }

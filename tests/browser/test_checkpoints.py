@@ -41,47 +41,39 @@ def drop(here, *files: Path) -> None:
         uploader.set_input_files([str(file) for file in files])
 
 
-def hover(page: Page, query: int, key: int) -> str:
+def reading(page: Page, query: int, key: int) -> str:
     """What the heatmap says when it is pointed at this cell."""
-    said = page.locator(".st-key-heatmap .hoverlayer")
-    plot = page.locator(".st-key-heatmap .js-plotly-plot")
-    for _ in range(40):
-        plot.scroll_into_view_if_needed()
-        x, y = plot.evaluate(
-            """(plot, [query, key]) => {
-              const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect();
-              return [box.left + xaxis._offset + xaxis.d2p(key), box.top + yaxis._offset + yaxis.d2p(query)];
-            }""",
-            [query, key],
-        )
-        page.mouse.move(x - 4, y - 4)
-        page.mouse.move(x, y)
-        page.wait_for_timeout(250)
-        if text := said.text_content():
-            return text
-    return ""
+    canvas = page.locator(".heatmap canvas")
+    left, top, side = (float(number) for number in (canvas.get_attribute("data-cells") or "").split())
+    canvas.hover(position={"x": left + (key + 0.5) * side, "y": top + (query + 0.5) * side})
+    return page.locator(".heatmap .reading").text_content() or ""
 
 
 def test_from_a_file_to_its_attention(opened, annotated: Path) -> None:
     here = opened()
+    page = here.page
     drop(here, annotated)
-    expect(here.page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
-    heads = here.page.locator("[class*='st-key-ask'][class*='n_heads']")
+    expect(page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
     with here.run():
-        heads.get_by_text("3", exact=True).click()
-    ids = here.page.get_by_role("textbox", name=re.compile("Token ids from 0 to 22"))
-    ids.fill("5 6 7")
-    here.page.get_by_role("textbox", name=re.compile("Force this target")).fill("4 9")
+        page.locator("[class*='st-key-ask'][class*='n_heads']").get_by_text("3", exact=True).click()
+    page.get_by_role("textbox", name=re.compile("Token ids from 0 to 22")).fill("5 6 7")
+    page.get_by_role("textbox", name=re.compile("Force this target")).fill("4 9")
     with here.run():
-        here.page.get_by_role("button", name="Run", exact=True).click()
+        page.get_by_role("button", name="Run", exact=True).click()
+    maps = attention_maps(load(annotated, n_heads=3), [[5, 6, 7, 2]], [[1, 4, 9]])
+    sent = here.sent
+    kinds = page.get_by_role("radiogroup", name="Attention")
+    kinds.get_by_role("radio", name="Encoder self").click()
+    for layer, head in ((1, 2), (0, 1)):
+        page.locator(".all-heads .cell").nth(3 * layer + head).click()
+        expect(page.locator(".heatmap .title")).to_have_text(f"encoder.{layer}.self · head {head}")
+        assert f"{maps[f'encoder.{layer}.self'][0, head][1, 2]:.3f}" in reading(page, 1, 2)
+    assert here.sent == sent  # the browser has the numbers
+    whole = here.whole
     with here.run():
-        here.page.get_by_text("Encoder self", exact=True).click()
-    expect(here.page.locator(".st-key-heatmap .gtitle").first).to_contain_text("encoder.")
-    name = here.page.locator(".st-key-heatmap .gtitle").first.text_content() or ""
-    found = re.search(r"(encoder\.\d\.self).*head (\d)", name)
-    assert found
-    expected = attention_maps(load(annotated, n_heads=3), [[5, 6, 7, 2]], [[1, 4, 9]])[found[1]][0, int(found[2])]
-    assert f"{expected[1, 2]:.4f}"[:5] in hover(here.page, 1, 2)
+        page.get_by_text("Scores", exact=True).click()
+    expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("encoder.0.self")
+    assert here.whole == whole  # what it has not is drawn without the rest of the page
 
 
 def test_harm_is_refused_in_a_sentence_and_the_server_stays_up(opened, annotated: Path, tmp_path: Path) -> None:

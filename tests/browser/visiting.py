@@ -49,6 +49,8 @@ class Visit:
         """Bytes that the page has received over its socket."""
         self.started, self.finished = 0, 0
         """Script runs that have started, and that have finished."""
+        self.whole = 0
+        """Those of the finished ones that drew the whole page, not a part of it."""
         self._socket: WebSocket | None = None
         page.on("websocket", self._listen)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -71,6 +73,13 @@ class Visit:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
         with self.run():
             self.page.evaluate(MOVE, url)
+
+    def leave(self) -> None:
+        """Close the page; its window forgets what the page kept, but for scripts."""
+        if not self.page.is_closed():
+            self.page.evaluate("localStorage.clear()")
+            self.page.close()
+        self.page.context.clear_cookies()
 
     def drawn(self, locator: Locator, draws: int = 1) -> int:
         """Wait until a canvas component has drawn at least `draws` times; returns how often it has."""
@@ -95,7 +104,9 @@ class Visit:
         self.received += len(payload)
         if socket_ is not self._socket:
             return
-        kind = ForwardMsg.FromString(payload).WhichOneof("type") if isinstance(payload, bytes) else None
+        message = ForwardMsg.FromString(payload) if isinstance(payload, bytes) else ForwardMsg()
+        kind = message.WhichOneof("type")
+        self.whole += kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
         self.started += kind == "new_session"
         self.finished += kind == "script_finished"
 

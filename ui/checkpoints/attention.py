@@ -51,7 +51,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         results.result(shown, checkpoint)
         if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text, INPUT)
+            writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
     heads.heads_panel(shown, whole)
     results.known(shown, checkpoint)
 

@@ -25,15 +25,21 @@ FEW = 8
 """So many options are shown side by side; more become a list."""
 
 
-def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
-    """Every question about a file, the special ids together; and what the heads would look like."""
+def questions_panel(name: str, found: Bundle, recognition: Recognition, *, is_wrong: bool) -> None:
+    """Every question about a file, the special ids together; and what the heads would look like.
+
+    It is folded while the model can be run: its title says what is assumed. `is_wrong` says that an answer is.
+    """
     report = recognition.report
     if not report.questions:
         return
     given = dict(store.answers_for(name))
     usual = [question for question in report.questions if not question.rare]
     rare = [question for question in report.questions if question.rare]
-    with st.expander(t("checkpoints.questions", count=len(usual)), expanded=True, icon=":material/quiz:"):
+    title = t("checkpoints.questions", count=len(usual), taken=", ".join(_taken(found, usual, given)))
+    key = f"questions.{found.fingerprint[:16]}"
+    is_open = is_wrong or not report.fits or bool(report.doubts)
+    with st.expander(title, expanded=is_open, icon=":material/quiz:", key=key, on_change="rerun"):
         st.caption(t("checkpoints.questions_note"))
         with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
             for question in usual:
@@ -52,6 +58,12 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition) -> None:
             _previews(name, found, recognition, heads, given)
 
 
+def _taken(found: Bundle, questions: Sequence[Question], given: dict[str, Any]) -> list[str]:
+    """What each question is taken to have as its answer."""
+    usual = {question.name: found.special_ids.get(question.name, question.default) for question in questions}
+    return [f"{name}={_option(given.get(name, value))}" for name, value in usual.items()]
+
+
 def _rare(name: str, found: Bundle, questions: Sequence[Question], given: dict[str, Any]) -> None:
     """Questions behind a button, drawn once it is pressed: the browser forgets values that it has not shown yet."""
     popover = st.popover(t("checkpoints.rare"), icon=":material/tune:", key=RARE, on_change="rerun")
@@ -64,7 +76,9 @@ def _rare(name: str, found: Bundle, questions: Sequence[Question], given: dict[s
 def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) -> None:
     key = _key(found.fingerprint, question.name)
     usual = found.special_ids.get(question.name, question.default)
-    st.session_state.setdefault(key, _shown(question, given.get(question.name, usual)))
+    now = _shown(question, given.get(question.name, usual))
+    if st.session_state.get(key) != now:  # a vocabulary that names it has come or gone
+        st.session_state[key] = now
     label, said = _label(question), _help(question)
     answered: dict[str, Any] = dict(key=key, on_change=_answered, args=(name, key, question.name, usual), help=said)
     if question.is_number:

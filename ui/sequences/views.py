@@ -108,7 +108,12 @@ def all_heads_panel(run: Classification, place: Place) -> None:
         query_axis=plain("sequences.windows_axis"),
         key_axis=plain("sequences.windows_axis"),
     )
-    st.caption(_groups(run))
+    groups_note(run)
+
+
+def groups_note(run: Classification) -> None:
+    """Which windows stand where in the small maps, and what the row of the pooling is."""
+    st.caption(as_text(groups(run)))
     if POOLING in run.record:
         st.caption(t("sequences.pooling_row"))
 
@@ -160,7 +165,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         _long_windows(run, place)
         return
     picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), False, key="relative-windows")
+    relative = switch(t("sequences.relative"), False, key="relative")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
         window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
@@ -168,7 +173,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         config=plot_config(f"{place.stem}-windows"),
     )
     cells(picture, "windows", key="windows-cells")
-    st.caption(f"{t('sequences.rows_are_queries')} {_groups(run)}")
+    st.caption(f"{t('sequences.rows_are_queries')} {as_text(groups(run))}")
     st.download_button(
         t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
     )
@@ -178,7 +183,7 @@ def _long_windows(run: Classification, place: Place) -> None:
     zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
     if zoom is None:
         return
-    st.caption(_groups(run))
+    st.caption(as_text(groups(run)))
     widths = [span.width for span in run.spans]
     edges = tuple(widths.index(width) for width in dict.fromkeys(widths))[1:]
     pools = place.site == POOLING
@@ -330,13 +335,13 @@ def _downloads(
             )
 
 
-def _groups(run: Classification) -> str:
-    """Which windows stand where along the axes."""
+def groups(run: Classification) -> str:
+    """Which windows stand where along the axes, in plain text."""
     parts, widths = [], [span.width for span in run.spans]
     for width in dict.fromkeys(widths):
         first = widths.index(width)
         parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
-    return t("sequences.groups", parts=", ".join(parts))
+    return plain("sequences.groups", parts=", ".join(parts))
 
 
 def _open_head(sites: Sequence[str], picked: Picked) -> None:

@@ -67,6 +67,22 @@ def test_a_vocabulary_of_another_size_is_refused():
         annotated(**{"words.txt": b"a\nb"}).checkpoint({})
 
 
+@pytest.mark.parametrize(
+    ("later", "stays"),
+    [
+        ({"src.txt": SOURCE_WORDS}, {"tgt.txt", "src.txt"}),
+        ({"better.txt": TARGET_WORDS}, {"better.txt"}),
+        ({"wrong.txt": ["a", "b"]}, {"tgt.txt", "wrong.txt"}),
+    ],
+)
+def test_a_later_vocabulary_stands_beside_those_that_fit_with_it(later, stays):
+    first = annotated(**{"tgt.txt": lines(TARGET_WORDS)})
+    found = first.beside(opened(**{name: lines(words) for name, words in later.items()}))
+    assert found.added == stays
+    assert found.without("wrong.txt").checkpoint({"n_heads": 3}).writer.labels([3]) == ["wort0"]
+    assert found.without(min(stays)).added == stays - {min(stays)}
+
+
 def test_one_vocabulary_serves_both_sides_of_one_size():
     files = {"model.chkpt": (REFERENCE / "jadore-shared" / "model.chkpt").read_bytes()}
     size = bundle(opened(**files)).checkpoint({}).model.config.source_vocab

@@ -110,7 +110,8 @@ def test_weights_that_are_returned_before_their_sink_took_its_part_are_recorded_
     torch.testing.assert_close(weights @ given, mixed.output[0], atol=1e-6, rtol=1e-5)
     assert weights.sum(-1).min() < 0.9
     returned = theirs.attentions[1][0]
-    torch.testing.assert_close(weights / weights.sum(-1, keepdim=True), returned, atol=1e-4, rtol=1e-4)  # a small sum divides
+    kept = weights / weights.sum(-1, keepdim=True)  # a small sum divides
+    torch.testing.assert_close(kept, returned, atol=1e-4, rtol=1e-4)
 
 
 def test_scores_are_not_shown_as_weights(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ TOLERANCE = 1e-3
 """How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
 
 
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What another library's model raises where its config does not fit together."""
+
+
 def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
     """The same for families with attention of their own that is known: it runs through ours, if that is exact."""
     if not adopt(net):
@@ -37,7 +41,7 @@ def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
     try:
         with torch.inference_mode():
             expected = _parts(net(**_inputs(config), output_attentions=True), config)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError):
+    except FAILURES:
         return ()  # what is wrong is told when it runs eagerly
     finally:
         abandon(net)
@@ -64,7 +68,7 @@ def lazy_sites(
                 net(**_inputs(config))
             modules = _named(seen, config)
             expected = _eager(net, config) if known is None else known
-    except (HeedmapError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (HeedmapError, *FAILURES) as error:
         return (), _line(error)
     finally:
         for module in net.modules():

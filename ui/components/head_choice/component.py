@@ -49,6 +49,8 @@ def head_choice(
 ) -> None:
     """Buttons for the kind, the layer and the head (the last of them the mean), and what is known of the chosen head.
 
+    Where the record's layers have names that tell the kind too, there are none for the kind.
+
     A choice is written into the address by the browser, and every component of the page that draws from the record
     follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
 
