@@ -28,6 +28,9 @@ from transformer.sites import Site
 KINDS = ("pair", "decoder", "attention", "cross")
 MEMORIES = ("vectors", "inputs", "zeros")
 
+MOST_WIDE = 16_384
+"""So wide at most is a memory: its vectors are drawn, and a small file may name a width that no machine holds."""
+
 
 @dataclass(frozen=True)
 class VectorConfig(StackConfig):
@@ -91,6 +94,8 @@ class VectorConfig(StackConfig):
                 "vector_layers", kind=self.kind, encoder=self.n_encoder_layers, decoder=self.n_decoder_layers
             )
 
+        if self.d_memory > MOST_WIDE:
+            raise ConfigError("memory_too_wide", d_memory=self.d_memory, most=MOST_WIDE)
         if self.d_memory and (self.kind not in {"decoder", "cross"} or self.memory == "inputs"):
             raise ConfigError("memory_of_no_use", kind=self.kind, memory=self.memory, d_memory=self.d_memory)
 

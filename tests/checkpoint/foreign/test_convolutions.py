@@ -166,3 +166,11 @@ def test_convolutions_that_do_not_follow_are_no_config():
         EncoderConfig(vocab=4, d_model=12, n_heads=3, conv_width=3, conv_reads=8, conv_padding=10**9)
     with pytest.raises(ConfigError, match="count from 0"):
         EncoderConfig(vocab=4, d_model=12, n_heads=3, conv_width=3, conv_reads=8, conv_norms=(1,))
+
+
+def test_letters_that_would_fill_memory_are_refused_before_it_is_taken(tmp_path):
+    """A million letters read as ones would be a table of a million rows of a million numbers."""
+    state = Stem(*CASES[3]).kept().state_dict()
+    torch.save({**state, "stem.0.conv.weight": torch.zeros(12, 1_000_000, 3)}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="reads 1000000 numbers at a time"):
+        load(tmp_path / "model.pt", n_heads=3)

@@ -125,3 +125,10 @@ def test_a_pair_whose_halves_are_of_two_widths_is_refused_by_them(tmp_path):
         load(tmp_path / "model.pt")
     with pytest.raises(ConfigError, match="d_memory=5"):
         VectorConfig("decoder", 4, 4, 6, 2, n_decoder_layers=1, memory="inputs", d_memory=5)
+
+
+def test_a_memory_that_would_fill_memory_is_refused_before_it_is_taken(tmp_path):
+    state = nn.MultiheadAttention(1, 1, kdim=1_000_000, vdim=1_000_000).state_dict()
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="1000000 numbers wide is not made"):
+        load(tmp_path / "model.pt")

@@ -18,6 +18,7 @@ from transformer.checkpoint.foreign.layouts.roles import is_second_embedding, mo
 from transformer.checkpoint.foreign.layouts.torch_ends import NONE, bias_of
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.layers.strides import Stride
 from transformer.messages import Message
 
@@ -26,6 +27,9 @@ BATCH_NORM = {"weight": "weight", "bias": "bias", "mean": "running_mean", "varia
 
 MOST = 5
 """Of so many convolutions at most every order is looked at."""
+
+MOST_LETTERS = 1024
+"""So many letters at most are read as ones: each is a row of as many numbers."""
 
 FEW_SEGMENTS = 8
 """So many rows at most has a table of segments that is not called one."""
@@ -98,6 +102,9 @@ def convolution(contents: Contents, answers: Answers, d_model: int, has_embeddin
 
     Shapes prove them where nothing else in the file makes vectors as wide as the model, and where the one reads what
     only the other makes; else they are asked.
+
+    Raises:
+        ConfigError: the first one reads more letters than there can be, and no table has so wide rows.
     """
     shapes = contents.shapes
     chain = _chain(shapes, answers, d_model, has_embedding)
@@ -130,6 +137,8 @@ def convolution(contents: Contents, answers: Answers, d_model: int, has_embeddin
     tables = [one for one in tables if not re.search(r"\d\.(?:self_attn|linear\d)", one)]
     if len(tables) > 1:
         tables = [choice(answers, "embedding", tuple(tables), Message("why_names_open"))]
+    if not tables and reads > MOST_LETTERS:
+        raise ConfigError("convolution_reads_many", name=modules[0], reads=reads, most=MOST_LETTERS)
     if not tables:
         sources["embedding.weight"] = Unit(None)
         said.append(Message("reason_letters", count=reads))
