@@ -6,11 +6,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from jaxtyping import install_import_hook
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-install_import_hook("transformer", "beartype.beartype")  # before the first import of the library
+from tests.shapes import execute_signatures
+
+execute_signatures()  # before the first import of the library
 
 import torch  # noqa: E402
 
