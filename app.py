@@ -14,6 +14,7 @@ from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
 from ui.packed import Packed
+from ui.scripts import Scripts
 from ui.shared import address, menu
 from ui.shared.language import language_choice
 from ui.store import holdings, stamps, turns
@@ -59,5 +60,5 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
-    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Frame)]
+    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Scripts), Middleware(Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -8,6 +8,7 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.align import agreement, changes, choices, files, lesson, training, views
 from ui.shared import address, controls
+from ui.shared.part import part
 from ui.store import store
 from ui.texts import t
 
@@ -28,25 +29,27 @@ try:
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
         request = controls.request(checkpoints[0], longest)
-    with models:
-        words = choices.words_choice()
-    shown = choices.pair(first, second, request, words)
-    with models:
-        aligned = choices.head_choice(shown)
 except HeedmapError as error:
     with picture:
         controls.explain(error)
     address.stop()
 
-panels: dict[str, Callable[[], None]] = {
-    "side": lambda: views.side_by_side(shown, aligned, words),
-    "agreement": lambda: agreement.agreement_panel(shown, aligned),
-    "changes": lambda: changes.changes_panel(shown),
-    "training": lambda: training.training_panel(shown, aligned, request),
-    "lesson": lambda: lesson.lesson_panel(shown, request),
-    "downloads": lambda: files.downloads_panel(shown, aligned),
-}
-with picture:
+
+def looked_at() -> None:
+    """What depends on the target and the heads: the runs are looked up anew, since a part keeps nothing."""
+    with models:
+        words = choices.words_choice()
+    shown = choices.pair(first, second, request, words)
+    with models:
+        aligned = choices.head_choice(shown)
+    panels: dict[str, Callable[[], None]] = {
+        "side": lambda: views.side_by_side(shown, aligned, words),
+        "agreement": lambda: agreement.agreement_panel(shown, aligned),
+        "changes": lambda: changes.changes_panel(shown),
+        "training": lambda: training.training_panel(shown, aligned, request),
+        "lesson": lambda: lesson.lesson_panel(shown, request),
+        "downloads": lambda: files.downloads_panel(shown, aligned),
+    }
     opened = choices.screen()
     with st.container(key="align-panel"):
         try:
@@ -54,3 +57,7 @@ with picture:
         except HeedmapError as error:
             controls.explain(error)
     views.translations(shown)
+
+
+with picture:
+    part(looked_at)

@@ -8,28 +8,49 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.atlas import cards, choices, compare, head, own, plane, table, vectors
 from ui.shared import address, controls
+from ui.shared.part import in_page, part
 from ui.texts import t
 
+SLOW = "own"
+"""The screen whose work a button stops."""
+
 shell.heading(t("atlas.title"), t("atlas.intro"))
-found = choices.checkpoint()
-if found is None:
+chosen = choices.entry()
+if chosen is None:
     address.stop()
-name, atlas = found
-panels: dict[str, Callable[[], None]] = {
-    "cards": lambda: cards.cards_panel(name, atlas, choices.group(atlas)),
-    "table": lambda: table.table_panel(name, atlas),
-    "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
-    "vectors": lambda: vectors.vectors_panel(name, atlas),
-    "compare": lambda: compare.compare_panel(name, atlas),
-    "own": lambda: own.own_panel(name),
-    "head": lambda: head.head_panel(name, atlas),
-}
-about = st.container()
-screen = choices.screen()
-if screen in choices.OF_THE_ATLAS:
-    with about:
-        choices.source(atlas)
-try:
-    panels[screen]()
-except HeedmapError as error:
-    controls.explain(error)
+entry: str = chosen  # also where it is used later, within a function
+
+
+def screens() -> None:
+    """The open screen; what it shows is looked up anew, since a part keeps nothing."""
+    found = choices.atlas_of(entry)
+    if found is None:  # one that the session has given up since the page was drawn
+        in_page()
+        return
+    name, atlas = found
+    panels: dict[str, Callable[[], None]] = {
+        "cards": lambda: cards.cards_panel(name, atlas, choices.group(atlas)),
+        "table": lambda: table.table_panel(name, atlas),
+        "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
+        "vectors": lambda: vectors.vectors_panel(name, atlas),
+        "compare": lambda: compare.compare_panel(name, atlas),
+        SLOW: lambda: own.own_panel(name),
+        "head": lambda: head.head_panel(name, atlas),
+    }
+    about = st.container()
+    screen = choices.screen()
+    if screen == SLOW:
+        in_page()
+    if screen in choices.OF_THE_ATLAS:
+        with about:
+            choices.source(atlas)
+    try:
+        panels[screen]()
+    except HeedmapError as error:
+        controls.explain(error)
+
+
+if address.parameter(choices.SCREEN) == SLOW:
+    screens()
+else:
+    part(screens)

@@ -1,63 +1,96 @@
 """Map: the whole model at work on one sentence, from the words below to what comes out above."""
 
+from weakref import ref
+
 import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.components.map.component import model_map
 from ui.components.shared.about import About
-from ui.map import choices, runs
+from ui.map import choices, writing
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing
 from ui.map.panel import part_panel
 from ui.map.prediction import prediction_panel
 from ui.map.table import table_panel
-from ui.shared import address, controls
+from ui.map.training import TRAINING
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
+from ui.shared.part import in_page, part
+from ui.shared.writing import TEMPERATURE
 from ui.store import store
 from ui.texts import plain, t
 
 shell.heading(t("map.title"), t("map.intro"))
-name = controls.checkpoint_choice(*store.ARCHITECTURES, key=ON_MAP)
-if name is None:
+chosen = controls.checkpoint_choice(*store.ARCHITECTURES, key=ON_MAP)
+if chosen is None:
     address.stop()
+name: str = chosen  # also where it is used later, within functions
 try:
     checkpoint = store.checkpoint(name)
     text = choices.text(name, checkpoint)
-    shown = runs.shown(name, text)
+    shown = writing.shown(name, checkpoint, text)
 except HeedmapError as error:
     controls.explain(error)
+    elsewhere.explain_long(error, name, address.parameter(choices.TEXT) or "")
     address.stop()
 
-opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
-found = drawing(shown, whole, opened.name if opened else "")
-about, origin = identity(shown.flow.diagram), Origin(name, text)
-names = [part.name for part in found.parts]
-place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(key="map-area"), None)
-with place:
-    model_map(
-        found.towers,
-        found.parts,
-        found.steps,
-        key="map",
-        run=f"{name} {text}",
-        about=about,
-        step=step,
-        opened=found.numbers[opened.name] if opened else None,
-        folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
-        file_name=origin.stem("map"),
-        saved=About(about, origin.facts()),
-        on_open=lambda part, head: choices.open_part(names[part], head),
-        on_close=choices.close_part,
-        on_step=choices.to_step,
-        on_fold=choices.turn_layers,
-    )
-if opened and beside:
-    with beside:
-        part_panel(name, checkpoint, shown, text, found, opened, step)
-else:
-    prediction_panel(name, checkpoint, shown, step)
-table_panel(found, step)
-for note in (*checkpoint.assumptions, *shown.record.notes):
-    st.caption(controls.sentence(note))
+alive = ref(shown)
+
+
+def looked_at() -> None:
+    """The map at a step, and what is said of that step or of the open part."""
+    shown = alive()
+    if shown is None:
+        in_page()
+        return
+    checkpoint = store.checkpoint(name)
+    opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
+    found = drawing(shown, whole, opened.name if opened else "")
+    about, origin = identity(shown.flow.diagram), Origin(name, writing.text_of(shown, text))
+    writing.written_panel(shown, step)
+    names = [part.name for part in found.parts]
+    place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(key="map-area"), None)
+    with place:
+        model_map(
+            found.towers,
+            found.parts,
+            found.steps,
+            key="map",
+            run=f"{name} {origin.text}",
+            about=about,
+            step=step,
+            opened=found.numbers[opened.name] if opened else None,
+            folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
+            file_name=origin.stem("map"),
+            saved=About(about, origin.facts()),
+            on_open=lambda part, head: choices.open_part(names[part], head),
+            on_close=choices.close_part,
+            on_step=choices.to_step,
+            on_fold=choices.turn_layers,
+        )
+    writing.gaps_panel(name, checkpoint, text)
+    if opened and beside:
+        with beside:
+            part_panel(name, checkpoint, shown, text, found, opened, step)
+    else:
+        with st.container():
+            part(lambda: predicted(step), TEMPERATURE, TRAINING)
+    table_panel(found, step)
+    for note in (*checkpoint.assumptions, *shown.record.notes):
+        st.caption(controls.sentence(note))
+
+
+def predicted(step: int) -> None:
+    """What comes next at a step."""
+    shown = alive()
+    if shown is None:
+        in_page()
+        return
+    prediction_panel(name, store.checkpoint(name), shown, step)
+
+
+part(looked_at)
+del checkpoint, shown  # a part outlives this run, and what is called here `shown` with it: it must not keep the run

@@ -8,12 +8,13 @@ from transformer.runs.held_out import known_held_out
 from transformer.sequences.labels import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
-from ui.sequences import runs, task_form, views
+from ui.sequences import in_browser, runs, task_form, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
 from ui.shared import sequence_controls as asked
+from ui.shared.part import part
 from ui.shared.what_if_link import what_if_link
 from ui.store import store
 from ui.texts import t
@@ -50,26 +51,59 @@ try:
     read = runs.classification(name, typed.sequence)
     if read is None:
         address.stop()
-    run = read
     held_out = known_held_out(checkpoint)
-    other = runs.other_strand(name, task, run)
+    on_other_strand = runs.other_strand(name, task, read)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
 with right:
-    views.verdict(run, other, task, label_of(typed, task.classes), held_out)
-place = asked.place(run)
-few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
-overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
-with overview:
-    views.all_heads_panel(run, place)
-    what_if_link(model=name)
-with detail:
-    view = sequence_controls.view()
-    if view == "letters":
-        views.letters_panel(name, run, other, place, task, typed.id)
-    elif view == "windows":
-        views.windows_panel(run, place)
+    views.verdict(read, on_other_strand, task, label_of(typed, task.classes), held_out)
+sequence, record_id = typed.sequence, typed.id  # of a pasted text, which may hold many records, no more is kept
+
+
+def looked_at() -> None:
+    """What depends on the layer and head: the run is looked up anew, since a part keeps nothing."""
+    run = runs.classification(name, sequence)
+    if run is None:
+        return
+    other = runs.other_strand(name, task, run)
+    sequence_controls.take_old_names()
+    with st.container():
+        chooser = st.container()
+        browser = in_browser.bring(run) if in_browser.fits(run) else None
+    if browser is None:
+        with chooser:
+            place = asked.place(run)
     else:
-        views.head_view_panel(run, place)
+        place = browser.place
+        asked.pooling_note(run)
+    few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
+    overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
+    with overview:
+        if browser is None:
+            views.all_heads_panel(run, place)
+            what_if_link(model=name)
+        else:
+            in_browser.all_heads_panel(browser)
+            views.groups_note(run)
+    with detail:
+        view = sequence_controls.view()
+        if view == "letters":
+            views.letters_panel(name, run, other, place, task, record_id)
+        elif view == "heads":
+            views.head_view_panel(run, place)
+        elif browser is None:
+            views.windows_panel(run, place)
+        else:
+            in_browser.heatmap_panel(browser, views.groups(run))
+    if browser is not None:
+        with chooser:
+            in_browser.head_panel(browser, name, None if view == "windows" else follow)
+
+
+def follow() -> None:
+    """The browser has changed the address: the run that it asks for draws what follows."""
+
+
+part(looked_at)

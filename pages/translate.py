@@ -10,7 +10,7 @@ from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, in_browser, record_views
 from ui.shared.files import Origin
-from ui.shared.part import in_page, part
+from ui.shared.part import anew, in_page, part
 from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
@@ -62,7 +62,7 @@ def looked_at() -> None:
     fits = in_browser.fits(shown.record)
     (drawn_by_browser if fits else drawn_by_server)(shown, checkpoint)
     if in_browser.fits(shown.record) != fits:
-        st.rerun()  # the switch of the scores, which stands below what it changes
+        anew()  # the switch of the scores, which stands below what it changes
 
 
 def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
@@ -87,7 +87,7 @@ def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
     with chooser:
         first_screen.head_panel(name, browser, asked if view in FOLLOWING else None)
     with selection:
-        in_browser.all_heads_panel(browser, heads.roles_of(name), origin)
+        in_browser.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
         panels[view]()
 

@@ -2,7 +2,8 @@
 
 Streamlit draws with its own measures until a page's styles arrive, and then everything moves. So the styles stand in
 the page that loads everything else. It names the language too, for screen readers and hyphenation. A script, which
-has to be there before Streamlit's own, keeps the browser's history what its reader made it.
+has to be there before Streamlit's own, keeps the browser's history what its reader made it; another one holds all
+components, so that no message has to bring them.
 """
 
 import re
@@ -12,6 +13,7 @@ from urllib.parse import parse_qs
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ui import scripts
 from ui.texts import KEY, LANGUAGES
 
 STYLE = """
@@ -39,7 +41,10 @@ STYLE = """
 .st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-head-choice { min-height: 18rem; }
+.st-key-sequence-head-choice { min-height: 5.5rem; }
 .st-key-all-heads { min-height: 22rem; }
+.st-key-overview .st-key-head-choice { min-height: 8rem; }
+.st-key-overview .st-key-all-heads { min-height: 11rem; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has(> [data-testid="stSkeleton"]):not([class*="st-key"]) {
   height: 2rem; margin: -6px 0; overflow: hidden;
 }
@@ -59,7 +64,7 @@ STYLE = """
 .st-key-chosen, .st-key-look-area { min-height: 4.25rem; }
 @media (min-width: 641px) {
   .st-key-choices { min-height: 6rem; }
-  .st-key-result-area { min-height: 14.6rem; }
+  .st-key-result-area { min-height: 7.4rem; }
   [class*="st-key-upload-"]:not(:has([data-testid="stFileUploaderFile"])) { height: 6rem; }
 }
 .st-key-previous [data-testid="stMarkdownContainer"], .st-key-next [data-testid="stMarkdownContainer"] {
@@ -94,7 +99,7 @@ address, and to pack it, since it is changed on its way."""
 
 
 class Frame:
-    """Middleware: the page that loads everything else carries `STYLE`, `SCRIPT` and the language of its address."""
+    """Middleware: the page that loads everything else carries `STYLE`, scripts and the language of its address."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -124,11 +129,11 @@ class Frame:
 
 
 def framed(page: str, language: str) -> str:
-    """A page with `STYLE`, `SCRIPT` and a language; what it preloads for nothing is left out."""
+    """A page with `STYLE`, `SCRIPT`, components' scripts and a language; what it preloads for nothing is left out."""
     page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
     page = PRELOADED_FONT.sub("", page)
     page = page.replace("<head>", f"<head>{SCRIPT}", 1)
-    return page.replace("</head>", f"<style>{STYLE}</style></head>", 1)
+    return page.replace("</head>", f"{scripts.preloads()}{scripts.tag()}<style>{STYLE}</style></head>", 1)
 
 
 def language_of(query: bytes) -> str:

@@ -12,10 +12,16 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
+from ui.same_theme import read_once
 from ui.store import holdings, log, settings
 from ui.store.user_folder import own_folder
 from ui.texts import t
-from ui.waking import wake_once
+from ui.waking import send_at_once, wake_once
+
+COLLECTIONS = 2_000, 10, 50
+"""How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
+come before one at all there is. With 200 readers that one stops everybody for a quarter of a second; with Python's
+700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
 
 
 @asynccontextmanager
@@ -35,8 +41,11 @@ async def life(_app: object) -> AsyncIterator[None]:
     PagesManager.uses_pages_directory = False
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
+    read_once()
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     wake_once(asyncio.get_running_loop())
+    send_at_once()
     start = time.monotonic()
     log.event(
         "start",

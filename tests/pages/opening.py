@@ -2,10 +2,15 @@
 
 import base64
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
 from ui.components.shared.blob import unpack
@@ -27,6 +32,28 @@ def fine(at: AppTest) -> AppTest:
     assert not at.exception
     assert not at.warning
     return at
+
+
+def moved(at: AppTest, key: str) -> AppTest:
+    """What a browser gets once a control was moved: the run of its part of the page alone, where it stands in one."""
+    known = at._session_state._state._new_widget_state.widget_metadata
+    fragments = [one.fragment_id for name, one in known.items() if user_key_from_element_id(name) == key]
+    begun, pages = PagesManager.__init__, at._registered_pages
+
+    def with_pages(manager: PagesManager, *args: Any, **options: Any) -> None:
+        begun(manager, *args, **options)
+        manager.set_pages_and_resolve(pages)  # a server keeps them from run to run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PagesManager, "__init__", with_pages)
+        asked = "streamlit.testing.v1.local_script_runner.RerunData"
+        patch.setattr(asked, partial(RerunData, fragment_id=fragments[0]))
+        return at.run()
+
+
+def is_whole(at: AppTest) -> bool:
+    """Whether the last run drew the whole page, with its heading."""
+    return bool(at.title)
 
 
 def address_of(at: AppTest) -> dict[str, str]:
@@ -64,6 +91,15 @@ def chosen(at: AppTest) -> tuple[str, int, int | None]:
     """The kind, layer and head (None: the mean) that the address chooses of the record, as the server reads it."""
     kind, layer, head = options(at, "head-choice")["drawn"]
     return kind, layer, head
+
+
+def head_shown(at: AppTest) -> tuple[str, np.ndarray]:
+    """The map that the browser draws large: its title, and the weights as they were sent, -1 where masked."""
+    kind, layer, head = chosen(at)
+    told, weights = record_sent(at)[kind]
+    found = weights[layer]
+    title = sent(at, "heatmap")[0]["sites"][told["sites"][layer]]["titles"][-1 if head is None else head]
+    return title, found.mean(axis=0) if head is None else found[head]
 
 
 def gone(at: AppTest, **address: str | None) -> AppTest:

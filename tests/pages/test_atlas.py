@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, numbers, opened, sent
+from tests.pages.opening import ROOT, address_of, figure, fine, gone, is_whole, moved, numbers, opened, sent
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
@@ -35,7 +35,7 @@ def test_there_is_a_card_for_each_head_with_its_profile_and_a_link_to_its_page()
     page = fine(opened("atlas", kind="decoder.self"))
     known = heads().query("group == 'decoder.self'")
     text = html(page)
-    links = re.findall(r'href="\?model=([\w-]+)&screen=head&site=([\w.]+)&head=(\d)', text)
+    links = re.findall(r'href="atlas\?model=([\w-]+)&screen=head&site=([\w.]+)&head=(\d)', text)
     assert [(site, int(head)) for _, site, head in links] == list(zip(known["site"], known["head"], strict=True))
     cards = text.split("<a ")[1:]
     for card, (_, row) in zip(cards, known.iterrows(), strict=True):
@@ -93,6 +93,43 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
     _, site, head = str(relative.key).split("-")
     assert address_of(page)["site"] == site
     assert address_of(page).get("head", "0") == head
+
+
+def test_an_action_draws_the_screen_alone_and_an_example_or_a_pair_its_maps_alone() -> None:
+    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="1"))
+    page.segmented_control(key="head").set_value("2")
+    page = fine(moved(page, "head"))
+    assert not is_whole(page)
+    assert page.subheader[0].value == "encoder.2.self, head 2"
+    relative = next(button for button in page.button if str(button.key).startswith("relative-"))
+    relative.click()
+    page = fine(moved(page, str(relative.key)))
+    assert not is_whole(page)
+    assert address_of(page)["site"] == str(relative.key).split("-")[1]
+    page.selectbox(key="example").select_index(3)
+    page = fine(moved(page, "example"))
+    assert len(page.get("plotly_chart")) == 1
+    assert not page.subheader
+    page = fine(opened("atlas", screen="compare", second=f"{TRANSLATOR}@006400"))
+    page.selectbox(key="pair").select_index(3)
+    page = fine(moved(page, "pair"))
+    assert len(page.get("plotly_chart")) == 2
+    assert not page.dataframe
+    assert address_of(page)["pair"] == "encoder.0.self.3"
+
+
+def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
+    page = fine(opened("atlas"))
+    page.segmented_control(key="screen").set_value("own")
+    page = fine(moved(page, "screen"))
+    assert is_whole(page)
+    assert address_of(page) == {"screen": "own"}
+    page.segmented_control(key="screen").set_value("table")
+    page = fine(page.run().run())  # by the first run nobody had left the screen
+    page.selectbox(key="only").set_value("decoder.cross")
+    page = fine(moved(page, "only"))
+    assert not is_whole(page)
+    assert set(page.dataframe[0].value["site"]) == {f"decoder.{layer}.cross" for layer in range(4)}
 
 
 def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
@@ -164,6 +201,12 @@ def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_
     said = next(part.value for part in page.caption if "of the variance" in part.value)
     assert f"{n_queries:,} queries and {n_keys:,} keys of {len(header['sentences'])} example sentences" in said
     assert "Circles are queries" in header["words"]["hint"]
+    assert header["owned"]["values"] == {"colour": "class"}  # which the browser goes on with by itself
+    at = gone(page, colour="position", word="dog")
+    assert sent(at, "atlas-vectors")[0]["owned"]["arrival"] == header["owned"]["arrival"]
+    at.segmented_control(key="head").set_value("2")
+    assert address_of(fine(moved(at, "head")))["word"] == "dog"
+    assert "colour" not in address_of(fine(opened("atlas", screen="vectors", colour="side", word=" ")))
     fine(opened("atlas", screen="vectors", point="query.9999.0", model="multi30k-en-de"))
     refused = opened("atlas", screen="vectors", model="multi30k-en-de-rnn")
     assert "its scores are made otherwise" in refused.warning[0].value
@@ -184,7 +227,7 @@ def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_com
     press(page, "Open this atlas")
     assert "19 lines of your own text" in " ".join(part.value for part in fine(page).caption)
     assert address_of(page)["model"].startswith("own/")
-    assert 'href="?model' not in html(page)  # another page load would not find it
+    assert 'href="atlas?model' not in html(page)  # another page load would not find it
     for name, text in zip(("a.en", "a.de"), texts, strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
     request = Request(

@@ -3,14 +3,15 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus, saved
+from tests.pages.opening import gone, head_shown, record_sent
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from ui.store.ledger import LEDGER, UploadLimits
@@ -52,15 +53,6 @@ def asked(page: AppTest, kind: str, question: str):
     return next(widget for widget in page.get(kind) if widget.key.endswith(f".{question}") and "ask." in widget.key)
 
 
-def heatmap(page: AppTest) -> dict[str, Any]:
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
-
-
-def title(page: AppTest) -> str:
-    return json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["title"]["text"]
-
-
 def open_panel(page: AppTest, panel: str) -> AppTest:
     return fine(page.button_group(key="show").set_value(panel).run())
 
@@ -85,29 +77,24 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     page.text_input(key="forced").set_value("4 9")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
-    page.button_group(key="kind").set_value("encoder.self")
-    fine(page.run())
-    page.button_group(key="layer").set_value("0")
-    fine(page.run())
-    page.button_group(key="head").set_value("1")
-    fine(page.run())
-    assert "encoder.0.self · head 1" in title(page)
+    gone(page, kind="encoder.self", layer="0", head="1")
+    title, drawn = head_shown(page)
+    assert title == "encoder.0.self · head 1"
     expected = attention_maps(load(reference_file("annotated"), n_heads=3), [[5, 6, 7, 2]], [[1, 4, 9]])
-    drawn = torch.tensor(heatmap_values(page))
-    assert torch.allclose(drawn, torch.tensor(expected["encoder.0.self"][0, 1]).float(), atol=1e-5)
-    assert len(page.button_group(key="head").options) == 4  # three heads and their mean
+    np.testing.assert_allclose(drawn, expected["encoder.0.self"][0, 1], atol=1e-5)
+    assert record_sent(page)["encoder.self"][1].shape[1] == 3
 
 
-def heatmap_values(page: AppTest) -> list[list[float]]:
-    import base64
-
-    import numpy as np
-
-    z = heatmap(page)["z"]
-    if isinstance(z, list):
-        return z
-    shape = [int(n) for n in z["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(shape).astype("f4").tolist()
+def test_scores_are_drawn_by_the_server_and_come_back_to_the_browser():
+    page = gone(opened(), head="1")
+    assert not page.get("plotly_chart")
+    page.toggle(key="scores").set_value(True)
+    fine(page.run())
+    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
+    assert (spec["layout"]["title"]["text"], page.button_group(key="head").value) == ("decoder.0.cross · head 1", "1")
+    page.toggle(key="scores").set_value(False)
+    assert head_shown(fine(page.run()))[0] == "decoder.0.cross · head 1"
+    assert not page.get("plotly_chart")
 
 
 def test_answers_are_kept_for_the_file_and_can_be_taken_back():
@@ -261,7 +248,12 @@ def test_a_pair_with_a_vocabulary_each():
     config = load(folder).model.config
     assert page.selectbox(key="model").value == "upload/decoder-encoder"
     words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
-    page = brought(page, **{"source.txt": words})
+    page = brought(page, **{"wrong.txt": b"a\nb", "source.txt": words})
+    assert "wrong.txt has 2 tokens" in page.warning[0].value.replace("\\", "")
+    removing = {button.label.replace("\\", ""): button for button in page.button if button.key.startswith("remove-")}
+    assert list(removing) == ["Remove source.txt", "Remove wrong.txt"]
+    removing["Remove wrong.txt"].click()
+    page = fine(page.run())
     page.text_input(key="input").set_value("w3 w4")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests.pages.test_checkpoints import asked, brought, fine, heatmap_values, opened
+from tests.pages.opening import head_shown
+from tests.pages.test_checkpoints import asked, brought, fine, opened
 from transformer import attention_maps, load
 
 
@@ -36,7 +37,7 @@ def test_a_bare_transformer_reads_drawn_vectors_then_brought_ones(tmp_path):
     fine(page.run())
     (tmp_path / "model.pt").write_bytes(_transformer())
     found = attention_maps(load(tmp_path / "model.pt", n_heads=3), [3, 1, 4], [2, 7])["decoder.0.cross"][0]
-    shown = np.array(heatmap_values(page))
+    shown = head_shown(page)[1]
     assert min(abs(shown - head).max() for head in found) < 1e-6
     page.toggle(key="preview-heads").set_value(True)
     fine(page.run())

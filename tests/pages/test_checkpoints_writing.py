@@ -1,9 +1,7 @@
 """Page Checkpoints: a decoder writes on, an encoder fills gaps, classes have names; all of it in the address."""
 
-import base64
 import gc
 import io
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
+from tests.pages.opening import chosen, head_shown
 from tests.pages.tiny import save_tiny
 from transformer import ContinueOptions, continue_text, fill, run_any
 from transformer.checkpoint.huggingface.library import quiet
@@ -69,16 +68,6 @@ def table(page: AppTest, key: str) -> Any:
     return next(frame.value for frame in page.dataframe if key in frame.value.columns)
 
 
-def drawn(page: AppTest) -> np.ndarray:
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    z = next(trace for trace in spec["data"] if trace["type"] == "heatmap")["z"]
-    if isinstance(z, list):
-        return np.array(z, dtype=float)
-    return np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(
-        [int(n) for n in z["shape"].split(",")]
-    )
-
-
 def test_a_text_is_continued_and_every_view_shows_the_step() -> None:
     page = opened(model="mine/gpt2", input=TEXT, words="false")
     checkpoint = store.checkpoint("mine/gpt2")
@@ -110,9 +99,11 @@ def test_a_text_is_continued_and_every_view_shows_the_step() -> None:
         assert "top 7" in named
         np.testing.assert_allclose(step[named], [token.chance for token in found.steps[2]], atol=1e-6)
         weights = found.at(2).record["decoder.0.self"]
-        assert drawn(one).shape == weights.shape == (found.prompt + 2,) * 2
-        layer, head = (int(one.button_group(key=key).value) for key in ("layer", "head"))
-        np.testing.assert_allclose(drawn(one), found.at(2).record[f"decoder.{layer}.self"].weights(head), atol=1e-6)
+        (_, layer, head), (_, drawn) = chosen(one), head_shown(one)
+        assert drawn.shape == weights.shape == (found.prompt + 2,) * 2
+        assert head is not None
+        seen = found.at(2).record[f"decoder.{layer}.self"]
+        np.testing.assert_allclose(drawn, np.where(seen.mask(), seen.weights(head), -1), atol=1e-6)
 
 
 def test_writing_on_can_be_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +118,7 @@ def test_writing_on_can_be_stopped_and_asked_for_again(monkeypatch: pytest.Monke
     page = opened(model="mine/gpt2", input="the cat runs.", more="5")
     assert page.slider(key="at").value == 5
     revision = store.revision("mine/gpt2")
-    marked = name_of("continuation", (revision, "the dog eats.", ContinueOptions(5)))
+    marked = name_of("continuation", (revision, "the dog eats.", ContinueOptions(5), ""))
     page.session_state["stopped-work"] = {marked}
     page.text_input(key="input").set_value("the dog eats.")
     next(button for button in page.button if button.label == "Run").click()

@@ -1,5 +1,6 @@
 """What Translate sends to a browser that draws it by itself, and what it takes from what the browser then writes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from tests.pages.opening import address_of, chosen, fine, gone, opened, options,
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Record
 from transformer.attention.measures import sites_of
+from transformer.messages import Message
+from transformer.pictures.axes import Axis
 from ui.shared import in_browser
 from ui.store import runs
 
@@ -96,3 +99,14 @@ def test_larger_records_and_scores_are_drawn_by_the_server(monkeypatch: pytest.M
     monkeypatch.setattr(in_browser, "MOST_BYTES", numbers - 1)
     at = page(head="1")
     assert at.button_group(key="head").value == "1"
+
+
+def test_layers_that_differ_are_drawn_by_the_server() -> None:
+    found = record()
+    _, second = (found[site] for site in sites_of(found, "encoder.self"))
+    assert in_browser.fits(found)
+    for other in (
+        replace(second, keys=Axis.of_tokens(second.keys.name, [text.upper() for text in second.keys.texts])),
+        replace(second, notes=(Message("note_merged_how"),)),
+    ):
+        assert not in_browser.fits(Record({**found.maps, second.site: other}))

@@ -1,14 +1,15 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
 import re
+from functools import cache
 from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, fine, opened, sent
-from transformer import DecodingOptions, Intervention, intervening, load, translate
+from tests.pages.opening import address_of, fine, is_whole, moved, opened, sent
+from transformer import Checkpoint, DecodingOptions, Intervention, Translation, intervening, load, translate
 from transformer.figures.export import csv
 from transformer.interventions.text import from_text
 from transformer.runs.classify import classify
@@ -24,6 +25,18 @@ from ui.what_if.try_this import TRIALS
 NAME = "multi30k-en-de"
 SENTENCE = "A man in a red shirt rides a bicycle."
 OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
+
+
+@cache
+def translator() -> Checkpoint:
+    """The checkpoint of most of these tests, apart from the pages' own."""
+    return load(CHECKPOINTS / NAME)
+
+
+@cache
+def unchanged(text: str) -> Translation:
+    """What it writes where nothing is changed."""
+    return translate(translator(), text, DecodingOptions())
 
 
 def words(page: AppTest, side: str) -> str:
@@ -54,7 +67,7 @@ def test_first_paint_shows_an_unchanged_sentence_and_says_what_to_do() -> None:
 
 def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
     page = fine(opened("what_if", text=SENTENCE, do=OFF))
-    checkpoint = load(CHECKPOINTS / NAME)
+    checkpoint = translator()
     with intervening(from_text(OFF)):
         expected = translate(checkpoint, SENTENCE, DecodingOptions())
     assert words(page, "now") == expected.text
@@ -72,7 +85,7 @@ def test_a_layer_is_switched_off_and_on_and_zero_is_one_choice_for_all() -> None
     page.button_group(key="off").set_value("zero").run()
     assert chips(fine(page)) == ["decoder.3.cross (heads 0-3) off (zero)"]
     with intervening([Intervention("decoder.3.cross", "zero")]):
-        expected = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions())
+        expected = translate(translator(), SENTENCE, DecodingOptions())
     assert words(page, "now") == expected.text
     page.button(key="switch-3").click().run()
     assert "do" not in address_of(page)
@@ -118,8 +131,8 @@ def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
         "do-soften_head": f"{site}~temperature~h2~v1.0",
     }.items():
         page.button(key=button).click().run()
-        assert address_of(fine(page))["do"] == expected
-        page.button(key="chip-0").click().run()
+        assert address_of(fine(page))["do"].split("~~")[-1] == expected
+    page.button(key="clear").click().run()
     page.button(key="do-for_nobody").click().run()
     nobody = from_text(address_of(fine(page))["do"])
     assert {one.site for one in nobody} == {
@@ -128,7 +141,7 @@ def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
     assert chips(page) == ["source word “in” for nobody"], "one chip takes all of them away"
     page.button(key="chip-0").click().run()
     assert "do" not in address_of(fine(page))
-    before = translate(load(CHECKPOINTS / NAME), SENTENCE, DecodingOptions()).record[site].weights(2)[3]
+    before = unchanged(SENTENCE).record[site].weights(2)[3]
     np.testing.assert_allclose(bars_of(page), before, atol=1e-6)
 
 
@@ -144,13 +157,50 @@ def test_a_change_of_the_same_row_takes_the_place_of_the_last_one() -> None:
     assert address_of(fine(page))["do"] == f"{row.format('sharpest')}~~{row.format('temperature')}~v1.0"
 
 
+def test_an_action_draws_what_follows_from_it_and_no_more() -> None:
+    """The map or a step alone; a change everything below the sentence; a sweep, which a button stops, the page."""
+    page = fine(opened("what_if", text="Two dogs run.", kind="decoder.cross", layer="1", head="2", cell="1-1"))
+    page.slider(key="tau").set_value(2.0)
+    page = fine(moved(page, "tau"))
+    assert [part.key for part in page.slider] == ["tau"]
+    page.button(key="do-soften_row").click()  # the page, since more than the map follows it
+    page = fine(moved(page, "do-soften_row"))
+    assert is_whole(page)
+    assert chips(page) == ["decoder.1.cross (head 2, row 1) at temperature 2"]
+    page.slider(key="step").set_value(2)
+    page = fine(moved(page, "step"))
+    assert [part.key for part in page.slider] == ["step"]
+    assert address_of(page)["step"] == "2"
+    page = page.run()
+    page.button(key="chip-0").click()
+    page = fine(moved(page, "chip-0"))
+    assert not is_whole(page)
+    assert words(page, "now") == words(page, "was")
+    page.segmented_control(key="sweep").set_value("source")
+    page = fine(moved(page, "sweep"))
+    assert is_whole(page)
+    assert not [button for button in page.button if button.key == "sweep-cancel"]
+
+
+def test_of_a_sequence_an_action_draws_what_follows_from_it() -> None:
+    page = fine(opened("what_if", model="splice-junctions", layer="1", head="1", cell="3-4"))
+    page.button(key="switch-0").click()
+    page = fine(moved(page, "switch-0"))
+    assert not is_whole(page)
+    assert address_of(page)["do"] == "encoder.0.self~mean~h0-3"
+    page.segmented_control(key="map").set_value("difference")
+    page = fine(moved(page, "map"))
+    assert not page.dataframe
+    assert len(page.get("plotly_chart")) == 1
+
+
 def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """It grows by slices; cancelled, it keeps what it has and can go on; its table holds what was computed."""
     page = fine(opened("what_if", text="Two dogs run.", sweep="heads", map="difference", head="mean"))
     assert "Change of log p of the whole target" in " ".join(part.value for part in page.caption)
     assert any("Choose one head above" in part.value for part in page.info)
     table = next(frame.value for frame in page.dataframe if len(frame.value) == 48 and frame.value.shape[1] == 2)
-    checkpoint = load(CHECKPOINTS / NAME)
+    checkpoint = translator()
     before = translate(checkpoint, "Two dogs run.", DecodingOptions())
     alone = same_target(checkpoint, before, [Intervention("decoder.3.cross", "mean", heads=(1,))]).total
     assert dict(zip(*table.values.T, strict=True))["decoder.3.cross H1"] == pytest.approx(alone, abs=1e-4)
@@ -190,20 +240,20 @@ TRIED = {
 
 
 def test_what_is_worth_trying_does_what_its_line_says() -> None:
-    checkpoint = load(CHECKPOINTS / NAME)
+    checkpoint = translator()
     for trial in TRIALS:
-        donors = {DONOR: donor_of(checkpoint, translate(checkpoint, trial.donor), DONOR)} if trial.donor else {}
+        donors = {DONOR: donor_of(checkpoint, unchanged(trial.donor), DONOR)} if trial.donor else {}
         changes = from_text(trial.changes, donors)
         with intervening(changes):
             assert translate(checkpoint, trial.text).text == TRIED[trial.name]
-        unchanged = translate(checkpoint, trial.text)
-        assert (unchanged.text == TRIED[trial.name]) == (trial.name in ("quiet", "donor_weights"))
+        before = unchanged(trial.text)
+        assert (before.text == TRIED[trial.name]) == (trial.name in ("quiet", "donor_weights"))
         if trial.name == "pair":
             for one in changes:
                 with intervening([one]):
-                    assert translate(checkpoint, trial.text).text == unchanged.text
-                assert abs(same_target(checkpoint, unchanged, [one]).total) < 0.2
-            assert same_target(checkpoint, unchanged, changes).total < -3.5
+                    assert translate(checkpoint, trial.text).text == before.text
+                assert abs(same_target(checkpoint, before, [one]).total) < 0.2
+            assert same_target(checkpoint, before, changes).total < -3.5
     page = fine(opened("what_if"))
     page.button(key="try-actor").click().run()
     assert words(fine(page), "now") == TRIED["actor"]
@@ -223,7 +273,7 @@ def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
     assert address_of(fine(page))["do"] == "decoder.3.cross~patch_output~q0-9~vdonor"
     assert words(page, "now").startswith("Eine Frau")
     table = next(frame.value for frame in page.dataframe if "odds" in frame.value)
-    checkpoint = load(CHECKPOINTS / NAME)
+    checkpoint = translator()
     first, other = (translate(checkpoint, text) for text in (rider, woman))
     changes = from_text(address_of(page)["do"], {DONOR: donor_of(checkpoint, other, DONOR)})
     found = log_odds(checkpoint, first, other, changes)
@@ -275,9 +325,9 @@ def test_files_of_a_changed_run_name_what_was_changed() -> None:
     assert header["file_name"] == name
     named = ["Changed: decoder.3.cross (head 3) off (mean)", "Changed: decoder.2.cross (head 1) off (mean)"]
     assert header["about"]["lines"][2:4] == named
-    record = translate(load(CHECKPOINTS / NAME), SENTENCE).record
+    record = translate(translator(), SENTENCE).record
     with intervening(from_text(OFF)):
-        changed = translate(load(CHECKPOINTS / NAME), SENTENCE).record
+        changed = translate(translator(), SENTENCE).record
     origin = Origin(NAME, SENTENCE, changed.interventions)
     corner = csv(changed["decoder.0.cross"].picture(0), origin.facts()).split("\n", 1)[0]
     assert all(one in corner for one in named)

@@ -38,7 +38,7 @@ GIVEN = {
     ("ui/map/ways.py", "page"): "a script of ours",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
-    ("ui/checkpoints/attention.py", "list(panels)"): "tabs have names of the catalogue alone",
+    ("ui/checkpoints/heads.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/pictures.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/bring.py", "title"): "made by t, in its callers",
     ("ui/shared/controls.py", "_counted(tree, options)"): "made by t",
@@ -49,7 +49,6 @@ GIVEN = {
     ("ui/lessons/masks/breaking.py", "_outlined(leaks, allowed, found.weights, view.queries, view.keys)"): "made by t",
     ("ui/lessons/positions/tables.py", "shown.note"): "made by t",
     ("ui/lessons/positions/variants.py", "learned.note"): "made by t",
-    ("ui/sequences/views.py", "_groups(run)"): "made by t",
     ("ui/shared/record_views.py", "' '.join([sentence(note) for note in picture.notes])"): "each note is a sentence",
 }
 """What is passed on unseen, in which file, and why that is safe."""

@@ -1,13 +1,14 @@
 """What stands beside queries and keys in a softmax where it is no plain padding or causal mask: tables and biases.
 
 Other people's models hand their attention a table of who sees whom, and sometimes numbers to add to the scores. Both
-are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals.
+are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals, one that depends
+on what stands there by the vectors that it is made of.
 """
 
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -44,6 +45,31 @@ class MaskTable(Mask):
 
 
 @dataclass(frozen=True, eq=False)
+class WindowMask(Mask):
+    """The past through a sliding window: a query sees itself and the `width` - 1 keys before it (Beltagy et al. 2020).
+
+    No key is padding.
+    """
+
+    width: int = field(kw_only=True)
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 query key"]:
+        """True where a query may see a key."""
+        past = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
+        return past.triu(n_keys - n_queries - self.width + 1)[None, None]
+
+    def part(self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int) -> Bool[Tensor, "query key"]:
+        """What `rows` may see of `keys`."""
+        offset = n_keys - n_queries
+        behind = _distances(slice(rows.start + offset, rows.stop + offset), keys, torch.device("cpu"))
+        return (behind <= 0) & (behind > -self.width)
+
+    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Keys after it are visible to none of `rows`; before it any may be hidden."""
+        return slice(0, max(0, min(rows.stop + n_keys - n_queries, n_keys)))
+
+
+@dataclass(frozen=True, eq=False)
 class RelativeBias:
     """A bias that depends on how far the key is from the query alone (Raffel et al. 2020, section 2.1).
 
@@ -60,10 +86,8 @@ class RelativeBias:
 
     def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """What is added to the scores of `rows` and `keys`."""
-        device = self.diagonals.device
-        query = torch.arange(rows.start, rows.stop, device=device)[:, None]
-        key = torch.arange(keys.start, keys.stop, device=device)[None, :]
-        return self.diagonals[min(head, len(self.diagonals) - 1), key - query + self.n_queries - 1]
+        distances = _distances(rows, keys, self.diagonals.device)
+        return self.diagonals[min(head, len(self.diagonals) - 1), distances + self.n_queries - 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +107,54 @@ class BiasTable:
         return self.values[min(batch, batches - 1), min(head, heads - 1), rows if queries > 1 else slice(0, 1), keys]
 
 
+@dataclass(frozen=True, eq=False)
+class PositionVectors:
+    """Vectors of relative positions, which queries and keys match as they match each other: disentangled attention.
+
+    Source: He et al. 2021, section 3.1 (DeBERTa). A query's product with a row of `keys` (content to position), and a
+    key's with a row of `queries` (position to content), are added to the products of queries and keys and scaled as
+    they are. `places[d]` is the row that stands for key - query = d - (n_queries - 1).
+    """
+
+    keys: Float[Tensor, "head place d_k"] | None
+    queries: Float[Tensor, "head place d_k"] | None
+    places: Int[Tensor, " distance"]
+    n_queries: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the vectors, and of which one is meant where."""
+        return sum(one.nbytes for one in (self.keys, self.queries, self.places) if one is not None)
+
+    def detached(self) -> "PositionVectors":
+        """The same, out of the graph of slopes."""
+        keys, queries = (None if one is None else one.detach() for one in (self.keys, self.queries))
+        return PositionVectors(keys, queries, self.places, self.n_queries)
+
+    def products(
+        self, q: Float[Tensor, "query d_k"], k: Float[Tensor, "key d_k"], head: int, rows: slice, keys: slice
+    ) -> Float[Tensor, "query key"]:
+        """What is added to the scores of `rows` and `keys`, whose queries and keys are `q` and `k`, both scaled."""
+        place = self.places[_distances(rows, keys, self.places.device) + self.n_queries - 1]
+        found = q.new_zeros(place.shape)
+        if self.keys is not None:
+            found = found + (q @ self.keys[head].T).gather(1, place)
+        if self.queries is not None:
+            found = found + (k @ self.queries[head].T).T.gather(0, place)
+        return found
+
+
 Bias = RelativeBias | BiasTable
 """What is added to scores before the softmax."""
 
 _masks = WeakTensorKeyDictionary()
 _biases = WeakTensorKeyDictionary()
 """The layers of a model share one table: its form is found once, and forgotten with it."""
+
+
+def diagonals_of(table: Tensor) -> Tensor:
+    """The last two axes (query, key) of a table of distances as one (distance): its first column, and its first row."""
+    return torch.cat([table[..., 1:, 0].flip(-1), table[..., 0, :]], dim=-1)
 
 
 def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> Mask:
@@ -117,6 +183,9 @@ def _smallest_mask(table: Tensor) -> Mask:
         dense = mask.dense(table.shape[2], table.shape[3], table.device)
         if bool(((dense == table) if dense is not None else table).all()):
             return mask
+    window = WindowMask(width=int(table[0, 0, -1].sum()))
+    if bool((window.dense(table.shape[2], table.shape[3], table.device) == table).all()):
+        return window
     return MaskTable(visible=table.clone())
 
 
@@ -124,6 +193,11 @@ def _smallest_bias(table: Tensor) -> Bias | None:
     if not bool(table.any()):
         return None
     if len(table) == 1 < table.shape[2] and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
-        first_column, first_row = table[0, :, 1:, 0].flip(-1), table[0, :, 0]
-        return RelativeBias(torch.cat([first_column, first_row], dim=-1), table.shape[2])
+        return RelativeBias(diagonals_of(table[0]), table.shape[2])
     return BiasTable(table.detach())
+
+
+def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:
+    """How far each key lies behind each query."""
+    query = torch.arange(rows.start, rows.stop, device=device)[:, None]
+    return torch.arange(keys.start, keys.stop, device=device)[None, :] - query

@@ -6,7 +6,7 @@ of the row costs that part only.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.attention.blocks import reduced_blocks
-from transformer.attention.masks_and_biases import Bias
+from transformer.attention.masks_and_biases import Bias, PositionVectors
 from transformer.layers.masks import Mask
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -34,7 +34,10 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 class QueriesKeys:
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
-    `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
+    To the dot products those with the vectors of relative `positions` are added; `bias` is added to what was scaled.
+    `softcap`, where it is not 0, bounds the scores: softcap * tanh(score / softcap) (Gemma 2, section 2). Each head of
+    `sinks` has one more score in every row, which is no key's: rows sum to less than 1 (gpt-oss; Xiao et al. 2024).
+    `known` are the rows' log-sum-exps, sinks included, where the run gave them.
     """
 
     q: Float[Tensor, "batch head query d_k"]
@@ -43,18 +46,31 @@ class QueriesKeys:
     scale: float
     bias: Bias | None = None
     known: Float[Tensor, "batch head query"] | None = None
+    positions: PositionVectors | None = None
+    softcap: float = 0.0
+    sinks: Float[Tensor, " head"] | None = None
+
+    @property
+    def of_products_alone(self) -> bool:
+        """Whether the scores are scaled dot products of queries and keys and nothing else."""
+        return self.bias is None and self.positions is None and not self.softcap and self.sinks is None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What became of rows that see nothing, if there are any."""
-        if self.mask.blind(self.n_queries, self.n_keys) is None:
-            return ()
-        return (Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"),)
+        """What became of rows that see nothing, if there are any; and that rows do not sum to 1, where they do not."""
+        found = []
+        if self.mask.blind(self.n_queries, self.n_keys) is not None:
+            found.append(Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"))
+        if self.sinks is not None:
+            found.append(Message("note_sinks"))
+        return tuple(found)
 
     @property
     def score_quantity(self) -> Quantity:
         """What its scores are."""
-        return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
+        if self.softcap:
+            return Quantity.CAPPED_SCORE
+        return Quantity.SCORE if self.bias is None and self.positions is None else Quantity.BIASED_SCORE
 
     @property
     def n_sentences(self) -> int:
@@ -79,8 +95,16 @@ class QueriesKeys:
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
-        others = sum(one.nbytes for one in (self.q, self.k, self.known) if one is not None)
-        return others + self.mask.n_bytes + (0 if self.bias is None else self.bias.n_bytes)
+        others = sum(one.nbytes for one in (self.q, self.k, self.known, self.sinks) if one is not None)
+        added = sum(one.n_bytes for one in (self.bias, self.positions) if one is not None)
+        return others + self.mask.n_bytes + added
+
+    def detached(self) -> "QueriesKeys":
+        """The same, out of the graph of slopes, and without what shares the memory of queries and keys."""
+        positions = None if self.positions is None else self.positions.detached()
+        sinks = None if self.sinks is None else self.sinks.detach()
+        known = None if self.known is None else self.known.detach()
+        return replace(self, q=_alone(self.q), k=_alone(self.k), known=known, positions=positions, sinks=sinks)
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
@@ -95,10 +119,15 @@ class QueriesKeys:
         return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
 
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Scaled dot products and the bias, before the mask."""
+        """What the softmax sees of these cells, before the mask."""
         shared = self.n_heads // self.k.shape[1]  # grouped queries: Ainslie et al. 2023
-        scores = (self.q[batch, head, rows] * self.scale) @ self.k[batch, head // shared, keys].T
-        return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
+        q, k = self.q[batch, head, rows] * self.scale, self.k[batch, head // shared, keys]
+        scores = q @ k.T
+        if self.positions is not None:
+            scores = scores + self.positions.products(q, k * self.scale, head, rows, keys)
+        if self.bias is not None:
+            scores = scores + self.bias.part(batch, head, rows, keys)
+        return torch.tanh(scores / self.softcap) * self.softcap if self.softcap else scores
 
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Softmax of the masked scores; a row that sees nothing is all zeros (or even, see `Mask`), as it ran."""
@@ -123,7 +152,11 @@ class QueriesKeys:
         scores = self._hide(self.scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
         highest = scores.amax(-1)
         weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
-        self._log_sums[batch, head, rows] = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
+        sums = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
+        if self.sinks is not None:
+            weights *= torch.sigmoid(sums - self.sinks[head])[:, None]
+            sums = torch.logaddexp(sums, self.sinks[head])
+        self._log_sums[batch, head, rows] = sums
         return F.pad(weights, (0, self.n_keys - reach.stop)) if reach.stop < self.n_keys else weights
 
     def _hide(self, x: Tensor, value: float, batch: int, rows: slice, keys: slice) -> Tensor:
@@ -135,6 +168,12 @@ class QueriesKeys:
             if visible is not None:
                 x[:, unsure.start - keys.start :].masked_fill_(~visible.to(x.device), value)
         return x
+
+
+def _alone(x: Tensor) -> Tensor:
+    """`x` without what shares its memory: a slice of a joint projection would keep the values alive as well."""
+    x = x.detach()
+    return x.clone() if x.untyped_storage().nbytes() > x.nbytes else x
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,10 @@ CONFIG_BYTES = 8 * 1024 * 1024
 
 
 def is_hugging_face(path: Path) -> bool:
-    """Whether `path` is laid out as the transformers library saves a model: config.json names a `model_type`."""
+    """Whether `path` is laid out as the transformers library saves a model: config.json names a `model_type`.
+
+    Our own name an `architecture` with its `config`; some of the library's name one alone.
+    """
     file = path / CONFIG
     if not file.is_file() or file.stat().st_size > CONFIG_BYTES:
         return False
@@ -44,7 +47,11 @@ def is_hugging_face(path: Path) -> bool:
         about = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(about, dict) and isinstance(about.get("model_type"), str) and "architecture" not in about
+    return (
+        isinstance(about, dict)
+        and isinstance(about.get("model_type"), str)
+        and not {"architecture", "config"} <= about.keys()
+    )
 
 
 def parts_of(names: Collection[str]) -> dict[str, str] | None:

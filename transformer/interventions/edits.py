@@ -13,6 +13,7 @@ from transformer.errors import InputError
 from transformer.interventions.active import mean_outputs
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
+from transformer.layers.rows import is_going_on
 from transformer.sites import Site
 
 OF_WEIGHTS = OF_CELLS | OF_ROWS | {"temperature"}
@@ -61,8 +62,11 @@ def changed_weights(
     visible: Bool[Tensor, "#batch #head #query key"] | None,
     interventions: Sequence[Intervention],
     place: Place,
+    sink: Float[Tensor, "#batch #head query 1"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
     """The weights of a softmax over `scores` under the interventions; a row that sees nothing is all zeros.
+
+    `sink` is one more score of each row, which takes its part of the softmax, under temperatures too, and is no key.
 
     Raises:
         InputError: a forced row looks at what it may not see, or a donor is of another size.
@@ -75,7 +79,7 @@ def changed_weights(
     for one in interventions:
         if one.action == "knock_out":
             left = left & ~(selected(one, place, n_queries, device) & _keys(one, n_keys, device))
-    weights = _softmax(scores, left)
+    weights = _softmax(scores, left, None if sink is None else changed_scores(sink, interventions, place))
     for one in interventions:
         if one.action in OF_ROWS:
             rows = selected(one, place, n_queries, device)
@@ -104,8 +108,9 @@ def changed_outputs(
     return outputs
 
 
-def _softmax(scores: Tensor, visible: Tensor) -> Tensor:
-    weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+def _softmax(scores: Tensor, visible: Tensor, sink: Tensor | None) -> Tensor:
+    seen = scores.masked_fill(~visible, -torch.inf)
+    weights = seen.softmax(-1) if sink is None else torch.cat([seen, sink.to(seen)], dim=-1).softmax(-1)[..., :-1]
     return weights.masked_fill(~visible, 0.0)  # a row that sees nothing is NaN throughout, and hidden throughout
 
 
@@ -210,12 +215,13 @@ def check_positions(interventions: Sequence[Intervention], n_heads: int, n_queri
     """Refuse heads and positions that a whole map does not have.
 
     A decoder's rows, and the keys of its self-attention, are there only once they are written: those are not refused.
+    Nor are those of a text that goes on.
 
     Raises:
         InputError: names the site, the position and the last one that there is.
     """
     for one in interventions:
-        written = one.place.stack == "decoder"
+        written = one.place.stack == "decoder" or is_going_on()
         bounds = [("heads", one.heads, n_heads)]
         bounds += [] if written else [("queries", one.queries, n_queries)]
         bounds += [] if written and one.place.kind == "self" else [("keys", one.keys, n_keys)]

@@ -30,7 +30,10 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """Sizes and dialect of one block; a model's config makes it."""
+    """Sizes and dialect of one block; a model's config makes it.
+
+    A decoder's cross-attention reads a memory `d_memory` wide; 0 stands for d_model.
+    """
 
     d_model: int
     n_heads: int
@@ -46,6 +49,12 @@ class BlockConfig:
     activation: str
     attention_scale: float = 0.0
     gain: bool = False
+    d_memory: int = 0
+
+
+def dropped(dropout: nn.Dropout, x: Tensor) -> Tensor:
+    """`dropout(x)`, which is `x` itself where nothing is trained: asking the module takes longer than adding does."""
+    return dropout(x) if dropout.training else x
 
 
 class FeedForward(nn.Module):
@@ -60,7 +69,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         """Position by position: none sees another."""
-        return self.narrow(self.dropout(self.hidden(x)))
+        return self.narrow(dropped(self.dropout, self.hidden(x)))
 
     def hidden(self, x: Float[Tensor, "*batch position d_model"]) -> Float[Tensor, "*batch position d_ff"]:
         """Its hidden units after their activation."""
@@ -89,11 +98,11 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "batch position d_model"], found: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
         """x plus what the sub-layer found, and its norm where that comes after."""
-        x = x + self.dropout(found if self.gain is None else found * self.gain)
+        x = x + dropped(self.dropout, found if self.gain is None else found * self.gain)
         return x if self.norm_first else self.norm(x)
 
 
-def _attention(config: BlockConfig) -> MultiHeadAttention:
+def _attention(config: BlockConfig, d_read: int = 0) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.n_heads,
@@ -102,6 +111,7 @@ def _attention(config: BlockConfig) -> MultiHeadAttention:
         config.attention_bias,
         config.attention_dropout,
         config.attention_scale,
+        d_read,
     )
 
 
@@ -148,7 +158,7 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config)
+        self.cross_attention = _attention(config, config.d_memory)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)

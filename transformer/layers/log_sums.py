@@ -44,8 +44,12 @@ def attention(
     v: Float[Tensor, "batch head key d_v"],
     is_causal: bool,
     scale: float,
+    added: Float[Tensor, "#batch #head #query key"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"] | None:
-    """Fused attention without a mask table that notes its sums; None where they are not wanted, or not to be had."""
+    """Fused attention that notes its sums; None where they are not wanted, or not to be had.
+
+    `added` is added to the scores: -inf where a key is hidden.
+    """
     last = _noted.get()
     if last is None:
         return None
@@ -54,6 +58,6 @@ def attention(
     chosen &= not torch.is_grad_enabled() and all(x.stride(-1) == 1 for x in (q, k, v))
     if not chosen or k.shape[2] < FROM or not hasattr(torch.ops.aten, OPERATOR):
         return None
-    mixed, sums = getattr(torch.ops.aten, OPERATOR)(q, k, v, 0.0, is_causal, attn_mask=None, scale=scale)
+    mixed, sums = getattr(torch.ops.aten, OPERATOR)(q, k, v, 0.0, is_causal, attn_mask=added, scale=scale)
     last.append(sums)
     return mixed

@@ -39,7 +39,9 @@ class RecurrentConfig:
     new state, and scores tanh(W [state ; context]) (Luong et al. 2015, equation 5). With `feeds_input` that is read
     beside the next token (their section 3.3), zeros before the first. With `wide_output` the projection itself reads
     state, token and context. `first_states` says how the decoder begins: `usual` as above; `linear`, by maps of the
-    last states (and cells) of both directions without a tanh; `joined`, each layer with its own of both, side by side.
+    last states (and cells) of both directions without a tanh; `joined`, each layer with its own of both, side by side;
+    `cells`, by one map of the last cells of both, which makes the cell, and its tanh the state. With `swaps_states`,
+    each step takes the state of the last one for its cell and the cell for its state: a slip of published code.
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -63,6 +65,7 @@ class RecurrentConfig:
     wide_output: bool = False
     feeds_input: bool = False
     first_states: str = "usual"
+    swaps_states: bool = False
     tie_embeddings: bool = False
     tie_projection: bool = False
     dropout: float = 0.1
@@ -82,7 +85,9 @@ class RecurrentConfig:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
         if self.tie_projection and self.output_size != self.embedding_size:
             raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
-        one_of(self, "first_states", ("usual", "linear", "joined"))
+        one_of(self, "first_states", ("usual", "linear", "joined", "cells"))
+        if self.cell != "lstm" and (self.swaps_states or self.first_states == "cells"):
+            raise ConfigError("only_an_lstm_has_cells", first_states=self.first_states, swaps_states=self.swaps_states)
         if self.feeds_input and not self.attend_after:
             raise ConfigError("feeding_needs_a_look_after")
         if self.bridges and self.first_states == "usual" and (self.cell, self.n_layers) != ("gru", 1):
@@ -175,7 +180,7 @@ class Recurrent(nn.Module):
         last = 2 * config.read_size
         act = nn.Tanh() if config.first_states == "usual" else nn.Identity()
         self.bridge = nn.Sequential(nn.Linear(last, hidden), act) if config.bridges else nn.Identity()
-        both_parts = config.bridges and config.cell == "lstm"
+        both_parts = config.bridges and config.cell == "lstm" and config.first_states != "cells"
         self.cell_bridge = nn.Sequential(nn.Linear(last, hidden), act) if both_parts else nn.Identity()
         self.attention = _attention(config)
         self.combine = nn.Sequential()
@@ -217,15 +222,21 @@ class Recurrent(nn.Module):
         Raises:
             InputError: location attention covers fewer positions than the source has.
         """
-        real = source != self.config.pad_id
+        config = self.config
+        real = source != config.pad_id
         padding = None if bool(real.all()) else real
         embedded = self.dropout(self.source_embedding(source))
         states, last = self._encode(embedded, padding)
-        if self.config.sum_directions:
+        if config.sum_directions:
             states = states.unflatten(-1, (2, -1)).sum(-2)
-        first = [self._first(one, bridge) for one, bridge in zip(last, (self.bridge, self.cell_bridge), strict=False)]
+        if config.first_states == "cells":
+            cell = self._first(last[1], self.bridge)
+            first = [cell.tanh(), cell]
+        else:
+            bridges = self.bridge, self.cell_bridge
+            first = [self._first(one, bridge) for one, bridge in zip(last, bridges, strict=False)]
         state = torch.cat(first, dim=1)
-        fed = torch.zeros_like(state[:, : self.config.hidden]) if self.config.feeds_input else None
+        fed = torch.zeros_like(state[:, : config.hidden]) if config.feeds_input else None
         return RecurrentCache(state, self.attention.prepare(self.dropout(states), padding), fed=fed)
 
     def step(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
@@ -298,6 +309,8 @@ class Recurrent(nn.Module):
                 taken = F.linear(combine[1](taken), unit.weight_ih, unit.bias_ih)
             cache.state = self._moved(taken, cache.state)
             states.append(self._layer(cache.state, config.n_layers - 1))
+            if config.swaps_states:
+                cache.state = torch.cat(cache.state.chunk(2, dim=1)[::-1], dim=1)
             if config.attend_after:
                 contexts.append(self._look(token, states[-1], cache))
             if cache.fed is not None:

@@ -39,8 +39,10 @@ class VectorConfig(StackConfig):
     cross-attention reads is `memory`: `memory_vectors` rows of a table of its own, the vectors that its first layer
     reads (`inputs`), or as many `zeros`. `causal` hides the future of what the decoder (or the one attention) reads.
 
-    `d_k` and `d_v` of 0 stand for d_model / n_heads. A decoder may have a table of tokens for its rows, with
-    `positions` and `scale_embedding`, and a projection to scores of `writes` tokens (0 where there is none).
+    `d_k` and `d_v` of 0 stand for d_model / n_heads. `d_memory` is how wide the vectors are that cross-attention reads,
+    where they are not as wide as the model (0): a decoder's memory, or the source of one attention. A decoder may have
+    a table of tokens for its rows, with `positions` and `scale_embedding`, and a projection to scores of `writes`
+    tokens (0 where there is none).
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -71,6 +73,7 @@ class VectorConfig(StackConfig):
     max_length: int = 512
     scale_embedding: bool = False
     writes: int = 0
+    d_memory: int = 0
 
     def __post_init__(self) -> None:
         one_of(self, "kind", KINDS)
@@ -78,7 +81,7 @@ class VectorConfig(StackConfig):
         one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", POSITION_KINDS)
         at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "memory_vectors", "max_length")
-        at_least(self, 0, "n_encoder_layers", "n_decoder_layers", "writes")
+        at_least(self, 0, "n_encoder_layers", "n_decoder_layers", "writes", "d_memory")
         probability(self, "dropout", "attention_dropout")
         if not (self.d_k and self.d_v):
             heads_fit(self.d_model, self.n_heads)
@@ -87,6 +90,14 @@ class VectorConfig(StackConfig):
             raise ConfigError(
                 "vector_layers", kind=self.kind, encoder=self.n_encoder_layers, decoder=self.n_decoder_layers
             )
+
+        if self.d_memory and (self.kind not in {"decoder", "cross"} or self.memory == "inputs"):
+            raise ConfigError("memory_of_no_use", kind=self.kind, memory=self.memory, d_memory=self.d_memory)
+
+    @property
+    def memory_size(self) -> int:
+        """How wide the vectors are that cross-attention reads."""
+        return self.d_memory or self.d_model
 
     @property
     def reads_pairs(self) -> bool:
@@ -103,10 +114,10 @@ class VectorModel(nn.Module):
     def __init__(self, config: VectorConfig) -> None:
         super().__init__()
         self.config = config
-        self.source = _table(config.source_vocab, config.d_model)
+        self.source = _table(config.source_vocab, config.memory_size if config.kind == "cross" else config.d_model)
         self.target = _table(config.target_vocab, config.d_model) if config.reads_pairs else None
         own_memory = config.kind == "decoder" and config.memory == "vectors"
-        self.memory = _table(config.memory_vectors, config.d_model) if own_memory else None
+        self.memory = _table(config.memory_vectors, config.memory_size) if own_memory else None
         self.positions = positions(config.positions, config.d_model, config.max_length)
         encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
         self.encoder = cast(Sequence[EncoderBlock], encoder)
@@ -162,30 +173,30 @@ class VectorModel(nn.Module):
         """The same numbers in the target's table, counted round where it has fewer rows; vectors are the same."""
         return source if source.is_floating_point() else source % self.config.target_vocab
 
-    def _read(self, table: Tensor, given: Tensor, what: str) -> Float[Tensor, "batch position d_model"]:
-        """Rows of the table, or the vectors themselves."""
+    def _read(self, table: Tensor, given: Tensor, what: str) -> Float[Tensor, "batch position width"]:
+        """Rows of the table, or the vectors themselves, which are as wide."""
         if given.is_floating_point():
-            if given.dim() != 3 or given.shape[-1] != self.config.d_model:
-                raise InputError("width_of_vectors", found=tuple(given.shape), d_model=self.config.d_model)
+            if given.dim() != 3 or given.shape[-1] != table.shape[1]:
+                raise InputError("width_of_vectors", found=tuple(given.shape), d_model=table.shape[1])
             return given.to(table.dtype)
         check_ids(what, given, len(table))
         return table[given]
 
-    def _memory(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch key d_model"]:
+    def _memory(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch key d_memory"]:
         """What the cross-attention of a decoder alone reads."""
         if self.memory is not None:
             return self.memory.expand(len(x), -1, -1)
-        return x if self.config.memory == "inputs" else torch.zeros_like(x)
+        return x if self.config.memory == "inputs" else x.new_zeros(*x.shape[:2], self.config.memory_size)
 
     def _decoded(
-        self, x: Float[Tensor, "batch position d_model"], memory: Float[Tensor, "batch key d_model"]
+        self, x: Float[Tensor, "batch position d_model"], memory: Float[Tensor, "batch key d_memory"]
     ) -> Float[Tensor, "batch position d_model"]:
         for block in self.decoder:
             x = block(x, block.cross_attention.keys_values(memory), Mask(causal=self.config.causal), Mask())
         return self.decoder_norm(x)
 
     def _attended(
-        self, x: Float[Tensor, "batch query d_model"], keys: Float[Tensor, "batch key d_model"]
+        self, x: Float[Tensor, "batch query d_model"], keys: Float[Tensor, "batch key d_memory"]
     ) -> Float[Tensor, "batch query d_model"]:
         attention = cast(MultiHeadAttention, self.attention)
         return attention(x, attention.keys_values(keys), Mask(causal=self.config.causal and x is keys))
@@ -201,4 +212,6 @@ def _norm(config: VectorConfig, wanted: bool) -> nn.Module:
 
 def _attention(config: VectorConfig) -> MultiHeadAttention:
     block = config.block
-    return MultiHeadAttention(block.d_model, block.n_heads, block.d_k, block.d_v, block.attention_bias)
+    return MultiHeadAttention(
+        block.d_model, block.n_heads, block.d_k, block.d_v, block.attention_bias, d_read=config.memory_size
+    )

@@ -63,7 +63,10 @@ def cards_panel(name: str, atlas: Atlas, group: str) -> None:
 
 
 def _card(name: str | None, row: Row, known: Measured) -> str:
-    """A card; a link to the head's page of the checkpoint `name`, where it has one."""
+    """A card; a link to the head's page of the checkpoint `name`, where it has one.
+
+    `ui/history.js` follows such a link of ours in the session that is open, without loading the app anew.
+    """
     shares = "".join(
         f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"
         for share, value, ratio in largest_shares(row, N_SHARES)
@@ -76,8 +79,8 @@ def _card(name: str | None, row: Row, known: Measured) -> str:
     )
     if name is None:
         return f'<div class="card">{inside}</div>'
-    query = f"?model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
-    return f'<a href="{query}" target="_self" class="card">{inside}</a>'
+    query = f"model={escape(name)}&screen=head&site={escape(row['site'])}&head={row['head']}&{KEY}={language()}"
+    return f'<a href="atlas?{query}" data-ours class="card">{inside}</a>'
 
 
 def _profile(row: Row) -> str:

@@ -19,8 +19,8 @@ SCREEN, SITE, HEAD, GROUP = "screen", "site", "head", "kind"
 """The query parameters of the screen, a head's site and number, and the kind of attention."""
 
 
-def checkpoint() -> tuple[str, Atlas] | None:
-    """The checkpoint and its atlas, shipped or made in this session; None, with an explanation, where there is none."""
+def entry() -> str | None:
+    """Which atlas is looked at, shipped or made in this session; None, with an explanation, where there is none."""
     names = [*atlases.names(), *own_atlases.names()]
     if not names:
         st.error(t("atlas.none"))
@@ -30,14 +30,19 @@ def checkpoint() -> tuple[str, Atlas] | None:
         name = choice(t("atlas.checkpoint"), names, key="model", form="list", width="stretch", text=label)
     if asked.startswith(own_atlases.PREFIX) and asked not in names:
         st.info(t("atlas.own_gone"))
+    if atlas_of(name) is None:
+        st.error(t("atlas.none"))
+        return None
+    return name
+
+
+def atlas_of(name: str) -> tuple[str, Atlas] | None:
+    """The checkpoint and the atlas of an entry of the list; None where it is no longer here."""
     mine = own_atlases.own(name)
     if mine is not None:
         return mine.checkpoint, mine.atlas
     found = atlases.atlas(name)
-    if found is None:
-        st.error(t("atlas.none"))
-        return None
-    return name, found
+    return None if found is None else (name, found)
 
 
 def is_own(atlas: Atlas) -> bool:

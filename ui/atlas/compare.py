@@ -13,6 +13,7 @@ from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices
 from ui.shared.address import belong_to, choice, switch
 from ui.shared.files import frame_csv
+from ui.shared.part import part
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas
@@ -22,6 +23,9 @@ from ui.texts import in_this_language, plain, said, t
 
 MOST_SENTENCES = 64
 """Sentences that both models read."""
+
+PAIR, EXAMPLE = "pair", "example"
+"""The query parameters of the two heads whose maps are shown, and of the sentence."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -67,7 +71,9 @@ def compare_panel(name: str, atlas: Atlas) -> None:
         ),
         key="atlas-distances", width="content", config=PLOT_CONFIG,
     )  # fmt: skip
-    _maps(name, other, table, pairs, texts)
+    named = [(table.first[i], table.second[j]) for i, j in pairs]
+    with st.container():
+        part(lambda: _maps(name, other, named, texts), PAIR, EXAMPLE)
 
 
 def sentences_of(atlas: Atlas) -> Pairs:
@@ -130,26 +136,21 @@ def _habits(name: str) -> dict[Head, str]:
     return {} if found is None else {(row["site"], row["head"]): said(line_of(row)) for row in found.heads}
 
 
-def _maps(name: str, other: str, table: Distances, pairs: list[tuple[int, int]], texts: Pairs) -> None:
+def _maps(name: str, other: str, pairs: list[tuple[Head, Head]], texts: Pairs) -> None:
     """One pair's maps of one sentence, read with the same reference."""
-    codes = {f"{table.first[i][0]}.{table.first[i][1]}": (i, j) for i, j in pairs}
-    belong_to((name, other, table.first[0][0].group), "pair")
+    codes = {f"{first[0]}.{first[1]}": (first, second) for first, second in pairs}
+    belong_to((name, other, pairs[0][0][0].group), PAIR)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         code = choice(
-            t("atlas.compare_pair"), list(codes), key="pair", form="list", width=220,
-            text=lambda one: " · ".join(
-                (head_text(table.first[codes[one][0]]), head_text(table.second[codes[one][1]]))
-            ),
+            t("atlas.compare_pair"), list(codes), key=PAIR, form="list", width=220,
+            text=lambda one: " · ".join(map(head_text, codes[one])),
         )  # fmt: skip
         number = choice(
-            t("atlas.example"), [str(i) for i in range(len(texts))], key="example", form="list", width=460,
+            t("atlas.example"), [str(i) for i in range(len(texts))], key=EXAMPLE, form="list", width=460,
             text=lambda one: texts[int(one)][0],
         )  # fmt: skip
-    i, j = codes[code]
     text, target = texts[int(number)]
-    for column, model, (site, head) in zip(
-        st.columns(2, gap="medium"), (name, other), (table.first[i], table.second[j]), strict=True
-    ):
+    for column, model, (site, head) in zip(st.columns(2, gap="medium"), (name, other), codes[code], strict=True):
         with column:
             st.markdown(f"**{t('atlas.compare_map', model=_label(model), site=site, head=head)}**")
             translation = runs.translation(model, text, DecodingOptions(beam=1), target)

@@ -18,6 +18,7 @@ from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices, measured, plane
 from ui.components.cells.component import cells
 from ui.shared.address import choice
+from ui.shared.part import part
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas, Row
@@ -29,6 +30,9 @@ FOLLOWED = ("confidence", "normalised_entropy", "previous", "same", "next", "spe
 """Measures whose history is drawn, where a head has them."""
 
 N_RELATIVES = 5
+
+EXAMPLE = "example"
+"""The query parameter of the example that is shown."""
 
 
 def head_panel(name: str, atlas: Atlas) -> None:
@@ -44,7 +48,13 @@ def head_panel(name: str, atlas: Atlas) -> None:
         _profile(row)
     with right:
         _shares(row)
-    _examples(name, atlas, row)
+    known = [
+        one for one in atlas.examples if (one["site"], one["head"]) == (row["site"], row["head"]) and one["source"]
+    ]
+    if known:
+        text = str(atlas.about.get("examples_source", atlas.about["source"]))
+        with st.container():
+            part(lambda: _examples(name, known, row, text), EXAMPLE)
     if store.architecture(name) in store.TRANSLATORS:
         st.button(t("atlas.open_vectors"), key="open-vectors", on_click=choices.open_vectors, args=(row,))
     below, beside = st.columns([2, 3], gap="medium")
@@ -104,13 +114,8 @@ def _shares(row: Row) -> None:
     st.caption(t(note, keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
 
 
-def _examples(name: str, atlas: Atlas, row: Row) -> None:
-    """The sentences that show the head best and some drawn without looking; one of them with its map."""
-    known = [
-        one for one in atlas.examples if (one["site"], one["head"]) == (row["site"], row["head"]) and one["source"]
-    ]
-    if not known:
-        return
+def _examples(name: str, known: list[Row], row: Row, corpus: str) -> None:
+    """The sentences of a corpus that show the head best and some drawn without looking; one of them with its map."""
     of = "" if row["letters"] is None else "_sequences"
     st.markdown(f"**{t(f'atlas.examples{of}')}**")
     labels = {f"{one['kind']}-{one['rank']}": one for one in known}
@@ -122,12 +127,12 @@ def _examples(name: str, atlas: Atlas, row: Row) -> None:
 
     best = [key for key in labels if key.startswith("best")]
     picked = choice(
-        t("atlas.example"), [*best, *(key for key in labels if key not in best)], key="example", form="list",
+        t("atlas.example"), [*best, *(key for key in labels if key not in best)], key=EXAMPLE, form="list",
         width="stretch", text=lambda key: f"{plain('atlas.' + labels[key]['kind'])}: {text(key)}",
     )  # fmt: skip
     one = labels[picked]
     measure = plain(f"atlas.shown_{row['shown_by']}")
-    st.caption(t(f"atlas.examples_note{of}", measure=measure, text=_examples_of(atlas)))
+    st.caption(t(f"atlas.examples_note{of}", measure=measure, text=corpus))
     picture = _map(name, row, one)
     figure = heatmap_on_page(
         picture, relative=row["letters"] is not None, dark=is_dark()
@@ -160,11 +165,6 @@ def _map(name: str, row: Row, example: Row) -> Picture:
 def _classification(revision: Revision, text: str) -> Classification:
     with forward_slot():
         return classify(store.load(revision), text, LETTERS_AT_ONCE)
-
-
-def _examples_of(atlas: Atlas) -> str:
-    """Which text the examples are from."""
-    return str(atlas.about.get("examples_source", atlas.about["source"]))
 
 
 def _relatives(atlas: Atlas, row: Row) -> None:

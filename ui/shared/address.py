@@ -31,14 +31,14 @@ Forward, or a link, the address of that run wins over what the controls held. `r
 does this, and the menu leads to every page as it was left. A page that ends early calls `stop`, not `st.stop`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ui.shared.visit import Visit, visit
+from ui.shared.visit import Visit, opened, visit
 from ui.texts.markdown import as_text
 
 Width = int | Literal["stretch"]
@@ -50,33 +50,33 @@ def run(*keep: str) -> Iterator[Callable[[str], None]]:
 
     It gives the function that says which page the run shows. Parameters of `keep` go along from page to page.
     """
-    here = visit()
-    here.begin(keep)
-    try:
-        with suppress(_PageEndError):
-            yield lambda page: here.enter(page, keep)
-    finally:
-        here.end()
+    with opened() as here:
+        here.begin(keep)
+        try:
+            with suppress(_PageEndError):
+                yield lambda page: here.enter(page, keep)
+        finally:
+            here.end()
 
 
 @contextmanager
-def run_of_part() -> Iterator[None]:
+def run_of_part(keys: Collection[str] = ()) -> Iterator[None]:
     """The frame of a part of the open page (`ui.shared.part`), within the page's run or in a run of its own.
 
-    What concerns the rest of the page too makes all of it be drawn instead.
+    What concerns the rest of the page too makes all of it be drawn instead: other keys than `keys`, if there are any.
     """
-    here = visit()
-    alone = not here.is_under_way
-    if alone and not here.go_on():
-        st.rerun()
-    here.is_in_part = True
-    try:
-        with suppress(_PageEndError):
-            yield
-    finally:
-        here.is_in_part = False
-        if alone:
-            here.end()
+    with opened() as here:
+        alone, before = not here.is_under_way, (here.is_in_part, here.is_alone)
+        if alone and not here.go_on(keys):
+            st.rerun()
+        here.is_in_part, here.is_alone = True, alone or here.is_alone
+        try:
+            with suppress(_PageEndError):
+                yield
+        finally:
+            here.is_in_part, here.is_alone = before
+            if alone:
+                here.end()
 
 
 def stop() -> NoReturn:

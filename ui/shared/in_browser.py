@@ -5,18 +5,19 @@ scores) is the server's: it sends the record in the form that the page shows. Re
 or longer than a thumbnail's side, are drawn as `record_views` does.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import streamlit as st
 
-from transformer import Record
+from transformer import AttentionMap, Record
 from transformer.attention.measures import has_kind, sites_of
 from transformer.messages import language, say, words
 from transformer.pictures.picture import Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Grid, all_heads_of_record
+from ui.components.head_choice.component import Known, Link, Picker, head_choice
 from ui.components.head_view.component import Sides, head_view_of_record
 from ui.components.heatmap.component import Axes, Site, heatmap
 from ui.components.shared.record import MASKED, AxisWords, Kind, Local, Packed, packed, post
@@ -51,18 +52,23 @@ class Shown:
 
 
 def fits(record: Record) -> bool:
-    """Whether the browser draws a record by itself: it is small enough, and no scores are asked for."""
+    """Whether the browser draws a record by itself: it is small enough, and no scores are asked for.
+
+    Layers of a kind have to have the same tokens and as many heads, and nothing to be known of one of them alone, since
+    one drawing serves them all.
+    """
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
     longest = max((side for one in record.values() for side in one.shape), default=0)
     is_small = 4 * numbers <= MOST_BYTES and longest <= LARGEST_SIDE
-    return is_small and not record.interventions and (parameter("scores") or "").lower() != "true"
+    is_plain = not record.interventions and (parameter("scores") or "").lower() != "true"
+    return is_small and is_plain and all(map(_are_alike, _layers(record).values()))
 
 
 def bring(record: Record, default: tuple[int, int], words: bool, special: bool) -> Shown:
     """Send a record, and take what the address chooses of it: at first the layer and head of `default`."""
-    kinds = [kind for kind in KINDS if has_kind(record, kind)]
-    form = _form(record, kinds, default, words, special)
+    form = _form(record, default, words, special)
     post(form.packed, key="record")
+    kinds = list(form.first)
     kind = _one_of(kinds, "kind", kinds[0], {name: kind for kind, name in KINDS.items()})
     sites = sites_of(record, kind)
     layer = int(_one_of([*map(str, range(len(sites)))], "layer", str(min(default[0], len(sites) - 1))))
@@ -72,15 +78,38 @@ def bring(record: Record, default: tuple[int, int], words: bool, special: bool) 
     return Shown(record, Local(form.packed.id, KEYS, address.held(*KEYS)), choice, form.first, form.sites)
 
 
-def all_heads_panel(shown: Shown, role_of: RoleOf, origin: Origin) -> None:
-    """Every layer and head of the chosen kind, small; a click opens one."""
+def head_panel(
+    shown: Shown,
+    known: Mapping[str, Sequence[Known]] | None = None,
+    links: Sequence[Link] = (),
+    asked: Callable[[], None] | None = None,
+) -> None:
+    """Buttons for kind, layer and head, `links`, and what is known of the chosen head (by site, one entry a head).
+
+    `asked` is called before the run that another choice starts, where what the server draws follows it.
+    """
+    pickers = (
+        Picker(
+            plain("translate.attention"), plain("translate.attention_help"),
+            {kind: plain(f"translate.kind_{kind}") for kind in shown.first},
+        ),
+        Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
+        Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
+    )  # fmt: skip
+    choice = shown.choice
+    drawn = choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
+    head_choice(shown.local, pickers, known or {}, links, drawn=drawn, key="head-choice", on_asked=asked)
+
+
+def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None) -> None:
+    """Every layer and head of the chosen kind, small; a click opens one. `role_of` says what a head does."""
     grids = {}
     for kind, first in shown.first.items():
         layers = [shown.record[site] for site in sites_of(shown.record, kind)]
         grids[kind] = Grid(
             origin.stem("all-heads", kind),
             origin.about(plain("files.all_heads", kind=_kind(kind)), first),
-            [[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers],
+            [[say((role_of and role_of(layer.site, head)) or "") for head in range(layer.n_heads)] for layer in layers],
         )
     st.markdown(f"**{t('translate.all_heads')}**", help=t("translate.all_heads_help"))
     all_heads_of_record(shown.local, grids, key="all-heads")
@@ -125,7 +154,7 @@ class _Form:
     sites: dict[str, Site]
 
 
-def _form(record: Record, kinds: Sequence[str], default: tuple[int, int], words: bool, special: bool) -> _Form:
+def _form(record: Record, default: tuple[int, int], words: bool, special: bool) -> _Form:
     """Every run draws from it, and most change neither the record nor its form.
 
     It stands beside the fields of the record's first map, so it is measured with its record, and goes with it.
@@ -136,9 +165,8 @@ def _form(record: Record, kinds: Sequence[str], default: tuple[int, int], words:
         first: dict[str, Picture] = {}
         sites: dict[str, Site] = {}
         sent = []
-        for name in kinds:
-            layers = [record[site] for site in sites_of(record, name)]
-            every = [[one.picture(head, words, special) for head in (*range(one.n_heads), MEAN)] for one in layers]
+        for name, layers in _layers(record).items():
+            every = [one.pictures(words, special) for one in layers]
             for pictures in every:
                 stems = [" ".join(head_stem(one)) for one in pictures]
                 sites[str(pictures[0].site)] = Site([head_title(one) for one in pictures], stems)
@@ -147,9 +175,22 @@ def _form(record: Record, kinds: Sequence[str], default: tuple[int, int], words:
             queries, keys = (
                 AxisWords(say(axis.name), axis.labels, axis.texts) for axis in (first[name].queries, first[name].keys)
             )
-            sent.append(Kind(name, sites_of(record, name), queries, keys, np.array(weights, dtype=np.float32)))
+            sites_of_kind = [one.site for one in layers]
+            sent.append(Kind(name, sites_of_kind, queries, keys, np.array(weights, dtype=np.float32)))
         known[asked] = _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
     return known[asked]
+
+
+def _layers(record: Record) -> dict[str, list[AttentionMap]]:
+    """The maps of each kind that the record has, first layer first."""
+    kinds = [kind for kind in KINDS if has_kind(record, kind)]
+    return {kind: [record[site] for site in sites_of(record, kind)] for kind in kinds}
+
+
+def _are_alike(layers: Sequence[AttentionMap]) -> bool:
+    """Whether maps have the same tokens on both sides, as many heads, and the same to be known of them."""
+    first, *others = [(one.n_heads, one.queries, one.keys, one.source.notes, one.notes) for one in layers]
+    return all(one == first for one in others)
 
 
 def _one_of(options: Sequence[str], key: str, usual: str, old: dict[str, str] | None = None) -> str:

@@ -5,37 +5,58 @@ does: once, at its end. What has a session draw less lets more sessions act at o
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import streamlit as st
 
+from transformer.errors import HeedmapError
 from transformer.messages import speak
-from ui.shared import address
+from ui.shared import address, controls
 from ui.shared.visit import visit
-from ui.store import stamps, turns
+from ui.store import slow, stamps, turns
 from ui.texts import language, one_language
 
 
 def in_page() -> None:
     """Say that what follows is drawn by the page's own run: where a part draws, the whole page is drawn instead.
 
-    For work that a button stops: what is pressed in a part does not interrupt a run. The page has to draw without
-    `part` then.
+    For work that a button stops: what is pressed in a part does not interrupt a run. The page's next run draws without
+    parts, and the one after it has them again, since the work is done by then.
     """
     if visit().is_in_part:
+        visit().want_whole()
         st.rerun()
 
 
-def part(draw: Callable[[], None]) -> None:
+def anew() -> NoReturn:
+    """Draw what runs again: the part where it draws by itself, else the page. For what stands above what changes it."""
+    st.rerun(scope="fragment" if visit().is_alone else "app")
+
+
+def part(draw: Callable[[], None], *keys: str) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
-    It may draw in containers that were made before it. What it reads from the page's run must not need more memory than
-    its names: it is kept for as long as the session shows the page. Called once in a run.
+    It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
+    from the page's run must not need more memory than its names: it is kept for as long as the session shows the page.
+    Work that a button stops (`ui.store.slow`) is done by the page. A container holds one part at most.
+
+    A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
+    does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
     """
 
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part():
-            draw()
+        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys), slow.heard(in_page):
+            drawn()
 
-    again()
+    def drawn() -> None:
+        try:
+            draw()
+        except HeedmapError as error:  # it would not come out of a part, to what the page does with it
+            controls.explain(error)
+
+    if visit().is_whole:
+        drawn()
+    else:
+        again()

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from jaxtyping import Bool, Float
 
-from transformer import AttentionMap, Record, Translation
+from transformer import AttentionMap, Record
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap_on_page
@@ -24,7 +24,6 @@ from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, sentence
 from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
-from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
 
 NOWHERE = Origin()
@@ -34,16 +33,6 @@ RoleOf = Callable[[str, int], str | None]
 
 IMAGES: Final = ("png", "svg")
 """What a picture can be saved as."""
-
-
-def result(shown: Translation, best: Translation, languages: tuple[str, str]) -> None:
-    """What was written, token by token, and how likely it was."""
-    what = "forced" if shown.tree is None else ("best" if shown.node == best.node else "other")
-    st.subheader(t("translate.what_in", what=plain(f"translate.what_{what}"), language=languages[1]), anchor=False)
-    st.text(shown.text)
-    token_strip(shown.steps)
-    st.caption(t("translate.result", count=len(shown.steps), log_prob=shown.log_prob))
-    record_notes(shown.record)
 
 
 def record_notes(record: Record) -> None:
@@ -91,10 +80,7 @@ def _grid(layers: Sequence[AttentionMap], words: bool, special: bool) -> _Grid:
     """
     known: dict[tuple[bool, bool], _Grid] = vars(layers[0]).setdefault("grids", {})
     if (words, special) not in known:
-        pictures = [
-            [layer.picture(head, words, special).reduced(LARGEST_SIDE) for head in range(layer.n_heads)]
-            for layer in layers
-        ]
+        pictures = [[one.reduced(LARGEST_SIDE) for one in layer.pictures(words, special)[:-1]] for layer in layers]
         values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
         visible = np.logical_or.reduce([row[0].visible for row in pictures])
         known[words, special] = _Grid(values, visible, pictures[0][0])
@@ -177,9 +163,7 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
         return
     query, key = pair
     layers = [record[site] for site in sites_of(record, choice.kind)]
-    pictures = [
-        [layer.picture(head, choice.words, choice.special) for head in range(layer.n_heads)] for layer in layers
-    ]
+    pictures = [layer.pictures(choice.words, choice.special)[:-1] for layer in layers]
     seen = [layer for layer, row in enumerate(pictures) if row[0].visible[query, key]]  # windows differ by layer
     said = {"query": picture.queries.labels[query], "key": picture.keys.labels[key]}
     st.markdown(f"**{t('translate.marked')}**")

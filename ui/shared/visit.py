@@ -9,7 +9,9 @@ Scripts of a page may write keys of the address too (`held` ones): `ui/history.j
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -56,11 +58,13 @@ class Visit:
         self._held: set[str] = set()
         self.arrival = 0
         self.brought_by_arrival: dict[str, str] = {}
-        self.is_under_way = self.is_in_part = False
+        self.is_under_way = self.is_in_part = self.is_alone = False
+        self.is_whole = self._wants_whole = False
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
         self.is_under_way = True
+        self.is_whole, self._wants_whole = self._wants_whole, False
         first, self._back = self._arrived is None, came_by_history()
         self._brought = brought() if first and not self._back else frozenset()
         self._arrived = dict(st.query_params.to_dict())
@@ -72,19 +76,24 @@ class Visit:
             self._take_held(self._arrived)
         self._held.clear()
 
-    def go_on(self) -> bool:
+    def go_on(self, keys: Collection[str] = ()) -> bool:
         """Begin a run of a part of the open page; False where it concerns the rest of the page too.
 
         So it does where the browser's address is none that this page wrote, or a click in the part has put the value of
-        a control outside.
+        a control outside; of a part that alone follows `keys`, any other value.
         """
         arrived = dict(st.query_params.to_dict())
-        if not self._is_ours(arrived) or any(key in self._shown and key not in self._of_part for key in self._put):
+        elsewhere = self._put.difference(keys) if keys else (self._put & self._shown.keys()) - self._of_part
+        if elsewhere or not self._is_ours(arrived):
             return False
         self.is_under_way, self._arrived = True, arrived
         self._fresh = self._linked = self._back = False
         self._take_held(arrived)
         return True
+
+    def want_whole(self) -> None:
+        """Have the page's next run draw all of the page by itself (`is_whole`), without parts."""
+        self._wants_whole = True
 
     def enter(self, page: str, keep: Sequence[str]) -> None:
         """Show a page: coming from another one, by its address alone."""
@@ -219,8 +228,25 @@ class Visit:
         self._kept_out.clear()
 
 
+_OPEN: ContextVar[Visit | None] = ContextVar("visit", default=None)
+"""The visit that `opened` has looked up."""
+
+
+@contextmanager
+def opened() -> Iterator[Visit]:
+    """Inside, this session's visit is looked up once: a page needs it a hundred times; Streamlit's state is slow."""
+    token = _OPEN.set(visit())
+    try:
+        yield visit()
+    finally:
+        _OPEN.reset(token)
+
+
 def visit() -> Visit:
     """This session's visit."""
+    known = _OPEN.get()
+    if known is not None:
+        return known
     if VISIT not in st.session_state:
         st.session_state[VISIT] = Visit()
     found: Visit = st.session_state[VISIT]

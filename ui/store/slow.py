@@ -2,7 +2,9 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -29,6 +31,19 @@ Told = Callable[[float], str]
 """What a bar says (plain text) when this share of the work is done, from 0 to 1."""
 
 Value = TypeVar("Value")
+
+_BEFORE: ContextVar[Callable[[], None] | None] = ContextVar("before", default=None)
+"""What is called before work that a button stops."""
+
+
+@contextmanager
+def heard(before: Callable[[], None]) -> Iterator[None]:
+    """Inside, `before` is called before work that a button stops: it may leave for where the button is heard."""
+    outside = _BEFORE.set(before)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(outside)
 
 
 def with_progress(
@@ -59,6 +74,8 @@ def with_progress(
             told = begin()
             if told is None:
                 return compute(_untold)
+        if before := _BEFORE.get():
+            before()
         place = st.empty()
         with place.container():
             st.button(

@@ -21,6 +21,9 @@ from ui.what_if.changes import Changes
 
 MEASURES: Final = ("bleu", "nll")
 
+MEASURE: Final = "measure"
+"""The query parameter of what is shown: a name of `MEASURES`, or `TRAINING`."""
+
 TRAINING: Final = "training"
 """Shown instead of a measure: the same over the snapshots of the training."""
 
@@ -39,7 +42,7 @@ def corpus_panel(folder: Path | None, changes: Changes) -> None:
     over_training = len(found.removals) > 1
     text = {name: plain(f"what_if.measure_{name}") for name in (*MEASURES, TRAINING)}
     measure = choice(
-        t("what_if.measure"), [*MEASURES, *([TRAINING] if over_training else [])], key="measure",
+        t("what_if.measure"), [*MEASURES, *([TRAINING] if over_training else [])], key=MEASURE,
         text=lambda one: text[one],
     )  # fmt: skip
     left, right = st.columns([3, 2], gap="large")

@@ -21,12 +21,16 @@ from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
+from ui.shared.part import part
 from ui.shared.theme import is_dark
 from ui.store import runs
 from ui.texts import plain, t
 from ui.what_if import changes
 from ui.what_if import runs as changed_runs
 from ui.what_if.runs import Asked, Done
+
+PATCH, PATCH_HEADS, PATCH_ROWS = "patch", "patch-heads", "patch-rows"
+"""The query parameters of what is put in, of which heads and in which rows."""
 
 WHATS: Final = ("weights", "output")
 """What of the donor's heads is put in: `patch_weights`, or `patch_output`."""
@@ -48,7 +52,8 @@ def donor_panel(name: str, asked: Asked, done: Done, before: Translation, select
         return
     st.caption(t("what_if.donor_writes", text=other.text))
     _side_by_side(before, other, selected)
-    _put_in(before, other, selected)
+    with st.container():
+        part(partial(_put_in, name, asked, donor, selected), PATCH, PATCH_HEADS, PATCH_ROWS)
     try:
         odds = changed_runs.odds(name, asked, done, donor)
     except HeedmapError:  # told above: the same changes do not fit this sentence
@@ -81,23 +86,24 @@ def _side_by_side(base: Translation, other: Translation, selected: Selection) ->
         st.caption(t("what_if.donor_other_shape", rows=one[0], keys=one[1], other_rows=two[0], other_keys=two[1]))
 
 
-def _put_in(base: Translation, other: Translation, selected: Selection) -> None:
+def _put_in(name: str, asked: Asked, donor: str, selected: Selection) -> None:
     """Controls for what is put in, and the button; or why it cannot be."""
+    base, other = runs.translation(name, *asked), runs.translation(name, donor, asked[1], None)
     group = Site(selected.site).group
     step = parting(base, other)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        what = choice(t("what_if.patch"), WHATS, key="patch", text=lambda one: plain(f"what_if.patch_{one}"))
+        what = choice(t("what_if.patch"), WHATS, key=PATCH, text=lambda one: plain(f"what_if.patch_{one}"))
         heads = choice(
             t("what_if.patch_heads"),
             HEADS if selected.head != MEAN else HEADS[1:],
-            key="patch-heads",
+            key=PATCH_HEADS,
             text=lambda one: plain(f"what_if.patch_heads_{one}"),
         )
         rows = ROWS[0]
         if step is not None and group.startswith("decoder"):
             usual = ROWS[len(base.target_ids) != len(other.target_ids)]
             rows = choice(
-                t("what_if.patch_rows"), ROWS, key="patch-rows", default=usual,
+                t("what_if.patch_rows"), ROWS, key=PATCH_ROWS, default=usual,
                 text=lambda one: plain(f"what_if.patch_rows_{one}"), help=t("what_if.patch_rows_help"),
             )  # fmt: skip
     shared = None if rows == "all" or step is None else step + 1

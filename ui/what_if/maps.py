@@ -24,6 +24,15 @@ MAPS: Final = ("after", "before", "difference")
 CELL: Final = "cell"
 """The query parameter of the picked cell: its row and column, counted from 0."""
 
+SHOWN: Final = "map"
+"""The query parameter of what is drawn: a name of `MAPS`."""
+
+TAU: Final = "tau"
+"""The query parameter of the temperature that is offered for a row or a head."""
+
+KEYS: Final = (SHOWN, CELL, TAU)
+"""What the panel follows by itself; its buttons write the page's changes."""
+
 ForNobody = Callable[[int], Sequence[Intervention]]
 """What hides the position of a key from everybody; nothing where that means nothing."""
 
@@ -48,7 +57,7 @@ def map_panel(
         st.info(t("what_if.choose_head"), icon=":material/touch_app:")
         return
     number = int(head)
-    shown = choice(t("what_if.map"), MAPS, key="map", bare=True, text=lambda name: plain(f"what_if.map_{name}"))
+    shown = choice(t("what_if.map"), MAPS, key=SHOWN, bare=True, text=lambda name: plain(f"what_if.map_{name}"))
     belong_to((*owner, site), CELL)
     now = after[site].picture(number)
     picture = {
@@ -103,7 +112,7 @@ def _cell_panel(now: Picture, head: int, cell: tuple[int, int], hiding: str, nob
         _button("uniform", make(action="uniform", queries=(row,)))
         _button("sharpest", make(action="sharpest", queries=(row,)))
         _button("knock_out_row", make(action="knock_out", queries=(row,)))
-    tau = hundredths(t("what_if.temperature"), 0.05, 4.0, 1.0, key="tau", help=t("what_if.temperature_help"))
+    tau = hundredths(t("what_if.temperature"), 0.05, 4.0, 1.0, key=TAU, help=t("what_if.temperature_help"))
     with st.container(horizontal=True, gap="xsmall"):
         _button("soften_row", make(action="temperature", queries=(row,), value=tau))
         _button("soften_head", make(action="temperature", value=tau))

@@ -5,18 +5,20 @@ from functools import partial
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Intervention, Record
 from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Tracks, sequence_tracks
 from transformer.interventions.text import to_text
-from transformer.runs.classify import Classification, classifier
+from transformer.runs.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.shared import address, controls
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
+from ui.shared.part import part
 from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
 from ui.shared.theme import is_dark
 from ui.store import store
@@ -32,35 +34,42 @@ MOST_WINDOWS = 600
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
     left, right = st.columns([2, 3], gap="large")
+    sequence = ""
     try:
         checkpoint = store.checkpoint(name)
         model, _ = classifier(checkpoint)
+        longest = MOST_WINDOWS // len(model.config.widths)
         with left:
-            typed = typed_sequence(checkpoint)
-        before = runs.classified(name, typed.sequence, "")
+            typed = typed_sequence(checkpoint, longest)
+        sequence = typed.sequence
+        read(checkpoint, sequence, longest)
+        runs.classified(name, sequence, "")
     except HeedmapError as error:
         with right:
             controls.explain(error)
+            elsewhere.explain_long(error, name, sequence)
         address.stop()
-    if len(before.spans) > MOST_WINDOWS:
-        longest = MOST_WINDOWS // len(model.config.widths)
-        with right:
-            st.info(t("what_if.sequence_long", windows=len(before.spans), most=MOST_WINDOWS, letters=longest))
-        address.stop()
+    part(partial(_changed, name, sequence, typed.id, right))
+
+
+def _changed(name: str, sequence: str, record_id: str, right: DeltaGenerator) -> None:
+    """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
+    before = runs.classified(name, sequence, "")
     with right:
         answer = st.container()
         changes = changes_.asked()
-        means = checkpoint.means
+        means = store.checkpoint(name).means
         action = changes_.off_choice(means is not None, "" if means is None else means.reference)
         changes = changes_.with_action(changes, action)
         changes_.chips(changes)
-    after = before
+    after, done = before, to_text(changes)
     try:
-        after = runs.classified(name, typed.sequence, to_text(changes))
+        after = runs.classified(name, sequence, done)
     except HeedmapError as error:
+        done = ""
         with right:
             controls.explain(error)
-    origin = Origin(name, typed.id or typed.sequence[:12], after.record.interventions)
+    origin = Origin(name, record_id or sequence[:12], after.record.interventions)
     with answer:
         _answer(class_effects(before.classes, before.probabilities, after.probabilities), before, origin)
     chosen = place(before)
@@ -69,9 +78,16 @@ def show(name: str) -> None:
         _switchboard(after.record, chosen, changes, origin)
     with tracks:
         _tracks(before, after, chosen, origin)
+    with st.container():
+        part(partial(_map, name, sequence, done, chosen, origin), *maps.KEYS)
+
+
+def _map(name: str, sequence: str, done: str, chosen: Place, origin: Origin) -> None:
+    """The map of the chosen head, and what can be done to a cell of it."""
+    before, after = (runs.classified(name, sequence, changes) for changes in ("", done))
     maps.map_panel(
         before.record, after.record, chosen.site, chosen.head, _hides(before, chosen.site),
-        owner=(name, typed.sequence), origin=origin, hiding="window_for_nobody",
+        owner=(name, sequence), origin=origin, hiding="window_for_nobody",
     )  # fmt: skip
 
 

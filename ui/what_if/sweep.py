@@ -14,8 +14,9 @@ from transformer.figures.effects import effect_grid
 from transformer.figures.export import plot_config
 from transformer.runs.what_if import for_nobody
 from ui.shared import controls
-from ui.shared.address import choice
+from ui.shared.address import choice, parameter
 from ui.shared.files import Origin, frame_csv
+from ui.shared.part import in_page
 from ui.shared.theme import is_dark
 from ui.store import turns
 from ui.texts import in_this_language, plain, t
@@ -25,14 +26,24 @@ from ui.what_if.runs import Asked, Sweep
 SWEEPS: Final = ("none", "heads", "source")
 
 
+SWEEP: Final = "sweep"
+"""The query parameter of the sweep: a name of `SWEEPS`."""
+
+
+def is_asked() -> bool:
+    """Whether a sweep is shown: a button stops it, so the page's own run draws it."""
+    return parameter(SWEEP) in SWEEPS[1:]
+
+
 def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bool:
     """A grid of effects on this sentence, which grows; says whether it goes on, for a run that follows."""
     st.markdown(f"**{t('what_if.sweep')}**", help=t("what_if.sweep_help"))
     text = {"none": plain("what_if.sweep_none"), "heads": plain("what_if.sweep_heads")}
     text["source"] = plain("what_if.sweep_source")
-    wanted = choice(t("what_if.sweep"), SWEEPS, key="sweep", bare=True, text=lambda one: text[one])
+    wanted = choice(t("what_if.sweep"), SWEEPS, key=SWEEP, bare=True, text=lambda one: text[one])
     if wanted == "none":
         return False
+    in_page()
     sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:

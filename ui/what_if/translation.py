@@ -1,12 +1,16 @@
 """The page for models that translate: the sentence before and after, and all that can be changed."""
 
+from functools import partial
+
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Translation
 from transformer.errors import HeedmapError
 from transformer.models.protocols import written_length
 from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads
+from ui.shared.controls import Selection
 from ui.shared.files import Origin
 from ui.shared.part import part
 from ui.store import runs, store
@@ -25,7 +29,7 @@ def show(name: str) -> None:
         checkpoint = store.checkpoint(name)
         with left:
             request = controls.request(checkpoint, written_length(checkpoint.translator()[0].config))
-        before = runs.translation(name, request.text, request.options, request.forced)
+        runs.translation(name, request.text, request.options, request.forced)
     except HeedmapError as error:
         with right:
             controls.explain(error)
@@ -33,6 +37,16 @@ def show(name: str) -> None:
     with left:
         other = changes_.donor_line()
         try_this.try_this(name)
+    changed = partial(_changed, name, (request.text, request.options, request.forced), other, right)
+    if sweep.is_asked():
+        changed()
+    else:
+        part(changed)
+
+
+def _changed(name: str, asked: Asked, other: str, right: DeltaGenerator) -> None:
+    """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
+    checkpoint, before = store.checkpoint(name), runs.translation(name, *asked)
     with right:
         sentences = st.container(key="sentences")
         changes = changes_.asked()
@@ -40,33 +54,50 @@ def show(name: str) -> None:
         action = changes_.off_choice(means is not None, "" if means is None else means.reference)
         changes = changes_.with_action(changes, action)
         changes_.chips(changes, views.words_for_nobody(before))
-    asked = (request.text, request.options, request.forced)
-    with right:
         done, found = _same_target(name, asked, changed_runs.done_by(changes, other))
     choice = controls.selection(before.record, heads.first_head(name, before))
-    origin = Origin(name, request.text, found.after.record.interventions)
+    origin = Origin(name, asked[0], found.after.record.interventions)
     board, effects = st.columns([2, 3], gap="large")
     with board:
         switchboard.switchboard(found.after.record, choice, changes, origin)
-        step = views.step_choice(found.steps, (name, *asked, done))
-    with effects:
-        views.effects_panel(found, step, origin)
+        slider = st.container()
+    with st.container():
+        part(partial(_steps, name, asked, done, origin, slider, effects), views.STEP)
     with sentences:  # above, but after the bars, which need no search
         views.sentences(before, _again(name, asked, done))
-    views.step_panel(found.steps[step], found.before.steps[step], found.after.steps[step])
-    maps.map_panel(
-        found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
-        owner=(name, *asked), origin=origin,
-    )  # fmt: skip
+    with st.container():
+        part(partial(_map, name, asked, done, origin, choice), *maps.KEYS)
     if other:
         donor.donor_panel(name, asked, done, before, choice, other)
     sweeping = sweep.sweep_panel(name, asked, before, action)
     folder = checkpoint.folder
-    part(lambda: corpus.corpus_panel(folder, changes))  # its control concerns it alone
+    with st.container():
+        part(lambda: corpus.corpus_panel(folder, changes), corpus.MEASURE)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
     if sweeping:
         st.rerun()
+
+
+def _steps(
+    name: str, asked: Asked, done: Done, origin: Origin, slider: DeltaGenerator, effects: DeltaGenerator
+) -> None:
+    """What became of every written token, and of one of them closely."""
+    found = changed_runs.on_same_target(name, asked, done)
+    with slider:
+        step = views.step_choice(found.steps, (name, *asked, done))
+    with effects:
+        views.effects_panel(found, step, origin)
+    views.step_panel(found.steps[step], found.before.steps[step], found.after.steps[step])
+
+
+def _map(name: str, asked: Asked, done: Done, origin: Origin, choice: Selection) -> None:
+    """The map of the chosen head, and what can be done to a cell of it."""
+    before, found = runs.translation(name, *asked), changed_runs.on_same_target(name, asked, done)
+    maps.map_panel(
+        found.before.record, found.after.record, choice.site, choice.head, views.hides(before, choice.site),
+        owner=(name, *asked), origin=origin,
+    )  # fmt: skip
 
 
 def _same_target(name: str, asked: Asked, done: Done) -> tuple[Done, SameTarget]:

@@ -44,6 +44,32 @@ class Cs224n(Original):
         return _together(steps)
 
 
+class BasicNmt(Original):
+    """pytorch_basic_nmt's model; `slipped` is how each step handed its state on before November 2018."""
+
+    def __init__(self, vocabs: tuple[int, int], e: int, h: int, feeds: bool, slipped: bool):
+        super().__init__()
+        self.src_embed, self.tgt_embed = (nn.Embedding(vocab, e) for vocab in vocabs)
+        self.encoder_lstm, self.decoder_lstm = nn.LSTM(e, h, bidirectional=True), nn.LSTMCell(e + h * feeds, h)
+        self.att_src_linear = nn.Linear(2 * h, h, bias=False)
+        self.att_vec_linear, self.readout = nn.Linear(3 * h, h, bias=False), nn.Linear(h, vocabs[1], bias=False)
+        self.decoder_cell_init, self.feeds, self.slipped = nn.Linear(2 * h, h), feeds, slipped
+
+    def forward(self, source: Tensor, target: Tensor) -> Maps:
+        states, (_, c) = self.encoder_lstm(self.src_embed(source.T))
+        states, cell = states.transpose(0, 1), self.decoder_cell_init(torch.cat([c[0], c[1]], 1))
+        state, fed, steps = (torch.tanh(cell), cell), torch.zeros_like(cell), []
+        for token in target.T:
+            x = self.tgt_embed(token)
+            h, c = self.decoder_lstm(torch.cat([x, fed], 1) if self.feeds else x, state)
+            weights = torch.einsum("bsh,bh->bs", self.att_src_linear(states), h).softmax(1)
+            context = torch.einsum("bs,bsf->bf", weights, states)
+            fed = torch.tanh(self.att_vec_linear(torch.cat([h, context], 1)))
+            state = (c, h) if self.slipped else (h, c)
+            steps.append((self.readout(fed), weights))
+        return _together(steps)
+
+
 class OpenNmt(Original):
     """OpenNMT-py's RNN; without `feeds` its decoder is one net, and nothing is fed."""
 
@@ -130,6 +156,26 @@ def test_the_assignments_decoder_is_fed(context_first, tmp_path):
     assert len(translate(checkpoint, "5 9 30").record["decoder.cross"].keys) == 4
     drawn = architecture(checkpoint.model)
     assert sum(node.parameters for node in drawn.nodes) == checkpoint.n_parameters
+
+
+@pytest.mark.parametrize("slipped", [True, False])
+@pytest.mark.parametrize("feeds", [True, False])
+def test_the_code_that_the_assignment_grew_from(feeds, slipped, tmp_path):
+    torch.manual_seed(4)
+    original = scramble(BasicNmt((31, 37), 11, 13, feeds, slipped))
+    path = tmp_path / "model.bin"
+    torch.save({"args": {"embed_size": 11, "input_feed": feeds}, "state_dict": original.state_dict()}, path)
+    assert (report(path).layout, report(path).fits) == ("rnn-basic-nmt", True)
+    assert any("swaps_states=False is assumed" in text for text in report(path).assumptions)
+    answers = {"swaps_states": True} if slipped else {}
+    _agree(path, original, pad_id=-1, **answers)
+    checkpoint = load(path, **answers)
+    source = torch.tensor([[5, 9, 30, 7]])
+    alike = [
+        decode(checkpoint.model, source, DecodingOptions(beam=3, max_length=9), cached=one) for one in (True, False)
+    ]
+    assert [one.ids for one in alike[0]] == [one.ids for one in alike[1]]
+    assert sum(node.parameters for node in architecture(checkpoint.model).nodes) == checkpoint.n_parameters
 
 
 CASES = [(layers, net, both, feeds, general) for layers, net, both, feeds, general in (

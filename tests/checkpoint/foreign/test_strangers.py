@@ -30,8 +30,10 @@ STATES: dict[str, tuple[Any, str]] = {
     ),
     "vit": (lambda: transformers.CLIPVisionModel(transformers.CLIPVisionConfig(hidden_size=12, intermediate_size=14,
             num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)), "images"),
-    "lone attention": (lambda: nn.MultiheadAttention(12, 2, kdim=7), "lone torch.nn.MultiheadAttention"),
-    "lone attention inside": (lambda: nn.ModuleDict({"attn": nn.MultiheadAttention(12, 2, vdim=5)}), "lone"),
+    "attention among others": (
+        lambda: nn.ModuleDict({"attn": nn.MultiheadAttention(12, 2, kdim=7), "film": nn.Linear(3, 5)}),
+        "lone torch.nn.MultiheadAttention",
+    ),
 }  # fmt: skip
 
 

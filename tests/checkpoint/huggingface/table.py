@@ -17,6 +17,7 @@ import transformers
 from tests.checkpoint.huggingface.families import random_model
 from transformer import Checkpoint, load, recording
 from transformer.checkpoint.huggingface.library import library, quiet
+from transformer.checkpoint.huggingface.probing import as_returned
 from transformer.errors import CheckpointError
 
 MEASURED = Path(__file__).with_name("measured.json")
@@ -185,8 +186,9 @@ def difference(checkpoint: Checkpoint) -> float:
             padded = batch and config.pad_id >= 0 and kept.n_queries == SOURCE
             rows, keys = slice(0, SOURCE - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
             for head in range(kept.n_heads):
-                apart = (kept.weights(batch, head, rows, keys) - theirs[batch, head, rows]).abs().max()
-                largest = max(largest, float(apart))
+                known = theirs[batch, head, rows]
+                found = as_returned(kept, kept.weights(batch, head, rows, keys), known)
+                largest = max(largest, float((found - known).abs().max()))
     return largest
 
 

@@ -191,3 +191,67 @@ def test_both_stacks_with_attention_of_their_own_are_recorded_and_cached(tmp_pat
     for group, maps in (("decoder.self", theirs.decoder_attentions), ("decoder.cross", theirs.cross_attentions)):
         for site, weights in zip([one for one in seen.sites if one.group == group], maps, strict=True):
             np.testing.assert_allclose(seen.map(site).all_weights(), weights[0], atol=1e-12)
+
+
+BOTH = dict(relative_attention=True, pos_att_type=["p2c", "c2p"])
+SINKS: dict[str, Any] = SIZES | dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2)
+SINKS |= dict(head_dim=4, intermediate_size=12, max_position_embeddings=41, sliding_window=5)
+BEYOND: dict[str, tuple[str, dict[str, Any]]] = {
+    "deberta": ("DebertaForMaskedLM", BOTH),
+    "deberta, few positions": ("DebertaForMaskedLM", BOTH | dict(max_relative_positions=3, pos_att_type=["c2p"])),
+    "deberta-v2, in buckets": (
+        "DebertaV2ForMaskedLM",
+        BOTH | dict(position_buckets=3, share_att_key=True, norm_rel_ebd="layer_norm", conv_kernel_size=3),
+    ),
+    "deberta-v2, keys alone": ("DebertaV2ForMaskedLM", BOTH | dict(pos_att_type=["p2c"], max_relative_positions=4)),
+    "gemma 2": ("Gemma2ForCausalLM", SINKS | dict(attn_logit_softcapping=2.0, query_pre_attn_scalar=4)),
+    "gpt-oss": ("GptOssForCausalLM", SINKS | dict(num_local_experts=2, num_experts_per_tok=1)),
+}
+"""Families whose scores hold more than products of queries and keys, a mask and a bias."""
+
+EXACT = {"deberta-v2, keys alone"}
+"""Those that compute neither norms nor a scale that needs rounding (of 8 x 2: 4) in single precision."""
+
+
+@pytest.mark.parametrize("family", BEYOND)
+def test_scores_that_no_fused_attention_knows_are_recorded_lazily(tmp_path: Path, family: str) -> None:
+    class_name, options = BEYOND[family]
+    if "deberta" in family:
+        options = (
+            SIZES | dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=11) | options
+        )
+        options |= dict(max_position_embeddings=41, pad_token_id=0)
+    with quiet():
+        random_model(class_name, options).save_pretrained(tmp_path)
+        maker = transformers.AutoModel if "deberta" in family else transformers.AutoModelForCausalLM
+        net = maker.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    checkpoint = load(tmp_path)
+    model: Any = copy.deepcopy(checkpoint.model)
+    if family != "gpt-oss":  # whose experts are of single precision alone
+        model, net = model.double(), net.double()
+    assert (model.eager, len(model.sites)) == (False, 2)
+    ids = torch.cat([IDS, IDS.flip(1)])
+    if model.config.pad_id == 0:
+        ids[1, 5:] = 0
+    with torch.inference_mode():
+        theirs = net(ids, attention_mask=(ids != model.config.pad_id).long(), output_attentions=True)
+        with recording() as seen:
+            ours = model.run(ids)
+        assert torch.equal(next(iter(ours.values())), next(iter(model.run(ids).values()))), "recording changes nothing"
+    name = "last_hidden_state" if "deberta" in family else "logits"
+    apart = 1e-9 if family in EXACT else 1e-5
+    np.testing.assert_allclose(ours[name][0], theirs[name][0], atol=apart, rtol=apart)
+    for site, weights in zip(seen.sites, theirs.attentions, strict=True):
+        kept = seen.source(site)
+        assert isinstance(kept, QueriesKeys)
+        assert kept.known is not None, "row sums are left by the run"
+        for batch, rows in ((0, 8), (1, 8 if model.config.pad_id else 5)):
+            found = torch.from_numpy(seen.map(site, batch=batch).all_weights())
+            assert float((found[:, :rows] - weights[batch, :, :rows]).abs().max()) < (
+                1e-12 if family in EXACT else 2e-6
+            )
+    assert float(torch.cat([weights.flatten() for weights in theirs.attentions]).std()) > 0.1
+    plain = run_any(checkpoint, "5 7 11 13").record[model.sites[0]].weights(1)
+    with intervening([Intervention(model.sites[0], "knock_out", heads=(1,), keys=(0,))]):
+        changed = run_any(checkpoint, "5 7 11 13").record[model.sites[0]].weights(1)
+    assert changed[1:, 0].max() == 0 < plain[1:, 0].max()

@@ -22,13 +22,12 @@ SMALL: dict[str, Any] = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2,
 SMALL |= dict(num_attention_heads=6, intermediate_size=11, initializer_range=0.4)
 GROUPED: dict[str, Any] = SMALL | dict(num_key_value_heads=2, head_dim=4, intermediate_size=12)
 MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "softcap": ("Gemma2ForCausalLM", GROUPED | dict(attn_logit_softcapping=2.0, query_pre_attn_scalar=4), "softcap"),
-    "sinks": (
-        "GptOssForCausalLM",
-        GROUPED | dict(num_local_experts=2, num_experts_per_tok=1, layer_types=["full_attention"] * 2),
-        "attention sink",
+    "own code": (
+        "OpenAIGPTLMHeadModel",
+        dict(vocab_size=97, n_positions=41, n_embd=24, n_layer=2, n_head=6, initializer_range=0.4),
+        "0 of 2 attentions",
     ),
-    "own code": ("DebertaV2ForMaskedLM", SMALL | dict(relative_attention=True, pos_att_type=["p2c", "c2p"]), ""),
+    "integers": ("IBertForMaskedLM", SMALL, "0 of 2 attentions"),
 }
 IDS = torch.tensor([[5, 7, 11, 13, 17, 19, 23]])
 
@@ -70,11 +69,58 @@ def test_eager_weights_are_kept_with_a_note(tmp_path: Path, name: str) -> None:
         assert torch.equal(checkpoint.model(IDS), watched)
 
 
-def test_a_sink_takes_part_of_each_row(tmp_path: Path) -> None:
-    checkpoint = load(saved(tmp_path / "model", "sinks"))
-    record = run_any(checkpoint, "5 7 9").record
+def test_rows_of_a_joint_softmax_say_that_they_are_a_part(tmp_path: Path) -> None:
+    """CPM-Ant puts learned positions before the text, which take their part of each row and are shown in none."""
+    options = dict(vocab_size=97, hidden_size=24, num_attention_heads=6, dim_head=4, dim_ff=11, num_hidden_layers=2)
+    with quiet():
+        random_model("CpmAntForCausalLM", options | dict(prompt_length=3)).save_pretrained(tmp_path / "cpmant")
+    record = run_any(load(tmp_path / "cpmant"), "5 7 9").record
     assert record["decoder.0.self"].row_sums(0).max() < 1.0
     assert "rows need not sum to 1" in record.notes[0]
+
+
+def test_a_sink_takes_part_of_each_row(tmp_path: Path) -> None:
+    options = GROUPED | dict(num_local_experts=2, num_experts_per_tok=1, layer_types=["full_attention"] * 2)
+    with quiet():
+        random_model("GptOssForCausalLM", options).save_pretrained(tmp_path / "sinks")
+    checkpoint = load(tmp_path / "sinks")
+    found = run_any(checkpoint, "5 7 9").record["decoder.0.self"]
+    assert isinstance(found.source, QueriesKeys)
+    assert found.row_sums(0).max() < 1.0
+    for notes in (found.picture(0).notes, run_any(checkpoint, "5 7 9").record.notes):
+        assert ["attention sink" in note for note in notes] == [True]
+
+
+def test_weights_that_are_returned_before_their_sink_took_its_part_are_recorded_after(tmp_path: Path) -> None:
+    """Granite's: what weighs the values is less than what is returned, by a factor for each row."""
+    with quiet():
+        random_model("GraniteSWAForCausalLM", GROUPED | dict(sliding_window=41)).save_pretrained(tmp_path / "granite")
+        net = transformers.AutoModelForCausalLM.from_pretrained(
+            tmp_path / "granite", attn_implementation="eager"
+        ).eval()
+    checkpoint = load(tmp_path / "granite")
+    assert not checkpoint.model.eager
+    with torch.inference_mode(), recording(mixing=True) as seen:
+        ours = checkpoint.model.run(IDS).logits
+        theirs = net(IDS, output_attentions=True)
+    torch.testing.assert_close(ours, theirs.logits, atol=1e-4, rtol=1e-4)
+    mixed = seen.mixed("decoder.1.self")[0]
+    weights = torch.from_numpy(seen["decoder.1.self"].all_weights())
+    given = mixed.values[0].repeat_interleave(3, dim=0)
+    torch.testing.assert_close(weights @ given, mixed.output[0], atol=1e-6, rtol=1e-5)
+    assert weights.sum(-1).min() < 0.9
+    returned = theirs.attentions[1][0]
+    kept = weights / weights.sum(-1, keepdim=True)  # a small sum divides
+    torch.testing.assert_close(kept, returned, atol=1e-4, rtol=1e-4)
+
+
+def test_scores_are_not_shown_as_weights(tmp_path: Path) -> None:
+    """SqueezeBERT returns its scores in the place of weights: negative numbers, in rows of any sum."""
+    with quiet():
+        options = SMALL | dict(embedding_size=24, intermediate_size=12)
+        random_model("SqueezeBertForMaskedLM", options).save_pretrained(tmp_path / "squeezebert")
+    with pytest.raises(CheckpointError, match="squeezebert returns as attention what is none: numbers from -"):
+        load(tmp_path / "squeezebert")
 
 
 def test_a_lost_mask_function_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What is recorded lazily is what each family's own eager attention says, and recording changes nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.checkpoint.huggingface.families import CONFIGS, write_folder
 from transformer import Checkpoint, attention_maps, load, recording
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.checkpoint.huggingface.library import library, quiet
+from transformer.layers import log_sums
 
 SOURCE, TARGET, PADDED = 7, 5, 3
 KINDS = {"bert": "encoder", "gpt2": "decoder", "llama": "decoder"}
@@ -101,6 +103,32 @@ def test_recording_leaves_the_output_bit_equal(folders: dict[str, Path], family:
     assert torch.equal(alone, watched)
     if checkpoint.model.config.forced_first_id < 0:
         assert torch.equal(alone, theirs.last_hidden_state if family == "bert" else theirs.logits)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_run_leaves_the_sums_of_its_rows(
+    folders: dict[str, Path], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With padding and without, a bias and without, heads that share keys: the same bits, and no pass over rows."""
+    monkeypatch.setattr(log_sums, "FROM", 1)
+    checkpoint = load(folders[family])
+    for padded in (0, PADDED):
+        source, target = inputs(checkpoint, padded)
+        arguments = (source,) if target is None else (source, target)
+        with torch.inference_mode():
+            alone = checkpoint.model(*arguments)
+            with recording() as seen:
+                watched = checkpoint.model(*arguments)
+        assert torch.equal(alone, watched)
+        for site in seen.sites:
+            kept = seen.source(site)
+            assert isinstance(kept, QueriesKeys)
+            assert kept.known is not None, (site, padded)
+            unknown = replace(kept, known=None)
+            rows, keys, every = slice(1, 4), slice(1, 3), slice(0, kept.n_keys)
+            for batch in range(2):
+                expected = unknown.weights(batch, 2, rows, every)[:, keys]
+                torch.testing.assert_close(kept.weights(batch, 2, rows, keys), expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -42,7 +42,7 @@ def test_a_library_brings_script_and_styles_and_draws_nothing():
     text = library("cells")
     assert re.findall(r"^export .*", text, re.MULTILINE) == [text.splitlines()[-1]]
     assert text.splitlines()[-1].startswith("export default () => { module")
-    assert '.arrived("heedmap.cells", drawn, "' in text.splitlines()[-1]
+    assert '.arrived("heedmap.cells", drawn_cells, styles)' in text.splitlines()[-1]
     assert "const drawn = component(" in text
 
 

@@ -208,9 +208,9 @@ def test_the_pictures_of_all_heads_are_measured_with_their_record() -> None:
     assert size_of(record).n_bytes - before >= grid.values.nbytes
     assert record_views._grid(layers, words=True, special=True) is grid
     before = size_of(record).n_bytes
-    form = in_browser._form(record, ["encoder.self"], (0, 0), words=True, special=True)
+    form = in_browser._form(record, (0, 0), words=True, special=True)
     assert size_of(record).n_bytes - before >= len(form.packed.message) > grid.values.nbytes
-    assert in_browser._form(record, ["encoder.self"], (0, 0), words=True, special=True) is form
+    assert in_browser._form(record, (0, 0), words=True, special=True) is form
 
 
 def test_models_and_results_have_a_budget_each() -> None:

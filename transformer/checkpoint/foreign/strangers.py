@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from transformer.checkpoint.foreign.halves import Half, half_of
 from transformer.messages import Message
 
 MOST, LONGEST = 5_000, 200
@@ -33,6 +34,15 @@ def _of_library(family: str) -> Stranger:
 
 
 _VISION = Stranger(Message("title_stranger_vision"), Message("stranger_vision"), Message("stranger_bring_vision"))
+_HALVES: dict[Half, Stranger] = {
+    "encoder": Stranger(
+        Message("title_half_encoder"), Message("stranger_half_encoder"), Message("stranger_bring_decoder")
+    ),
+    "decoder": Stranger(
+        Message("title_half_decoder"), Message("stranger_half_decoder"), Message("stranger_bring_encoder")
+    ),
+    "blind": Stranger(Message("title_blind"), Message("stranger_blind"), Message("stranger_bring_attention")),
+}
 _SIGNS: tuple[tuple[str, Stranger], ...] = (
     (
         r"lora_[AB]\.",
@@ -65,5 +75,9 @@ _SIGNS: tuple[tuple[str, Stranger], ...] = (
 
 def stranger(names: Iterable[str]) -> Stranger | None:
     """What the file with these names is, if its names say that it is none of the layouts."""
-    lines = "\n".join(name[-LONGEST:] for name in islice(names, MOST))
+    names = tuple(islice(names, MOST))
+    half = half_of(names)
+    if half is not None:
+        return _HALVES[half[0]]
+    lines = "\n".join(name[-LONGEST:] for name in names)
     return next((found for sign, found in _SIGNS if re.search(sign, lines)), None)

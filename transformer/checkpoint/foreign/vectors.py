@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,13 +66,19 @@ def with_vectors(found: Recognition, vectors: Mapping[str, Tensor], file: str) -
     given = {key: name for key in drawn for name in NAMES[key] if name in vectors}
     if not given and len(vectors) == 1:
         given = dict.fromkeys([key for key in drawn if key != "memory"] or drawn, next(iter(vectors)))
-    if "source" in given and "target" in drawn:
+    if "source" in given and "target" in drawn and vectors[given["source"]].shape[-1:] == (fit.config.d_model,):
         given.setdefault("target", given["source"])
     if not given:
         wanted = tuple(name for key in drawn for name in NAMES[key])
         raise CheckpointError("brought_vectors_not_named", file=file, found=tuple(vectors), names=wanted)
-    rows = {key: _rows(vectors[name], fit.config.d_model, name, file) for key, name in given.items()}
+    rows = {key: _rows(vectors[name], _width(fit.config, key), name, file) for key, name in given.items()}
     return _reading(found, fit, rows, file)
+
+
+def _width(config: Any, key: str) -> int:
+    """How wide the vectors of one table are: what cross-attention reads may be of another width than the model."""
+    of_memory = key == "memory" or (key == "source" and getattr(config, "kind", "") == "cross")
+    return getattr(config, "d_memory", 0) * of_memory or config.d_model
 
 
 def _reading(found: Recognition, fit: Fit, rows: Mapping[str, Tensor], file: str) -> Recognition:

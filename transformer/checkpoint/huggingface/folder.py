@@ -182,7 +182,7 @@ def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
             continue
         if abs(value) >= 2**31:
             raise refused("number_beyond_reason", name, key=key, value=value)
-        if "layer" in key and key not in BOUNDS and value > n_tensors:
+        if "layer" in key.replace("per_layer", "") and key not in BOUNDS and value > n_tensors:
             raise refused("layers_beyond_weights", name, layers=value, key=key, tensors=n_tensors)
         if any(part in key for part in REPEATED) and value > MOST_REPEATED:
             raise refused("parts_beyond_reason", name, parts=value, key=key, most=MOST_REPEATED)

@@ -20,9 +20,26 @@ def described_kind(path: Path) -> Kind:
     check_installed()
     config = checked_config(path)
     family = str(config.get("model_type"))
+    check_of_text(path.name, family)
     told = config.get("is_encoder_decoder")
     both = family in tables().MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES if told is None else bool(told)
     return kind_of(path.name, family, config, both)
+
+
+def check_of_text(name: str, family: str) -> None:
+    """Refuse a family that the library knows and that neither reads nor writes text.
+
+    Raises:
+        CheckpointError: it is one of those.
+    """
+    auto = tables()
+    of_text = (
+        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    )
+    if family in auto.CONFIG_MAPPING_NAMES and not any(family in table for table in of_text):
+        raise refused("no_model_of_text", name, Message("remedy_model_of_text"), family=family)
 
 
 def kind_of(name: str, family: str, config: Mapping[str, Any], both: bool) -> Kind:

@@ -20,7 +20,7 @@ from transformer.checkpoint.huggingface.adopting import set_layers_apart
 from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
 from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
-from transformer.checkpoint.huggingface.kinds import kind_of
+from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
     HuggingFaceConfig,
@@ -29,7 +29,7 @@ from transformer.checkpoint.huggingface.model import (
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import adopted_sites, eager_sites, lazy_sites
+from transformer.checkpoint.huggingface.probing import FAILURES, adopted_sites, eager_sites, lazy_sites
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -71,6 +71,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     """
     path = path.resolve()
     contents = checked_contents(path, limits)
+    check_of_text(contents.name, contents.family)
     settings = _settings(path, contents)
     kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
@@ -113,6 +114,7 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     """
     path = path.resolve()
     contents = checked_contents(path, limits)
+    check_of_text(contents.name, contents.family)
     settings = _settings(path, contents)
     kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
@@ -219,7 +221,7 @@ def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[Hu
     model.note = Message("kept_eagerly", reason=reason)
     try:
         model.sites, sums = eager_sites(model)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+    except FAILURES as error:
         first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
         raise CheckpointError("attention_cannot_be_run", family=config.family, error=first) from error
     if not sums:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from transformer.attention.capture import Recording, recording
-from transformer.attention.softmax_inputs import Weights
+from transformer.attention.changed import SoftmaxInputs
+from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.checkpoint.huggingface.adopting import abandon, adopt
 from transformer.checkpoint.huggingface.attention import NAME, SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
@@ -27,6 +28,10 @@ TOLERANCE = 1e-3
 """How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
 
 
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What another library's model raises where its config does not fit together."""
+
+
 def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
     """The same for families with attention of their own that is known: it runs through ours, if that is exact."""
     if not adopt(net):
@@ -36,7 +41,7 @@ def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
     try:
         with torch.inference_mode():
             expected = _parts(net(**_inputs(config), output_attentions=True), config)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError):
+    except FAILURES:
         return ()  # what is wrong is told when it runs eagerly
     finally:
         abandon(net)
@@ -63,7 +68,7 @@ def lazy_sites(
                 net(**_inputs(config))
             modules = _named(seen, config)
             expected = _eager(net, config) if known is None else known
-    except (HeedmapError, RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (HeedmapError, *FAILURES) as error:
         return (), _line(error)
     finally:
         for module in net.modules():
@@ -81,16 +86,20 @@ def eager_sites(model: HuggingFaceModel) -> tuple[tuple[Site, ...], bool]:
     """The public names of the attention that an eager model returns, and whether its rows sum to 1.
 
     Raises:
-        CheckpointError: it returns none, or what is no attention of queries to keys.
+        CheckpointError: it returns none, or what is no attention of queries to keys, or no weights (SqueezeBERT returns
+            its scores).
     """
     for length in (OTHER_SOURCE, SOURCE):
         seen = _eager_run(model, length)
-    sums = [
-        kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys)).sum(-1)
+    rows = [
+        kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys))
         for kept in map(seen.source, seen.sites)
         for head in range(kept.n_heads)
     ]
-    return seen.sites, bool(((torch.cat(sums) - 1).abs() < TOLERANCE).all())
+    sums, least = torch.cat([one.sum(-1) for one in rows]), min(float(one.min()) for one in rows)
+    if least < -(TOLERANCE**2) or float(sums.max()) > 1 + TOLERANCE:
+        raise CheckpointError("no_weights", family=model.config.family, least=least, most=float(sums.max()))
+    return seen.sites, bool(((sums - 1).abs() < TOLERANCE).all())
 
 
 def _eager_run(model: HuggingFaceModel, length: int) -> Recording:
@@ -125,6 +134,13 @@ def check_heads(heads: Mapping[Site, int], family: str) -> None:
     uneven = next((sorted(found) for found in counts.values() if len(found) > 1), None)
     if uneven is not None:
         raise CheckpointError("heads_differ", family=family, fewest=uneven[0], most=uneven[-1])
+
+
+def as_returned(kept: SoftmaxInputs, found: Tensor, known: Tensor) -> Tensor:
+    """Weights that were kept, as a family returns the `known` ones: some leave out the part that a sink takes."""
+    has_sink = isinstance(kept, QueriesKeys) and kept.sinks is not None
+    without = has_sink and bool(((known.sum(-1) - 1).abs() < TOLERANCE).all())
+    return found / found.sum(-1, keepdim=True) if without else found
 
 
 def _inputs(config: HuggingFaceConfig, length: int = SOURCE) -> dict[str, Any]:
@@ -199,7 +215,9 @@ def _difference(seen: Recording, modules: dict[Site, str], expected: dict[Site, 
             padded = batch and kept.n_queries == SOURCE
             rows, keys = slice(0, kept.n_queries - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
             for head in range(kept.n_heads):
-                apart = (kept.weights(batch, head, rows, keys) - weights[batch, head, rows]).abs().max()
+                known = weights[batch, head, rows]
+                found = as_returned(kept, kept.weights(batch, head, rows, keys), known)
+                apart = (found - known).abs().max()
                 if not float(apart) <= TOLERANCE:
                     return Message("eager_weights_differ", site=site, apart=float(apart))
     return ""

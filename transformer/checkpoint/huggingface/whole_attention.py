@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from transformer.attention.masks_and_biases import PositionVectors, diagonals_of
 from transformer.errors import CheckpointError
 
 Attend = Callable[..., tuple[Tensor, None]]
@@ -223,8 +224,59 @@ def mpt(
     return module.out_proj(output.flatten(2)), None
 
 
+def deberta(
+    module: Any,
+    attend: Attend,
+    hidden_states: Tensor,
+    attention_mask: Tensor,
+    output_attentions: bool = False,  # noqa: ARG001
+    query_states: Tensor | None = None,
+    relative_pos: Tensor | None = None,
+    rel_embeddings: Tensor | None = None,
+) -> tuple[Tensor, None]:
+    """DeBERTa's, all versions: queries and keys match each other, and vectors of how far they are apart."""
+    if query_states is not None or getattr(module, "talking_head", False):
+        raise CheckpointError("attention_of_its_own", family=type(module).__name__)
+    first = hasattr(module, "in_proj")
+    if first:
+        made = _by_head(module.in_proj(hidden_states), 3 * module.attention_head_size)
+        query, key, value = made.chunk(3, dim=-1)  # of a head side by side
+        query = query + _by_head(module.q_bias[None, None], module.attention_head_size)
+        value = value + _by_head(module.v_bias[None, None], module.attention_head_size)
+    else:
+        projections = (module.query_proj, module.key_proj, module.value_proj)
+        query, key, value = (_by_head(project(hidden_states), module.attention_head_size) for project in projections)
+    positions, parts = None, 1 + len({"c2p", "p2c"} & set(module.pos_att_type))
+    if module.relative_attention and rel_embeddings is not None and relative_pos is not None and parts > 1:
+        positions = _positions(module, first, query.shape[2], relative_pos, rel_embeddings)
+    seen = attention_mask.bool().any(-2, keepdim=True).expand(-1, -1, query.shape[2], -1)
+    scale = (query.shape[-1] * (1 + len(module.pos_att_type) if first else parts)) ** -0.5
+    output, _ = attend(module, query, key, value, seen, scaling=scale, is_causal=False, positions=positions)
+    return output.flatten(2), None
+
+
+def _positions(
+    module: Any, first: bool, length: int, relative_pos: Tensor, rel_embeddings: Tensor
+) -> PositionVectors | None:
+    """The vectors of relative positions, by the names that the first version gives them or the later ones."""
+    if first:
+        most, span = module.max_relative_positions, min(length, module.max_relative_positions)
+        vectors, names = rel_embeddings[most - span : most + span], ("pos_proj", "pos_q_proj")
+    else:
+        span = module.pos_ebd_size
+        shared = module.share_att_key
+        vectors = rel_embeddings[: 2 * span]
+        names = ("key_proj", "query_proj") if shared else ("pos_key_proj", "pos_query_proj")
+    width, types = module.attention_head_size, module.pos_att_type
+    keys = _by_head(getattr(module, names[0])(vectors)[None], width)[0] if "c2p" in types else None
+    queries = _by_head(getattr(module, names[1])(vectors)[None], width)[0] if "p2c" in types else None
+    apart = diagonals_of(relative_pos.reshape(relative_pos.shape[-2:]))
+    return PositionVectors(keys, queries, (apart.long() + span).clamp(0, 2 * span - 1), length)
+
+
 WHOLE: Final[dict[str, Forward]] = {
     "BloomAttention": bloom,
+    "DisentangledSelfAttention": deberta,
     "FalconAttention": falcon,
     "MPNetSelfAttention": mpnet,
     "MptAttention": mpt,

@@ -10,7 +10,7 @@ written in the part of the language that this can link, and anything else is ref
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -46,15 +46,32 @@ def script(module: str, folder: Path = HERE) -> str:
 @cache
 def library(component: str) -> str:
     """The script of a component, and its styles, as a module that brings them to the page and draws nothing."""
+    modules, arrivals = _brought([component])
+    return f"{modules}\nexport default () => {{ {arrivals} }};"
+
+
+@cache
+def libraries() -> str:
+    """The same of all components, each of their modules once, for a page that loads it by itself."""
+    return "\n".join(_brought(sorted(path.parent.name for path in HERE.glob("*/component.py"))))
+
+
+def _brought(components: Sequence[str]) -> tuple[str, str]:
+    """Components' scripts with all that they import, and the calls that bring them, with their styles, to a page."""
     linked: dict[Path, _Module] = {}
-    entry = _linked(HERE / component / f"{component}.js", linked, ())
+    drawn = []
+    for component in components:
+        entry = _linked(HERE / component / f"{component}.js", linked, ())
+        body = entry.replace("export default ", "const drawn = ", 1)
+        drawn.append(f"const drawn_{component} = (() => {{\n{body.rstrip()}\nreturn drawn;\n}})();")
     scripts = HERE / "shared" / "scripts.js"
     if scripts not in linked:
         linked[scripts] = _Module(scripts, _linked(scripts, linked, (HERE,)), len(linked))
     modules = (f"const {one.name} = (() => {{\n{one.text}\n}})();" for one in linked.values())
-    names = ", ".join([json.dumps(registered(component)), "drawn", json.dumps(stylesheet())])
-    brought = f"export default () => {{ {linked[scripts].name}.arrived({names}); }};"
-    return "\n".join([*modules, entry.replace("export default ", "const drawn = ", 1), brought])
+    styles = f"const styles = {json.dumps(stylesheet())};"
+    arrived = f"{linked[scripts].name}.arrived"
+    arrivals = (f"{arrived}({json.dumps(registered(name))}, drawn_{name}, styles);" for name in components)
+    return "\n".join([*modules, styles, *drawn]), " ".join(arrivals)
 
 
 def registered(component: str) -> str:

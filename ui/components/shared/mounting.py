@@ -9,15 +9,24 @@ import streamlit as st
 from ui.components.shared import blob, bundle
 from ui.components.shared.sentences import sentences
 
+_by_page = list[None]()
+"""One, where the page loads all scripts by itself (`ui.scripts`)."""
+
 _post_options = st.components.v2.component("heedmap.options", js=bundle.script("shared/options.js"))
+
+
+def page_brings_scripts() -> None:
+    """Say that every page of this server loads all components' scripts by itself: no message brings them any more."""
+    _by_page[:] = [None]
 
 
 class CanvasComponent:
     """The component whose scripts stand in the folder `name`, drawn from weights, words and a few options.
 
-    Streamlit sends a message again as a whole when any of it changes. So scripts and styles have one message, which the
-    browser keeps for good, the weights have another, which it keeps while they stay the same, and the options
-    (selection, threshold) have a third one of a few bytes. The first and the last are of elements without size.
+    Streamlit sends a message again as a whole when any of it changes. So scripts and styles have one message, where the
+    page does not load them by itself, which the browser keeps for good, the weights have another, which it keeps while
+    they stay the same, and the options (selection, threshold) have a third one of a few bytes. The first and the last
+    are of elements without size.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,6 +64,7 @@ class CanvasComponent:
 
         listeners: dict[str, Any] = {f"on_{name}_change": before_run(name) for name in heard}
         with st.container(gap=None):
-            self._bring(key=f"{key}.script")
+            if not _by_page:
+                self._bring(key=f"{key}.script")
             self._mount(key=key, data=self.message(key, header, arrays), **listeners)
             _post_options(key=f"{key}.options", data={"instance": key, "events": list(heard), **options})

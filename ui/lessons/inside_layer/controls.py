@@ -1,6 +1,7 @@
 """The controls of the lesson "Inside a layer"."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -78,7 +79,7 @@ def _toy() -> Example:
         gelu = switch(t("inside_layer.gelu"), False, key="gelu")
         tied = switch(t("inside_layer.tied"), True, key="tied")
     sentences = tuple(" ".join(sentence.labels) for sentence in toy_sentences(*words))
-    return Example(toy_run(width, words, seed, norm_first, gelu, tied), sentences, is_toy=True)
+    return Example(partial(toy_run, width, words, seed, norm_first, gelu, tied), sentences, is_toy=True)
 
 
 def _trained() -> Example | None:

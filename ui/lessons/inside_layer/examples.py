@@ -1,7 +1,8 @@
 """The runs that the lesson "Inside a layer" takes apart: of a toy, or of a checkpoint on the reader's sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
@@ -19,11 +20,20 @@ from ui.store.refs import Revision
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A run, and the sentences that it is about."""
+    """How a run is found, which is looked up whenever it is asked for, and the sentences that it is about."""
 
-    run: Run
+    find: Callable[[], Run]
     sentences: tuple[str, ...]
     is_toy: bool
+
+    @property
+    def run(self) -> Run:
+        """The run itself.
+
+        Raises:
+            HeedmapError: the sentences cannot be read.
+        """
+        return self.find()
 
 
 @cached()
@@ -44,18 +54,16 @@ def own_translation(name: str, text: str) -> Translation:
     return runs.translation(name, text, DecodingOptions(), None)
 
 
-def run_of(name: str, text: str, target: str | Translation | None) -> Run:
-    """A checkpoint's run on a sentence, and on a typed target or what it wrote itself; an encoder reads no target.
+def run_of(name: str, text: str, target: str | Translation | None) -> Callable[[], Run]:
+    """What finds a checkpoint's run on a sentence, and on a typed target or its own; an encoder reads no target.
 
     Of what it wrote itself the first tokens are read, as many as a lesson shows.
-
-    Raises:
-        HeedmapError: the sentences cannot be read.
     """
+    revision = store.revision(name)
     if target is None or isinstance(target, str):
-        return _run(store.revision(name), text, target)
+        return partial(_run, revision, text, target)
     bos: int = store.checkpoint(name).translator()[0].config.bos_id
-    return _run(store.revision(name), text, (bos, *target.target_ids[:-1])[:MAX_TOKENS])
+    return partial(_run, revision, text, (bos, *target.target_ids[:-1])[:MAX_TOKENS])
 
 
 @cached()

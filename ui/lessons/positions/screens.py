@@ -24,3 +24,6 @@ UNSIZED: dict[str, Callable[[DeltaGenerator], None]] = {
     "share": share_panel,
 }
 """Screens that do not."""
+
+OF_A_MODEL = ("order", "share")
+"""Screens whose checkpoint is chosen beside the page, which only the page's own run can draw."""

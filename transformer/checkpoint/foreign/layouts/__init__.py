@@ -6,7 +6,7 @@ from transformer.checkpoint.foreign.layouts.bert import BERT, DISTILBERT
 from transformer.checkpoint.foreign.layouts.families import FAMILIES
 from transformer.checkpoint.foreign.layouts.gpt import Gpt
 from transformer.checkpoint.foreign.layouts.gpt_lecture import LectureGpt
-from transformer.checkpoint.foreign.layouts.input_feeding import Cs224n, OpenNmtRnn
+from transformer.checkpoint.foreign.layouts.input_feeding import BasicNmt, Cs224n, OpenNmtRnn
 from transformer.checkpoint.foreign.layouts.jadore import Jadore
 from transformer.checkpoint.foreign.layouts.kmer import Kmer
 from transformer.checkpoint.foreign.layouts.lone_attention import LoneAttention
@@ -17,6 +17,7 @@ from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
+from transformer.checkpoint.foreign.layouts.x_rotary import RotaryXTransformers
 from transformer.checkpoint.foreign.layouts.x_transformers import XTransformers
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
@@ -35,6 +36,7 @@ LAYOUTS: tuple[Layout, ...] = (
     D2L,
     CHATBOT,
     Cs224n(),
+    BasicNmt(),
     OpenNmtRnn(),
     Gpt(),
     LectureGpt(),
@@ -44,6 +46,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *VISION,
     T5(),
     XTransformers(),
+    RotaryXTransformers(),
     TorchDecoder(),
     LoneAttention(),
 )

@@ -106,6 +106,25 @@ class Columns(Source):
 
 
 @dataclass(frozen=True)
+class Beside(Source):
+    """A foreign matrix whose `width` columns begin at our column `first`; the others of ours are zero."""
+
+    first: int = 0
+    width: int = 0
+
+    def foreign_shape(self, ours: Shape) -> Shape:
+        """As many rows as ours."""
+        return (ours[0], self.width)
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """Zeros around it."""
+        found = tensors[str(self.name)]
+        whole = found.new_zeros(ours)
+        whole[:, self.first : self.first + self.width] = found
+        return whole
+
+
+@dataclass(frozen=True)
 class Vector(Source):
     """A foreign vector that is the one row of ours."""
 

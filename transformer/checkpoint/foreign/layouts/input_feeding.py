@@ -2,6 +2,7 @@
 
 - Stanford's CS224n, the assignment on neural machine translation: `h_projection`, `c_projection`, `att_projection`,
   `combined_output_projection`.
+- The published code that the assignment grew from, pytorch_basic_nmt: `att_src_linear`, `att_vec_linear`, `readout`.
 - OpenNMT-py's RNN: `decoder.attn.linear_in`, `decoder.attn.linear_out`, cells in `decoder.rnn.layers`.
 """
 
@@ -86,6 +87,55 @@ class Cs224n:
         nets = [f"encoder.{gate}_l0{way}" for gate in _GATES for way in ("", "_reverse")]
         embeddings = ["model_embeddings.source.weight", "model_embeddings.target.weight"]
         return [*embeddings, *nets, *(f"decoder.{gate}" for gate in _GATES), *(f"{name}.weight" for name in maps)]
+
+
+class BasicNmt:
+    """pytorch_basic_nmt (Yin 2018): as in the assignment, but one map of the last cells makes the decoder's first."""
+
+    name = "rnn-basic-nmt"
+    title: str = Message("title_basic_nmt")
+
+    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
+        """Sizes stand in the shapes, and whether its input is fed. Whether an early slip is in it is asked."""
+        shapes = contents.shapes
+        root = root_of(shapes, r"att_vec_linear\.weight")
+        if root is None:
+            return None
+        hidden = size(shapes, (f"{root}decoder_lstm.weight_hh", 1), (f"{root}readout.weight", 1))
+        embedding = size(shapes, (f"{root}src_embed.weight", 1))
+        ids: dict[str, Any] = dict(special_id_questions(answers, 0, 1, 2))
+        config = RecurrentConfig(
+            source_vocab=size(shapes, (f"{root}src_embed.weight", 0)),
+            target_vocab=size(shapes, (f"{root}tgt_embed.weight", 0)),
+            hidden=hidden,
+            d_embedding=embedding,
+            encoder_hidden=size(shapes, (f"{root}encoder_lstm.weight_hh_l0", 1)),
+            attention="general",
+            cell="lstm",
+            bidirectional=True,
+            attend_after=True,
+            feeds_input=size(shapes, (f"{root}decoder_lstm.weight_ih", 1)) > embedding,
+            first_states="cells",
+            swaps_states=choice(answers, "swaps_states", (False, True), Message("why_since_2018")),
+            **ids,
+        )
+        sources = {
+            "source_embedding.weight": Source(f"{root}src_embed.weight"),
+            "target_embedding.weight": Source(f"{root}tgt_embed.weight"),
+            **_net("encoder", f"{root}encoder_lstm", 1, ("", "_reverse")),
+            **{f"decoder.{gate}": Source(f"{root}decoder_lstm.{gate}") for gate in _GATES},
+            **linear("bridge.0", f"{root}decoder_cell_init"),
+            **linear("attention.key", f"{root}att_src_linear", has_bias=False),
+            **linear("deepen.0", f"{root}att_vec_linear", has_bias=False),
+            **linear("projection", f"{root}readout", has_bias=False),
+        }
+        return Fit("recurrent", config, sources, (Message("reason_basic_nmt"),))
+
+    def typical_names(self) -> Iterable[str]:
+        """The names of the published model."""
+        maps = ("src_embed", "tgt_embed", "att_src_linear", "att_vec_linear", "readout", "decoder_cell_init")
+        nets = [f"encoder_lstm.{gate}_l0{way}" for gate in _GATES for way in ("", "_reverse")]
+        return [*nets, *(f"decoder_lstm.{gate}" for gate in _GATES), *(f"{name}.weight" for name in maps)]
 
 
 class OpenNmtRnn:

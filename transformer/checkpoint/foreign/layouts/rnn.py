@@ -60,6 +60,8 @@ class RnnTutorial:
         root = root_of(shapes, rf"decoder\.{self.sign}")
         if root is None:
             return None
+        if not any(name.startswith(f"{root}encoder.") for name in shapes):
+            return None  # a decoder alone
         pair = _Pair(shapes, root)
         options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
         config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))

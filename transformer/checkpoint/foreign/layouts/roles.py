@@ -85,6 +85,11 @@ def is_embedding(name: str) -> bool:
     return any(map(_EMBEDDING.fullmatch, said)) and not is_second_embedding(name) and not says_after(said)
 
 
+def mentions_embedding(name: str) -> bool:
+    """Whether a word of a name is one that embeddings have, whatever the others say: `emb_out`, `embed_out`."""
+    return any(map(_EMBEDDING.fullmatch, name_words(module_of(name) or name)))
+
+
 def names_tokens(name: str) -> bool:
     """Whether an embedding's name says that it embeds the tokens themselves."""
     return any(map(_TOKEN.fullmatch, name_words(name)))
@@ -93,6 +98,11 @@ def names_tokens(name: str) -> bool:
 def says_before(said: Iterable[str]) -> bool:
     """Whether words place a module before the layers."""
     return any(map(_BEFORE.fullmatch, said))
+
+
+def says_linear(said: Collection[str]) -> bool:
+    """Whether a module is called a linear map."""
+    return not _LINEAR.isdisjoint(said)
 
 
 def says_after(said: Collection[str]) -> bool:

@@ -16,7 +16,15 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     projection,
     token_embedding,
 )
-from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
+from transformer.checkpoint.foreign.layouts.torch_layers import (
+    Biases,
+    Stack,
+    layer,
+    memory_width,
+    norm_after,
+    stacks,
+    templates,
+)
 from transformer.checkpoint.foreign.questions import Answers, Question, choice, heads_question, norm_eps
 from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
@@ -97,7 +105,8 @@ class TorchDecoder:
         around, assumed, read = _around(contents, answers, stack, used, d_model)
         sources |= read
         why = Message("why_memory")
-        memory = choice(answers, "memory", MEMORIES, why)
+        width = memory_width(shapes, f"{stack.path}0")
+        memory = choice(answers, "memory", [one for one in MEMORIES if one != "inputs" or not width], why)
         if memory == "vectors":
             asked = Question("memory_vectors", Message("question_memory_vectors"), 8, why=why, least=1, rare=True)
             around["memory_vectors"] = min(answers.ask(asked), 4096)
@@ -110,11 +119,13 @@ class TorchDecoder:
             n_decoder_layers=stack.count,
             decoder_norm=bool(normed),
             memory=memory,
+            d_memory=width,
             **around,
             **_layer_options(contents, answers, stack, biases),
         )
         alone = () if "positions" in around else (Message("reason_layers_alone"),)
-        reasons = (Message("reason_decoder_layers", count=stack.count, path=stack.path), *alone)
+        wide = (Message("reason_memory_width", width=width),) if width else ()
+        reasons = (Message("reason_decoder_layers", count=stack.count, path=stack.path), *alone, *wide)
         doubts = dict.fromkeys(shapes, UNTOLD)
         return Fit("vectors", config, sources, reasons, ignored=ignored, doubts=doubts, assumed=assumed)
 
@@ -139,7 +150,7 @@ def _around(
     options: dict[str, Any] = {"source_vocab": rows, "target_vocab": rows}
     sources: dict[str, Source] = {"source": Source(embedding)}
     options["scale_embedding"] = choice(answers, "scale_embedding", (True, False), Message("why_tutorials"))
-    table = position_table(ends, shapes, stack.path, answers)
+    table = position_table(ends, shapes, stack.path, answers, embedding)
     if table is not None:
         options |= {"positions": table.kind, "max_length": table.length}
         sources["positions.table"] = table.source

@@ -14,10 +14,12 @@ from transformer.checkpoint.foreign.layouts.roles import (
     is_embedding,
     is_position,
     is_second_embedding,
+    mentions_embedding,
     module_of,
     name_words,
     names_tokens,
     says_after,
+    says_linear,
     shared_prefix,
 )
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
@@ -87,8 +89,8 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     """The tensor that scores the target's vocabulary; None if its embedding does. Asked where it is not clear.
 
     `rows` gives the rows of each. A map with a bias is it if it has as many as an embedding; of several, names tell. Of
-    matrices without, a name decides where just one is called like a projection; otherwise the one that is not called an
-    embedding is proposed, or the last.
+    matrices without, a name decides where just one is called like a projection and none of it like an embedding;
+    otherwise the one that is not called an embedding is proposed, or the last.
     """
     vocabularies = {rows[name] for name in ends.matrices}
     fitting = [name for name in ends.biased if rows[name] in vocabularies]
@@ -98,9 +100,11 @@ def projection(ends: Ends, rows: Mapping[str, int], answers: Answers) -> str | N
     if fitting:
         return choice(answers, "projection", _usual(fitting, fitting[-1]), Message("why_order"))
     named = [name for name in ends.matrices if ends.scores(name) and not ends.embeds(name)]
-    if len(named) == 1 and len(ends.matrices) > 1:
+    clear = [name for name in named if not mentions_embedding(name.removeprefix(ends.prefix))]
+    if len(named) == len(clear) == 1 and len(ends.matrices) > 1:
         return named[0]
     plain = [name for name in ends.matrices if not ends.embeds(name) and not is_second_embedding(name)]
+    plain = [name for name in plain if name not in named or name in clear] or plain  # `emb_out` may embed the target
     usual = plain[0] if len(plain) == 1 and len(ends.matrices) > 1 else TIED
     if usual == TIED and len(ends.matrices) > 2:
         usual = ends.matrices[-1]
@@ -166,12 +170,17 @@ def source_and_target(
 
 
 def token_embedding(ends: Ends, answers: Answers) -> str | None:
-    """The tensor that embeds the tokens, by its name; asked where names leave it open. None where there is none."""
+    """The tensor that embeds the tokens, by its name; asked where names leave it open. None where there is none.
+
+    A name that is the only one to speak of an embedding is believed, but may be answered away: positions too are called
+    so, and the tokens' table by a letter.
+    """
     likely = [name for name in ends.matrices if ends.embeds(name)]
     if len(likely) > 1:
         likely = [name for name in likely if names_tokens(name.removeprefix(ends.prefix))] or likely
     if len(likely) == 1:
-        return likely[0]
+        options = tuple(likely + _open(ends, likely[0]))
+        return answers.ask(Question("embedding", Message("question_embedding"), likely[0], options, rare=True))
     possible = [name for name in ends.matrices if not says_after(name_words(module_of(name.removeprefix(ends.prefix))))]
     if not possible:
         return None
@@ -180,11 +189,30 @@ def token_embedding(ends: Ends, answers: Answers) -> str | None:
     return None if found == NONE else found
 
 
-def position_table(ends: Ends, shapes: Mapping[str, Shape], path: str, answers: Answers) -> Table | None:
-    """The table that is added before the layers at `path`; asked where there are several, or it might act later."""
+def _open(ends: Ends, embedding: str | None) -> list[str]:
+    """The matrices beside the tokens' whose names say nothing of what they are."""
+    said = {name: set(name_words(module_of(name.removeprefix(ends.prefix)) or name)) for name in ends.matrices}
+    return [
+        name
+        for name, words in said.items()
+        if name != embedding and not says_after(words) and not says_linear(words) and not is_second_embedding(name)
+    ]
+
+
+def position_table(
+    ends: Ends, shapes: Mapping[str, Shape], path: str, answers: Answers, embedding: str | None
+) -> Table | None:
+    """The table that is added before the layers at `path`; asked where there are several, or it might act later.
+
+    Where none is called so, it may be answered that a matrix whose name says nothing is it.
+    """
     tables = {table.name: table for table in ends.tables}
     if not tables:
-        return None
+        unnamed = _open(ends, embedding) if embedding is not None else []
+        if not unnamed:
+            return None
+        found = choice(answers, "position_table", (NONE, *unnamed), Message("why_cannot_be_proved"))
+        return None if found == NONE else Table(Source(found), shapes[found][0], "learned")
     names, order = tuple(tables), tuple(shapes)
     last = max(i for i, name in enumerate(order) if name.startswith(path))
     clear = len(names) == 1 and order.index(names[0]) < last and not says_after(name_words(names[0]))

@@ -17,9 +17,18 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     projection,
     source_and_target,
 )
-from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
+from transformer.checkpoint.foreign.layouts.torch_layers import (
+    Biases,
+    Stack,
+    layer,
+    memory_width,
+    norm_after,
+    stacks,
+    templates,
+)
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.seq2seq import preset
 
@@ -31,7 +40,11 @@ class TorchModule:
     title: str = Message("title_torch")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
+        """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked.
+
+        Raises:
+            ConfigError: the decoder reads an encoder of another width.
+        """
         shapes = contents.shapes
         found = stacks(shapes)
         encoder = next((stack for stack in found if not stack.decodes), None)
@@ -39,6 +52,10 @@ class TorchModule:
         if encoder is None or decoder is None:
             return None
         first = f"{encoder.path}0"
+        if width := memory_width(shapes, f"{decoder.path}0"):
+            raise ConfigError(
+                "halves_of_other_width", encoder=width, decoder=size(shapes, (f"{decoder.path}0.norm1.weight", 0))
+            )
         if not find_ends(
             shapes, _of_stacks(found, shapes), size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
         ).matrices:
