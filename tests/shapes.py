@@ -39,7 +39,7 @@ def _checked(typechecker: Callable[..., Any], thing: Any) -> Any:
     parts = [part for hint in thing.__annotations__.values() for part in _parts(hint)]
     if any(isinstance(part, str) for part in parts):  # a name that is to be looked up
         return jaxtyped(thing, typechecker=typechecker)
-    checked = beartype(thing, conf=AS_JAXTYPING)
+    checked = beartype(conf=AS_JAXTYPING)(thing)
     if not any(inspect.isclass(part) and issubclass(part, AbstractArray) for part in parts):
         return checked
 
