@@ -6,20 +6,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from jaxtyping import install_import_hook
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-ROOT = Path(__file__).parents[1]
-SHAPED = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "transformer").rglob("*.py"))
-    if "jaxtyping" in path.read_text(encoding="utf-8")
-]
-"""Modules whose signatures say shapes: these are executed. Elsewhere a check of every call would cost more than the
-tests themselves (a checkpoint is read four times as slowly), and mypy has done it."""
+from tests.shapes import execute_signatures
 
-install_import_hook(SHAPED, "beartype.beartype")  # before the first import of the library
+execute_signatures()  # before the first import of the library
 
 import torch  # noqa: E402
 
@@ -27,6 +19,8 @@ from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
 hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("heedmap")
+
+ROOT = Path(__file__).parents[1]
 
 LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",

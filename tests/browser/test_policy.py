@@ -59,6 +59,11 @@ class Watched:
         return [*found, *self.told, *self.visit.errors]
 
 
+AT_REST = """() => document.getAnimations().every(
+  (one) => one.playState !== "running" || one.effect.getComputedTiming().iterations === Infinity)"""
+"""Whether every colour that glides to another has arrived."""
+
+
 @pytest.fixture(scope="module")
 def watched(browser: Browser) -> Iterator[Watched]:
     """A page in a window that keeps the app's scripts."""
@@ -78,7 +83,7 @@ def test_no_page_asks_for_what_its_policy_stops_and_all_can_be_read(
     assert nameless_controls(page) == []
     page.emulate_media(color_scheme="dark")
     expect(page.locator(".stApp")).to_have_css("background-color", "rgb(16, 23, 30)")
-    page.wait_for_timeout(300)
+    page.wait_for_function(AT_REST)
     assert faint_texts(page, figures=False) == []  # figures follow in the next run: their colours have a test of theirs
     page.emulate_media(color_scheme="light")
     expect(page.locator(".stApp")).not_to_have_css("background-color", "rgb(16, 23, 30)")  # the next run knows it too
@@ -93,6 +98,7 @@ def test_the_policy_is_in_force(watched: Watched, serve: Callable[..., str]) -> 
         "fetch('http://127.0.0.1:9/').catch(() => 0)",
     ):
         watched.page.evaluate(f"() => {{ {harm}; }}")
+    watched.page.wait_for_function("window.stopped.length >= 3")
     stopped = " ".join(watched.stopped())
     assert all(what in stopped for what in ("img-src", "script-src-elem inline", "connect-src"))
     assert watched.page.evaluate("window.ran") is None

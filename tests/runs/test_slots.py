@@ -179,7 +179,7 @@ def test_long_work_goes_on_one_at_a_time_where_others_look_and_two_at_a_time_whe
             inside += 1
             found = max(found, inside)
             changed.notify_all()
-            changed.wait_for(lambda: found > 1, timeout=0.1)
+            changed.wait_for(lambda: found > 1, timeout=0.1 if most == 1 else PATIENCE)
             inside -= 1
 
     def run(_: int) -> None:
