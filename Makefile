@@ -11,6 +11,9 @@ VENV ?= .venv
 IN_VENV := $(VENV)/bin/python
 NODE := $(VENV)/bin/node
 
+# A machine may say that Python keeps no bytecode: every one of the many processes that the tests start would compile all.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup setup-dev run test test-gpu check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed

@@ -1,20 +1,20 @@
-"""A class of readers: sessions that look at another head's scores, of their own sentence, every few seconds.
+"""A class of readers: sessions that look at heads of their own sentence, an action every few seconds.
 
-Another head's weights are drawn by the browser, which asks for nothing; its scores are what the server draws.
+Most of what a reader does, the browser draws by itself. So there are two classes (`benchmarks.readers` defines them):
+in one, every action is another head's scores, which reaches the server; in the other, readers do a mix of all. Times
+and CPU are those of actions that reach the server; how many there were beside them is said.
 
 `python -m benchmarks load` measures what the project promises; `python -m benchmarks.load --sessions 75 --seconds 30
---servers 2` anything else, `--greedy` the same beside sessions that ask for much (`benchmarks.greedy`). Sessions speak
-the page's own protocol (`benchmarks.websocket`); with several servers they are dealt out in turn, as a proxy with
-sticky sessions would.
+--servers 2 --actions mixed` anything else, `--greedy` the same beside sessions that ask for much (`benchmarks.greedy`).
+Sessions speak the page's own protocol (`benchmarks.websocket`); with several servers they are dealt out in turn, as a
+proxy with sticky sessions would.
 
-An answer is wrong if its heatmap is not, number for number, that of the sentence and head which were asked for, as the
-library computes it without a server.
+An answer is wrong if it does not hold, number for number, what was asked for, as the library computes it without a
+server.
 """
 
 import argparse
 import asyncio
-import base64
-import json
 import os
 import random
 import tempfile
@@ -27,24 +27,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from benchmarks.greedy import greedy
 from benchmarks.measuring import Result
-from benchmarks.websocket import Answer, Session
+from benchmarks.readers import READERS, Reader, Truth, truth_of
+from benchmarks.websocket import Session
 from tests.browser.visiting import PATIENCE, ROOT, start_server
-from transformer import DecodingOptions, load, translate
-from transformer.attention.measures import sites_of
 
-CHECKPOINT = ROOT / "checkpoints" / "multi30k-en-de"
-KIND = "decoder.cross"
-NOUNS = (
-    *("dog", "man", "woman", "boy", "girl", "cat", "group", "child", "player", "rider", "worker", "teacher"),
-    *("singer", "runner", "driver"),
-)
-COLOURS = ("red", "blue", "green", "white", "black", "brown", "yellow", "orange", "grey", "pink")
-PLACES = ("down the street", "along the beach", "in the park")
-SECTION = "A class of readers: another head's or layer's scores every 5 s"
+SECTION = "A class of readers, each with an action every 5 s: another head's or layer's scores, or a mix of all"
 PAUSE = 5.0
 """Seconds from a reader's action to the next, give or take 30 %."""
 
@@ -59,19 +49,22 @@ class Class:
     pause: float = PAUSE
     greedy: bool = False
     """Whether each server has one greedy session of each kind besides."""
+    actions: Sequence[str] = ("scores",)
+    """What readers do, of `READERS`: the first the first of these, the second the second, and so on in turn."""
 
 
 @dataclass
 class Report:
-    """What came of it: seconds and bytes of each action, errors, wrong answers, CPU seconds and MB of the servers."""
+    """What came of it: seconds and bytes of each action that reached the server, errors, wrong answers, CPU, MB."""
 
     seconds: list[float] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     drawn_again: set[str] = field(default_factory=set)
     """Kinds of messages and elements that an action brought."""
+    alone: int = 0
+    """Actions that the browser does by itself."""
     wrong: int = 0
-    compared: int = 0
     lasted: float = 0.0
     cpu: float = 0.0
     cpu_of_a_visit: float = 0.0
@@ -89,7 +82,7 @@ class Report:
 
     @property
     def cpu_of_an_action(self) -> float:
-        """CPU seconds of the servers, divided by the actions."""
+        """CPU seconds of the servers, divided by the actions that reached one."""
         return self.cpu / len(self.seconds)
 
     @property
@@ -99,7 +92,7 @@ class Report:
 
     @property
     def rate(self) -> float:
-        """Actions answered in a second."""
+        """Actions that servers answered in a second."""
         return len(self.seconds) / self.lasted
 
     @property
@@ -113,60 +106,20 @@ class Report:
         memory = ", ".join(f"{megabytes:.0f}" for megabytes in self.memory) + " MB"
         if self.growth is not None:
             memory += f" ({self.growth:+.1f} MB a minute from minute 1)"
+        alone = f" beside {self.alone / self.lasted:.1f}/s that reach no server" if self.alone else ""
         return (
-            f"p50 {1e3 * self.percentile(0.5):.0f} ms, p95 {1e3 * self.percentile(0.95):.0f} ms, {self.rate:.1f}/s, "
+            f"p50 {1e3 * self.percentile(0.5):.0f} ms, p95 {1e3 * self.percentile(0.95):.0f} ms, "
+            f"{self.rate:.1f}/s{alone}, "
             f"{1e3 * self.cpu_of_an_action:.0f} ms of CPU and {self.bytes_of_an_action / 1e3:.1f} kB an action, "
             f"{1e3 * self.cpu_of_a_visit:.0f} ms of CPU a visit, "
-            f"{self.wrong} wrong of {self.compared}, {len(self.errors)} errors, {memory}; load {self.load:.1f}"
+            f"{self.wrong} wrong of {len(self.seconds)}, {len(self.errors)} errors, {memory}; load {self.load:.1f}"
             + "".join(f", {count} {what}" for what, count in self.greedy.items())
         )
 
 
-def sentence(reader: int) -> str:
-    """One reader's own sentence; 450 readers have different ones."""
-    noun, colour, place = NOUNS[reader % 15], COLOURS[reader // 15 % 10], PLACES[reader // 150 % 3]
-    return f"a {noun} in a {colour} shirt is riding a bicycle {place} ."
-
-
-class Truth:
-    """Every map of cross-attention of these sentences, as the library has them."""
-
-    def __init__(self, sentences: Sequence[str]) -> None:
-        checkpoint = load(CHECKPOINT)
-        self._maps: dict[tuple[str, int, int], np.ndarray] = {}
-        for text in sentences:
-            record = translate(checkpoint, text, DecodingOptions(beam=5, length_penalty=1.0, max_length=100)).record
-            sites = sites_of(record, KIND)
-            self.layers, self.heads = len(sites), record[sites[0]].n_heads
-            for layer, site in enumerate(sites):
-                for head in range(self.heads):
-                    picture = record[site].picture(head, words=True, special=True, scores=True)
-                    self._maps[text, layer, head] = picture.values
-
-    def differs(self, answer: Answer, text: str, layer: int, head: int) -> bool:
-        """Whether an answer shows anything else than this head of this sentence, or nothing."""
-        seen = drawn(answer)
-        return seen is None or not np.array_equal(seen, self._maps[text, layer, head])
-
-
-def drawn(answer: Answer) -> np.ndarray | None:
-    """The numbers of the large heatmap, as they were sent; None where there is none."""
-    found = answer.keyed("heatmap")
-    if found is None:
-        return None
-    z = json.loads(found.plotly_chart.spec)["data"][0]["z"]
-    rows, columns = map(int, z["shape"].split(","))
-    return np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"])).reshape(rows, columns)
-
-
 def taught(plan: Class) -> Report:
     """Let a class work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # two wait for each other where something else runs
-    try:
-        truth = Truth([sentence(reader) for reader in range(plan.sessions)])
-    finally:
-        torch.set_num_threads(threads)
+    truth = truth_of(plan.sessions)
     # The caller's thread may have a loop that runs.
     with _servers(plan.servers) as (addresses, processes), ThreadPoolExecutor(1) as apart:
         return apart.submit(asyncio.run, _work(plan, truth, addresses, processes)).result()
@@ -179,15 +132,14 @@ async def _work(plan: Class, truth: Truth, addresses: Sequence[str], processes: 
         report.errors += (await first.open("translate")).errors
         await first.close()
     before = _cpu(processes)
-    async with _opened(plan, addresses, report) as sessions, AsyncExitStack() as beside:
+    async with _opened(plan, truth, addresses, report) as readers, AsyncExitStack() as beside:
         report.cpu_of_a_visit = (_cpu(processes) - before) / plan.sessions
         report.memory.append(_megabytes(processes))
         for address in addresses if plan.greedy else ():
             await beside.enter_async_context(greedy(address, report.greedy, report.errors))
         before, begun = _cpu(processes), time.monotonic()
         watching = asyncio.create_task(_watch(processes, report))
-        readers = (_read(plan, reader, session, truth, report) for reader, session in enumerate(sessions))
-        await asyncio.gather(*readers)
+        await asyncio.gather(*(_read(plan, number, reader, report) for number, reader in enumerate(readers)))
         report.lasted = time.monotonic() - begun
         report.cpu = _cpu(processes) - before
         watching.cancel()
@@ -197,40 +149,41 @@ async def _work(plan: Class, truth: Truth, addresses: Sequence[str], processes: 
 
 
 @asynccontextmanager
-async def _opened(plan: Class, addresses: Sequence[str], report: Report) -> AsyncIterator[list[Session]]:
-    """One session a reader, each with its sentence on the page; a few come at a time."""
-    sessions = [Session(addresses[reader % len(addresses)]) for reader in range(plan.sessions)]
+async def _opened(plan: Class, truth: Truth, addresses: Sequence[str], report: Report) -> AsyncIterator[list[Reader]]:
+    """All readers, each with its sentence on the page; a few come at a time."""
+    readers = [
+        READERS[plan.actions[number % len(plan.actions)]](number, addresses[number % len(addresses)], truth)
+        for number in range(plan.sessions)
+    ]
     few = asyncio.Semaphore(4)
 
-    async def come(reader: int) -> None:
+    async def come(reader: Reader) -> None:
         async with few:
-            report.errors += (await sessions[reader].open("translate", text=sentence(reader), scores="True")).errors
+            report.errors += (await reader.come()).errors
 
     try:
-        await asyncio.gather(*map(come, range(plan.sessions)))
-        yield sessions
+        await asyncio.gather(*map(come, readers))
+        yield readers
     finally:
-        for session in sessions:
-            await session.close()
+        for reader in readers:
+            await reader.leave()
 
 
-async def _read(plan: Class, reader: int, session: Session, truth: Truth, report: Report) -> None:
-    """One reader: mostly another head, one time in four another layer, until the time is over."""
-    chance = random.Random(reader)
+async def _read(plan: Class, number: int, reader: Reader, report: Report) -> None:
+    """One reader acts until the time is over."""
+    chance = random.Random(number)
     end = time.monotonic() + plan.seconds
     await asyncio.sleep(chance.uniform(0, plan.pause))
-    layer = chance.randrange(truth.layers)
-    moves = {"layer": str(layer), "head": str(chance.randrange(truth.heads))}
     while time.monotonic() < end:
-        answer = await session.choose(moves)
-        report.seconds.append(answer.seconds)
-        report.bytes.append(answer.bytes)
-        report.errors += answer.errors
-        report.drawn_again |= answer.by_element.keys()
-        report.compared += 1
-        report.wrong += truth.differs(answer, sentence(reader), int(moves["layer"]), int(moves["head"]))
-        name, count = ("layer", truth.layers) if chance.random() < 0.25 else ("head", truth.heads)
-        moves[name] = str((int(moves[name]) + chance.randrange(1, count)) % count)
+        answer = await reader.act()
+        if answer is None:
+            report.alone += 1
+        else:
+            report.seconds.append(answer.seconds)
+            report.bytes.append(answer.bytes)
+            report.errors += answer.errors
+            report.drawn_again |= answer.by_element.keys()
+            report.wrong += reader.is_wrong(answer)
         await asyncio.sleep(chance.uniform(0.7, 1.3) * plan.pause)
 
 
@@ -274,7 +227,7 @@ def measure() -> list[Result]:
     for sessions, seconds in ((30, 30), (75, 30), (200, 300)):
         report = taught(Class(sessions, seconds))
         rates.append(report.rate)
-        results.append(Result(SECTION, f"{sessions} readers for {seconds} s", report.line()))
+        results.append(Result(SECTION, f"{sessions} readers for {seconds} s, scores", report.line()))
     late, cpu = report.percentile(0.95), report.cpu_of_an_action
     flat = report.memory[-1] <= 1.1 * report.memory[1]
     results += [
@@ -298,7 +251,17 @@ def measure() -> list[Result]:
         Result(SECTION, "50 readers beside four greedy sessions: 95 % of the actions within",
                f"{1e3 * beside.percentile(0.95):.0f} ms", "1,000 ms", beside.percentile(0.95) < 1),
     ]  # fmt: skip
-    results.append(Result(SECTION, "200 readers for 60 s on two servers", taught(Class(200, 60, servers=2)).line()))
+    mixed = taught(Class(200, 120, actions=("mixed",)))
+    late, cpu = mixed.percentile(0.95), mixed.cpu_of_an_action
+    results += [
+        Result(SECTION, "200 readers for 120 s, a mix: 8 of 10 another head or layer, 1 another form, 1 another view",
+               mixed.line()),
+        Result(SECTION, "200 readers, a mix: 95 % of the actions that reach the server within", f"{1e3 * late:.0f} ms",
+               "300 ms", late < 0.3),
+        Result(SECTION, "200 readers, a mix: CPU an action that reaches the server", f"{1e3 * cpu:.0f} ms", "20 ms",
+               cpu <= 0.02),
+        Result(SECTION, "200 readers for 60 s on two servers", taught(Class(200, 60, servers=2)).line()),
+    ]  # fmt: skip
     return results
 
 
@@ -309,8 +272,9 @@ if __name__ == "__main__":
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--greedy", action="store_true", help="beside sessions that ask for much")
     parser.add_argument("--pause", type=float, default=PAUSE, help="seconds from an action to the next (default: 5)")
+    parser.add_argument("--actions", nargs="+", choices=list(READERS), default=["scores"], help="what readers do")
     asked = parser.parse_args()
-    found = taught(Class(asked.sessions, asked.seconds, asked.servers, asked.pause, asked.greedy))
+    found = taught(Class(asked.sessions, asked.seconds, asked.servers, asked.pause, asked.greedy, asked.actions))
     print(f"{asked.sessions} sessions, {asked.seconds:.0f} s, {asked.servers} servers: {found.line()}")
     for problem in sorted(set(found.errors)):
         print(problem)

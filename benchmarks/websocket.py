@@ -5,18 +5,20 @@ instead of sending them again. So a hundred of them cost one process a fraction 
 """
 
 import asyncio
+import json
 import time
 import urllib.request
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
+from streamlit.runtime.state.session_state import STREAMLIT_INTERNAL_KEY_PREFIX
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
@@ -93,6 +95,34 @@ class Session:
         for key, label in moves.items():
             self._state(key).string_array_value.data[:] = [label]
         return await self._run()
+
+    async def switch(self, key: str, on: bool) -> Answer:
+        """Switch a toggle of a key on or off.
+
+        Raises:
+            KeyError: the page has shown no such toggle.
+        """
+        self._state(key).bool_value = on
+        return await self._run()
+
+    def go_to(self, **query: str) -> None:
+        """Write into the address what scripts of the page write there by themselves: no run is asked for."""
+        self._query = urlencode(dict(parse_qsl(self._query)) | query)
+
+    async def trigger(self, key: str, event: str, value: str) -> Answer:
+        """Let the component of a key tell of an event.
+
+        Raises:
+            KeyError: the page has shown no such component.
+        """
+        component, self._fragment = self._ids[key]
+        name = f"{STREAMLIT_INTERNAL_KEY_PREFIX}_{component}__events"
+        told = json.dumps([{"event": event, "value": value}])
+        self._states[name] = WidgetState(id=name, json_trigger_value=told)
+        try:
+            return await self._run()
+        finally:
+            self._states.pop(name)
 
     async def write(self, key: str, text: str) -> Answer:
         """Write a text into the field of a key.
@@ -194,8 +224,8 @@ class Session:
             if kind == "exception":
                 answer.errors.append(element.exception.message or element.exception.type)
             content = getattr(element, kind)
-            if kind in {"button_group", "text_area"}:
-                self._ids[content.id.rpartition("-")[2]] = content.id, message.delta.fragment_id
+            if kind in {"button_group", "text_area", "checkbox", "bidi_component"}:
+                self._ids[content.id.split("-", 2)[2]] = content.id, message.delta.fragment_id
             elif kind == "button":
                 self._ids[content.label] = content.id, message.delta.fragment_id
             elif kind == "file_uploader" and content.id != self._uploader:

@@ -29,9 +29,6 @@ try:
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
         request = controls.request(checkpoints[0], longest)
-    with models:
-        words = choices.words_choice()
-    shown = choices.pair(first, second, request, words)
 except HeedmapError as error:
     with picture:
         controls.explain(error)
@@ -39,14 +36,12 @@ except HeedmapError as error:
 
 
 def looked_at() -> None:
-    """What depends on the heads, and the open screen: the runs are looked up anew, since a part keeps nothing."""
-    try:
-        shown = choices.pair(first, second, request, words)
-        with models:
-            aligned = choices.head_choice(shown)
-    except HeedmapError as error:
-        controls.explain(error)
-        return
+    """What depends on the target and the heads: the runs are looked up anew, since a part keeps nothing."""
+    with models:
+        words = choices.words_choice()
+    shown = choices.pair(first, second, request, words)
+    with models:
+        aligned = choices.head_choice(shown)
     panels: dict[str, Callable[[], None]] = {
         "side": lambda: views.side_by_side(shown, aligned, words),
         "agreement": lambda: agreement.agreement_panel(shown, aligned),
@@ -61,8 +56,8 @@ def looked_at() -> None:
             panels[opened]()
         except HeedmapError as error:
             controls.explain(error)
+    views.translations(shown)
 
 
 with picture:
     part(looked_at)
-    views.translations(shown)

@@ -13,13 +13,12 @@ from ui.texts import t
 
 shell.heading(t("attention_steps.title"), t("attention_steps.intro"))
 try:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
+    with bar:
         kind = attention_steps.kind()
         found = attention_steps.example(kind)
         if found is None:
             address.stop()
-        choices = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", width="content")
-        shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)
 except HeedmapError as error:
     controls.explain(error)
     address.stop()
@@ -28,15 +27,11 @@ example = found
 
 def looked_at() -> None:
     """The open screen of the example, computed as is chosen here."""
-    try:
-        with choices:
-            recipe = attention_steps.recipe(example)
-            board = example.board(recipe)
-            screen = attention_steps.screen(example.can_change)
-            head_place = st.empty()
-    except HeedmapError as error:
-        controls.explain(error)
-        return
+    with bar:
+        recipe = attention_steps.recipe(example)
+        board = example.board(recipe)
+        screen = attention_steps.screen(example.can_change)
+        head_place = st.empty()
     attention_steps.changed(example, recipe)
     if screen == "steps":
         panels.steps_panel(example, board, recipe, head_place)
@@ -49,3 +44,5 @@ def looked_at() -> None:
 
 
 part(looked_at)
+with bar:
+    shared.try_this("attention_steps", attention_steps.TRY, attention_steps.DEFAULTS)

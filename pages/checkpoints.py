@@ -33,7 +33,7 @@ try:
         bring.report_panel(found.report)
         bundle = store.bundle(name)
         if bundle is not None:
-            questions_panel(name, bundle, found)
+            questions_panel(name, bundle, found, is_wrong=wrong is not None)
 except HeedmapError as error:
     controls.explain(error)
     bring.forget_answers(name)

@@ -27,10 +27,7 @@ example = found
 
 def looked_at() -> None:
     """One step of the example."""
-    try:
-        panels.panel(example, inside_layer.stage(), choices)
-    except HeedmapError as error:
-        controls.explain(error)
+    panels.panel(example, inside_layer.stage(), choices)
 
 
 part(looked_at)

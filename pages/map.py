@@ -8,17 +8,18 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.components.map.component import model_map
 from ui.components.shared.about import About
-from ui.map import choices, runs
+from ui.map import choices, writing
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing
 from ui.map.panel import part_panel
-from ui.map.prediction import TEMPERATURE, prediction_panel
+from ui.map.prediction import prediction_panel
 from ui.map.table import table_panel
 from ui.map.training import TRAINING
-from ui.shared import address, controls
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.part import in_page, part
+from ui.shared.writing import TEMPERATURE
 from ui.store import store
 from ui.texts import plain, t
 
@@ -30,13 +31,13 @@ name: str = chosen  # also where it is used later, within functions
 try:
     checkpoint = store.checkpoint(name)
     text = choices.text(name, checkpoint)
-    shown = runs.shown(name, text)
+    shown = writing.shown(name, checkpoint, text)
 except HeedmapError as error:
     controls.explain(error)
+    elsewhere.explain_long(error, name, address.parameter(choices.TEXT) or "")
     address.stop()
 
-alive = ref(shown)  # what draws again outlives this run, and must not keep what it showed
-del checkpoint, shown
+alive = ref(shown)
 
 
 def looked_at() -> None:
@@ -48,7 +49,8 @@ def looked_at() -> None:
     checkpoint = store.checkpoint(name)
     opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
     found = drawing(shown, whole, opened.name if opened else "")
-    about, origin = identity(shown.flow.diagram), Origin(name, text)
+    about, origin = identity(shown.flow.diagram), Origin(name, writing.text_of(shown, text))
+    writing.written_panel(shown, step)
     names = [part.name for part in found.parts]
     place, beside = st.columns([2, 3], gap="medium") if opened else (st.container(key="map-area"), None)
     with place:
@@ -57,7 +59,7 @@ def looked_at() -> None:
             found.parts,
             found.steps,
             key="map",
-            run=f"{name} {text}",
+            run=f"{name} {origin.text}",
             about=about,
             step=step,
             opened=found.numbers[opened.name] if opened else None,
@@ -69,6 +71,7 @@ def looked_at() -> None:
             on_step=choices.to_step,
             on_fold=choices.turn_layers,
         )
+    writing.gaps_panel(name, checkpoint, text)
     if opened and beside:
         with beside:
             part_panel(name, checkpoint, shown, text, found, opened, step)
@@ -90,3 +93,4 @@ def predicted(step: int) -> None:
 
 
 part(looked_at)
+del checkpoint, shown  # a part outlives this run, and what is called here `shown` with it: it must not keep the run

@@ -25,13 +25,10 @@ except HeedmapError as error:
 
 def looked_at() -> None:
     """The open screen, with its own controls in the bar."""
-    try:
-        if screen in ALONE:
-            ALONE[screen](bar)
-        elif example is not None:
-            OF_A_BATCH[screen](example, bar)
-    except HeedmapError as error:
-        controls.explain(error)
+    if screen in ALONE:
+        ALONE[screen](bar)
+    elif example is not None:
+        OF_A_BATCH[screen](example, bar)
 
 
 part(looked_at)

@@ -8,7 +8,7 @@ from transformer.runs.held_out import known_held_out
 from transformer.sequences.labels import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
-from ui.sequences import runs, task_form, views
+from ui.sequences import in_browser, runs, task_form, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
@@ -68,20 +68,42 @@ def looked_at() -> None:
     if run is None:
         return
     other = runs.other_strand(name, task, run)
-    place = asked.place(run)
+    sequence_controls.take_old_names()
+    with st.container():
+        chooser = st.container()
+        browser = in_browser.bring(run) if in_browser.fits(run) else None
+    if browser is None:
+        with chooser:
+            place = asked.place(run)
+    else:
+        place = browser.place
+        asked.pooling_note(run)
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
     with overview:
-        views.all_heads_panel(run, place)
-        what_if_link(model=name)
+        if browser is None:
+            views.all_heads_panel(run, place)
+            what_if_link(model=name)
+        else:
+            in_browser.all_heads_panel(browser)
+            views.groups_note(run)
     with detail:
         view = sequence_controls.view()
         if view == "letters":
             views.letters_panel(name, run, other, place, task, record_id)
-        elif view == "windows":
+        elif view == "heads":
+            views.head_view_panel(run, place)
+        elif browser is None:
             views.windows_panel(run, place)
         else:
-            views.head_view_panel(run, place)
+            in_browser.heatmap_panel(browser, views.groups(run))
+    if browser is not None:
+        with chooser:
+            in_browser.head_panel(browser, name, None if view == "windows" else follow)
+
+
+def follow() -> None:
+    """The browser has changed the address: the run that it asks for draws what follows."""
 
 
 part(looked_at)

@@ -1,14 +1,25 @@
 """What every test has in common: shapes in signatures are executed, randomness is fixed."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 from playwright.sync_api import Browser, expect
+from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-install_import_hook("transformer", "beartype.beartype")  # before the first import of the library
+ROOT = Path(__file__).parents[1]
+SHAPED = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "transformer").rglob("*.py"))
+    if "jaxtyping" in path.read_text(encoding="utf-8")
+]
+"""Modules whose signatures say shapes: these are executed. Elsewhere a check of every call would cost more than the
+tests themselves (a checkpoint is read four times as slowly), and mypy has done it."""
+
+install_import_hook(SHAPED, "beartype.beartype")  # before the first import of the library
 
 import torch  # noqa: E402
 
@@ -16,8 +27,6 @@ from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
 hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("heedmap")
-
-ROOT = Path(__file__).parents[1]
 
 LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",
@@ -42,6 +51,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_read_once() -> Iterator[None]:
+    """Each new AppTest looks for components in every installed package: half of the time of most tests of pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(scan_component_manifests)
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(scope="session")

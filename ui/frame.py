@@ -41,8 +41,10 @@ STYLE = """
 .st-key-map-area { min-height: 38rem; }
 .st-key-panel { min-height: 44rem; }
 .st-key-head-choice { min-height: 18rem; }
-.st-key-chooser .st-key-head-choice { min-height: 8rem; }
+.st-key-sequence-head-choice { min-height: 5.5rem; }
 .st-key-all-heads { min-height: 22rem; }
+.st-key-overview .st-key-head-choice { min-height: 8rem; }
+.st-key-overview .st-key-all-heads { min-height: 11rem; }
 [data-testid="stSidebar"] [data-testid="stElementContainer"]:has(> [data-testid="stSkeleton"]):not([class*="st-key"]) {
   height: 2rem; margin: -6px 0; overflow: hidden;
 }
@@ -131,7 +133,7 @@ def framed(page: str, language: str) -> str:
     page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
     page = PRELOADED_FONT.sub("", page)
     page = page.replace("<head>", f"<head>{SCRIPT}", 1)
-    return page.replace("</head>", f"{scripts.tag()}<style>{STYLE}</style></head>", 1)
+    return page.replace("</head>", f"{scripts.preloads()}{scripts.tag()}<style>{STYLE}</style></head>", 1)
 
 
 def language_of(query: bytes) -> str:

@@ -9,8 +9,8 @@ from streamlit.runtime import app_session
 class Fill(Protocol):
     """What Streamlit fills one section of a theme with, by the section's name."""
 
-    def __call__(self, msg: CustomThemeConfig, section: str = ...) -> None:
-        """Write the section's options into `msg`."""
+    def __call__(self, msg: CustomThemeConfig, section: str = "theme") -> None:
+        """Write what the configuration says."""
 
 
 def once(fill: Fill) -> Fill:

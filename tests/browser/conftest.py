@@ -2,11 +2,12 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 from tests.browser.visiting import PATIENCE, Visit, start_server
 
@@ -31,26 +32,46 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
         server.wait(timeout=PATIENCE)
 
 
-@pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """`visit(url, dark=False, width=1280, height=900, scale=1, touch=False)` opens a page once its first run is done.
+@pytest.fixture(scope="session")
+def windows(browser: Browser) -> Callable[[int, float, bool], BrowserContext]:
+    """`windows(number, scale, touch)` is a browser's window that keeps Streamlit's scripts from test to test.
 
-    A test fails when a page that it visited raised an error in JavaScript.
+    A window of its own for each visit would read and compile them anew: half a second of a core.
+    """
+
+    @cache
+    def window(number: int, scale: float, touch: bool) -> BrowserContext:
+        return browser.new_context(device_scale_factor=scale, has_touch=touch, accept_downloads=True)
+
+    return window
+
+
+@pytest.fixture
+def visit(windows: Callable[[int, float, bool], BrowserContext]) -> Iterator[Callable[..., Visit]]:
+    """`visit(url, dark=False, width=1280, height=900, scale=1, touch=False, motion=False)` opens a page.
+
+    It returns once the page's first run is done. Each visit of a test has a window of its own, which remembers nothing
+    but scripts of earlier tests; nothing fades or glides unless `motion` asks for it, as in the browser of a reader who
+    wants none. A test fails when a page that it visited raised an error in JavaScript.
     """
     visits: list[Visit] = []
 
     def go(
-        url: str, *, dark: bool = False, width: int = 1280, height: int = 900, scale: float = 1.0, touch: bool = False
+        url: str,
+        *,
+        dark: bool = False,
+        width: int = 1280,
+        height: int = 900,
+        scale: float = 1.0,
+        touch: bool = False,
+        motion: bool = False,
     ) -> Visit:
-        context = browser.new_context(
-            color_scheme="dark" if dark else "light",
-            viewport={"width": width, "height": height},
-            device_scale_factor=scale,
-            has_touch=touch,
-            accept_downloads=True,
-        )
-        page = context.new_page()
+        page = windows(len(visits), scale, touch).new_page()
         page.set_default_timeout(PATIENCE * 1000)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(
+            color_scheme="dark" if dark else "light", reduced_motion="no-preference" if motion else "reduce"
+        )
         visits.append(Visit(page))
         with visits[-1].run():
             page.goto(url)
@@ -58,7 +79,7 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
 
     yield go
     for one in visits:
-        one.page.context.close()
+        one.leave()
     assert [error for one in visits for error in one.errors] == []
 
 

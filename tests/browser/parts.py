@@ -56,6 +56,20 @@ def cell_colours(canvas: Locator, queries: int, keys: int) -> np.ndarray:
     return drawn[side // 2 :: side, side // 2 :: side, :3]
 
 
+HEATMAP = """(canvas, [queries, keys]) => {
+  const [left, top, wide, tall] = canvas.dataset.cells.split(" ").map(Number);
+  const at = (start, order, side) => start + order * side + Math.floor(side / 4);
+  const pen = canvas.getContext("2d");
+  const one = (query, key) => [...pen.getImageData(at(left, key, wide), at(top, query, tall), 1, 1).data.slice(0, 3)];
+  return Array.from({ length: queries }, (_, query) => Array.from({ length: keys }, (_, key) => one(query, key)));
+}"""
+
+
+def heatmap_colours(canvas: Locator, queries: int, keys: int) -> np.ndarray:
+    """The colour of each cell of the heatmap, beside its middle, where a masked one is hatched."""
+    return np.array(canvas.evaluate(HEATMAP, [queries, keys]))
+
+
 def viridis(weights: np.ndarray) -> np.ndarray:
     """What Plotly's own scale gives for these weights on the square-root scale with 255 steps."""
     stops = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in sequential.Viridis])

@@ -28,9 +28,27 @@ def test_a_point_is_reached_by_keys_and_pointer_kept_in_the_address_and_let_go_b
     expect(reading).to_contain_text("token 3 of its sentence, looks most at")
     focus = json.loads(plane.get_attribute("data-focus") or "")
     assert (focus["side"], focus["sentence"], focus["place"]) == ("query", 2, 2)
+    entries = page.evaluate("history.length")
+    page.get_by_role("radio", name="Token class").click()
+    expect(plane.locator(".legend")).to_contain_text("punctuation")
+    expect(page).to_have_url(re.compile(r"head=3&colour=class$"))
+    page.get_by_role("textbox", name="Only this token").fill("man")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"colour=class&word=man$"))
+    page.go_back()
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("colour="))
+    expect(plane.locator(".legend")).not_to_contain_text("punctuation")
+    page.go_forward()
+    expect(page.get_by_role("radio", name="Token class")).to_be_checked()
+    assert page.evaluate("history.length") == entries + 2
     assert opened.sent == sent  # nothing was asked of the server
+    plane.locator(".lit").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
     with opened.run():
         page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("colour=class"))
     expect(page).to_have_url(re.compile(r"point=query\.2\.2"))
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
     milliseconds = float(plane.get_attribute("data-draw-milliseconds") or "nan")

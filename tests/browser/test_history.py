@@ -198,4 +198,4 @@ def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> Non
             end = seen(here.page)
         fresh = opened(here.page.url.split("/", 3)[3])
         assert (fresh.page.url, seen(fresh.page)) == (here.page.url, end)
-        fresh.page.context.close()
+        fresh.leave()

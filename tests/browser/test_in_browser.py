@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box, cell_colours, viridis
+from tests.browser.parts import box, cell_colours, heatmap_colours, viridis
 from tests.browser.visiting import Visit
 from transformer import DecodingOptions, Record, load, translate
 
@@ -37,16 +37,6 @@ def opened(serve, visit):
     return go
 
 
-CELLS = """(canvas, [queries, keys]) => {
-  const [left, top, side] = canvas.dataset.cells.split(" ").map(Number);
-  const at = (start, order) => start + order * side + Math.floor(side / 4);
-  const pen = canvas.getContext("2d");
-  const one = (query, key) => [...pen.getImageData(at(left, key), at(top, query), 1, 1).data.slice(0, 3)];
-  return Array.from({ length: queries }, (_, query) => Array.from({ length: keys }, (_, key) => one(query, key)));
-}"""
-"""The colour of each cell of the heatmap, beside its middle, where a masked one is hatched."""
-
-
 def radio(page: Page, group: str, name: str) -> None:
     page.get_by_role("radiogroup", name=group).get_by_role("radio", name=name, exact=True).click()
 
@@ -56,7 +46,7 @@ def shown(page: Page, record: Record, site: str, head: int | str) -> None:
     picture = record[site].picture(head, words=True)
     name = "mean of 4 heads" if head == "mean" else f"head {head}"
     expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
-    drawn = np.array(page.locator(".heatmap canvas").evaluate(CELLS, list(picture.values.shape)))
+    drawn = heatmap_colours(page.locator(".heatmap canvas"), *picture.values.shape)
     seen = picture.visible
     stops = viridis(np.where(seen, picture.values, 0.0) ** 2)  # the large map's scale is linear
     assert np.abs(drawn - stops)[seen].max() <= 3

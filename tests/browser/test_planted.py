@@ -59,7 +59,9 @@ KEYS = sorted(
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
     | {"checkpoint", "sentence", "part", "at_word", "layers"}
-    | {"also", "by", "do", "donor", "example", "head", "heads", "kind", "screen", "site", "tensor", "word", "written"}
+    | {"also", "by", "colour", "do", "donor", "example", "head", "heads", "kind"}
+    | {"map", "measure", "patch", "patch-heads", "patch-rows", "screen", "site", "sweep", "tau", "tensor", "word"}
+    | {"written"}
 )
 TEXTS = {
     "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),

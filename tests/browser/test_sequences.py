@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.parts import heatmap_colours, viridis
 from transformer import load
 from transformer.runs.classify import Classification, classify
 from transformer.sequences.fasta import parse_fasta
@@ -83,6 +85,59 @@ def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
     assert b"track type=bedGraph" in saved(again, "Tracks (bedGraph)")
 
 
+def shown(page: Page, run: Classification, site: str, head: int | str) -> None:
+    """The map and the grid show this head, to the last cell that no line between widths lies over."""
+    name = "mean of 4 heads" if head == "mean" else f"head {head}"
+    expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
+    values = run.record[site].picture(head).values
+    widths = [span.width for span in run.spans]
+    far = np.array([len({*widths[max(0, i - 1) : i + 2]}) == 1 for i in range(len(widths))])
+    rows = far if len(values) == len(far) else np.ones(len(values), dtype=bool)
+    drawn = heatmap_colours(page.locator(".heatmap canvas"), *values.shape)
+    assert np.abs(drawn - viridis(values**2))[rows][:, far].max() <= 3  # the large map's scale is linear
+    chosen = page.locator('.all-heads .cell[aria-selected="true"]')
+    row = {"encoder.0.self": 0, "encoder.1.self": 1, "pooling": 2}[site]
+    expect(chosen).to_have_count(0 if head == "mean" else 1)
+    if head != "mean":
+        expect(page.locator(".all-heads .cell").nth(row * 4 + int(head))).to_have_attribute("aria-selected", "true")
+
+
+def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
+    here = opened(f"{ADDRESS}&view=windows")
+    page = here.page
+    here.drawn(page.locator(".heatmap"))
+    checkpoint = load(SPLICE)
+    run = classify(checkpoint, next(parse_fasta(checkpoint.examples[0].split("\n"))).sequence)
+    shown(page, run, "pooling", "mean")
+    sent, entries = here.sent, page.evaluate("history.length")
+    page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
+    shown(page, run, "encoder.1.self", 2)
+    expect(page).to_have_url(re.compile("layer=1&head=2$"))
+    for group, name in (("Layer", "0"), ("Head", "3")):
+        page.get_by_role("radiogroup", name=group).get_by_role("radio", name=name, exact=True).click()
+    shown(page, run, "encoder.0.self", 3)
+    expect(page).to_have_url(re.compile("layer=0&head=3$"))
+    link = page.get_by_role("link", name="What if this were changed?")
+    expect(link).to_have_attribute("href", re.compile(r"/what_if\?model=splice-junctions&layer=0&head=3$"))
+    table = pd.read_csv(io.BytesIO(saved(page, "This matrix (CSV)")), index_col=0)
+    picture = run.record["encoder.0.self"].picture(3)
+    assert [list(table.index), list(table.columns)] == [list(picture.queries.labels), list(picture.keys.labels)]
+    np.testing.assert_allclose(table.to_numpy(), picture.values, rtol=1e-6)
+    page.get_by_role("radiogroup", name="Layer").get_by_role("radio", name="pooling", exact=True).click()
+    shown(page, run, "pooling", 3)
+    assert page.evaluate("history.length") == entries + 4
+    for site, head in (("encoder.0.self", 3), ("encoder.0.self", 2), ("encoder.1.self", 2), ("pooling", "mean")):
+        page.evaluate("history.back()")
+        shown(page, run, site, head)
+    assert here.sent == sent
+    page.evaluate("history.go(3)")
+    shown(page, run, "encoder.0.self", 3)
+    with here.run():  # what the server draws follows what the browser chose
+        page.get_by_role("radio", name="Letters", exact=True).click()
+    expect(page.get_by_text("encoder.0.self, head 3")).to_be_visible()
+    assert re.search("layer=0&head=3", page.url)
+
+
 def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) -> None:
     """2,500 letters: blocks of 16 x 16 windows, then the weights themselves, each step one entry of the history."""
     letters = "".join("ACGT"[(i * i // 7 + i // 3) % 4] for i in range(2_500))
@@ -118,7 +173,9 @@ def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) 
     assert not here.errors
 
 
-def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, expected) -> None:
+def test_a_packed_file_becomes_a_table_and_a_motif_leaves_as_svg_and_as_meme_text(
+    opened, serve, example, expected
+) -> None:
     here = opened(f"{ADDRESS}&read=file")
     content = gzip.compress(f"{example}\n>short\nACG\n".encode())
     here.page.locator('input[type="file"]').set_input_files(
@@ -131,10 +188,8 @@ def test_a_packed_file_becomes_a_table_with_the_same_numbers(opened, example, ex
     assert table.loc[0, list(expected.classes)].to_numpy(float) == pytest.approx(expected.probabilities, abs=1e-5)
     assert "widest window" in table["problem"][1]
 
-
-def test_a_motif_leaves_as_svg_and_as_meme_text(opened) -> None:
-    here = opened(f"{ADDRESS}&read=motifs&class=EI")
     page = here.page
+    here.move(f"{serve(ROOT / 'app.py')}/{ADDRESS}&read=motifs&class=EI")
     plot = page.locator(".st-key-logo .js-plotly-plot")
     expect(plot).to_be_visible()
     plot.hover()
@@ -146,15 +201,11 @@ def test_a_motif_leaves_as_svg_and_as_meme_text(opened) -> None:
     assert "alength= 4" in meme
 
 
-def test_a_million_letters_get_a_sentence_and_stay_out_of_the_address(opened) -> None:
+def test_a_million_letters_get_a_sentence_and_those_of_a_long_sequence_are_shown(opened) -> None:
     here = opened()
     run_text(here, "ACGT" * 250_000)
     expect(here.page.get_by_text("1,000,000 characters were pasted, at most 100,000 letters are run")).to_be_visible()
-    assert len(here.page.url) < 1_000
-
-
-def test_letters_of_a_long_sequence_are_shown_and_looked_at(opened) -> None:
-    here = opened()
+    assert len(here.page.url) < 1_000  # they stay out of the address
     run_text(here, "ACGTTGCA" * 192)
     expect(here.page.get_by_text("1,536 letters, 3,060 windows")).to_be_visible()
     expect(here.page.get_by_text("Effects of letters are computed for at most 512 letters")).to_be_visible()
@@ -166,12 +217,13 @@ def test_letters_of_a_long_sequence_are_shown_and_looked_at(opened) -> None:
     expect(again.page.locator(".st-key-windows-tiles")).to_be_visible()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_at_400_pixels_no_view_is_wider_than_the_screen(opened, dark) -> None:
-    here = opened(width=400, dark=dark)
+def test_at_400_pixels_no_view_is_wider_than_the_screen(opened) -> None:
+    here = opened(width=400)
     for view in ("Letters", "Windows", "Head view"):
         if view != "Letters":  # which is there at once
             with here.run():
                 here.page.get_by_role("radio", name=view, exact=True).click()
         here.drawn(here.page.locator(".all-heads"))
-        assert here.page.evaluate("document.documentElement.scrollWidth") <= 400
+        for scheme in ("dark", "light"):
+            here.page.emulate_media(color_scheme=scheme)
+            assert here.page.evaluate("document.documentElement.scrollWidth") <= 400

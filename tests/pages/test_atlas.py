@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved, numbers, opened, sent
+from tests.pages.opening import ROOT, address_of, figure, fine, gone, is_whole, moved, numbers, opened, sent
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
@@ -201,6 +201,12 @@ def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_
     said = next(part.value for part in page.caption if "of the variance" in part.value)
     assert f"{n_queries:,} queries and {n_keys:,} keys of {len(header['sentences'])} example sentences" in said
     assert "Circles are queries" in header["words"]["hint"]
+    assert header["owned"]["values"] == {"colour": "class"}  # which the browser goes on with by itself
+    at = gone(page, colour="position", word="dog")
+    assert sent(at, "atlas-vectors")[0]["owned"]["arrival"] == header["owned"]["arrival"]
+    at.segmented_control(key="head").set_value("2")
+    assert address_of(fine(moved(at, "head")))["word"] == "dog"
+    assert "colour" not in address_of(fine(opened("atlas", screen="vectors", colour="side", word=" ")))
     fine(opened("atlas", screen="vectors", point="query.9999.0", model="multi30k-en-de"))
     refused = opened("atlas", screen="vectors", model="multi30k-en-de-rnn")
     assert "its scores are made otherwise" in refused.warning[0].value

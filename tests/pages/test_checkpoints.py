@@ -248,7 +248,12 @@ def test_a_pair_with_a_vocabulary_each():
     config = load(folder).model.config
     assert page.selectbox(key="model").value == "upload/decoder-encoder"
     words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
-    page = brought(page, **{"source.txt": words})
+    page = brought(page, **{"wrong.txt": b"a\nb", "source.txt": words})
+    assert "wrong.txt has 2 tokens" in page.warning[0].value.replace("\\", "")
+    removing = {button.label.replace("\\", ""): button for button in page.button if button.key.startswith("remove-")}
+    assert list(removing) == ["Remove source.txt", "Remove wrong.txt"]
+    removing["Remove wrong.txt"].click()
+    page = fine(page.run())
     page.text_input(key="input").set_value("w3 w4")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())

@@ -118,7 +118,7 @@ def test_writing_on_can_be_stopped_and_asked_for_again(monkeypatch: pytest.Monke
     page = opened(model="mine/gpt2", input="the cat runs.", more="5")
     assert page.slider(key="at").value == 5
     revision = store.revision("mine/gpt2")
-    marked = name_of("continuation", (revision, "the dog eats.", ContinueOptions(5)))
+    marked = name_of("continuation", (revision, "the dog eats.", ContinueOptions(5), ""))
     page.session_state["stopped-work"] = {marked}
     page.text_input(key="input").set_value("the dog eats.")
     next(button for button in page.button if button.label == "Run").click()

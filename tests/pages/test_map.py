@@ -4,6 +4,7 @@ import copy
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE
-from tests.pages.opening import address_of, fine, opened, sent
+from tests.pages.opening import address_of, figure, fine, is_whole, moved, opened, sent
 from transformer import DecodingOptions, load, translate
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.diagrams.of_model import architecture
@@ -132,6 +133,41 @@ def test_the_numbers_are_the_librarys() -> None:
         assert weights[:, query].max() == pytest.approx(weight)
         assert weights[int(head), query, int(key)] == pytest.approx(weight)
     assert header["steps"]["next"][2][0][1] == pytest.approx(found.steps[2].likeliest[0].probability, abs=1e-5)
+
+
+def test_an_action_draws_what_follows_from_it_and_the_map_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, *_ = drawn(sentence=SENTENCE)
+    before = message(at)
+    at.slider(key="temperature").set_value(2.0)
+    at = fine(moved(at, "temperature"))
+    assert not at.get("bidi_component")  # the map neither
+    assert "2.0" in " ".join(at.dataframe[0].value.columns)
+    at, *_ = drawn(sentence=SENTENCE, part="decoder.1.cross_attention", at_head="0")
+    at.segmented_control(key="at_head").set_value("2")
+    at = fine(moved(at, "at_head"))
+    assert not is_whole(at)
+    assert "head 2" in figure(at)["layout"]["title"]["text"]
+    monkeypatch.setattr("ui.map.drawing._drawing", lambda *_: pytest.fail("the map is made anew"))
+    at.button(key="close-part").click()
+    at = fine(moved(at, "close-part"))
+    assert not is_whole(at)
+    assert message(at) == before
+    assert "part" not in address_of(at)
+
+
+@pytest.mark.parametrize(
+    ("page", "asks", "text"), [("map", "checkpoint", "sentence"), ("what_if", "model", "sequence")]
+)
+def test_a_sequence_that_is_too_long_here_leads_to_where_it_is_seen(page: str, asks: str, text: str) -> None:
+    for count, carried in ((8_000, True), (16_384, False)):
+        letters = "ACGTTGCA" * (count // 8)
+        at = opened(page, **{asks: "splice-junctions", text: letters})
+        assert not at.exception
+        (told,) = at.warning
+        assert f"{count:,} letters, at most" in told.value
+        link = next(one.proto for one in at.get("page_link") if "all of it" in one.proto.label)
+        assert parse_qs(link.query_string).get("sequence") == ([letters] if carried else None)
+    assert link.page == "sequences"
 
 
 PARTS = {

@@ -8,7 +8,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.interventions.readers import HEADS
-from tests.pages.opening import address_of, figure, fine, numbers, opened
+from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened
 from tests.pages.tiny import TEXT
 from transformer import intervening, load, run_any
 from transformer.checkpoint.ours.folder import save_folder
@@ -58,8 +58,10 @@ def captions(page: AppTest) -> str:
 def test_classes_before_and_after_and_a_head_is_switched(folder: Path) -> None:
     page = fine(opened("what_if", model="classes"))
     assert "Nothing is changed yet" in page.info[0].value
-    page.button(key="switch-0").click().run()
-    assert address_of(fine(page))["do"] == "encoder.0.self~mean~h0-1"
+    page.button(key="switch-0").click()
+    page = fine(moved(page, "switch-0"))
+    assert not is_whole(page)
+    assert address_of(page)["do"] == "encoder.0.self~mean~h0-1"
     assert "brings no mean outputs" in captions(page)
     page = fine(opened("what_if", model="classes", do=OFF, cell="1-2", layer="0", head="1"))
     was, now = (np.exp(log_softmax(logits)) for logits in both(folder, "classes", "logits"))
@@ -103,6 +105,12 @@ def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(folde
     table = page.dataframe[0].value
     np.testing.assert_allclose(table["length of the difference"], np.sqrt(((now - was) ** 2).sum(1)), atol=1e-5)
     np.testing.assert_allclose(table["length before"], np.sqrt((was**2).sum(1)), atol=1e-5)
+    page.segmented_control(key="map").set_value("before")
+    assert not fine(moved(page, "map")).dataframe
+    long = opened("what_if", model="states", text="the dog runs. " * 140)
+    assert "at most 512 are run here" in long.warning[0].value
+    (link,) = (one.proto for one in long.get("page_link") if "all of it" in one.proto.label)
+    assert (link.page, "input=the+dog" in link.query_string) == ("checkpoints", True)
     empty = opened("what_if", model="states", text=" ")
     assert not empty.exception
     assert empty.warning

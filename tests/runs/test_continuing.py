@@ -1,5 +1,6 @@
 """A decoder alone writes on: as the library's own generation does, with what each step saw; seeds repeat it."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 import torch
 
 from tests.checkpoint.huggingface.families import LONGEST, random_model, write_folder
-from transformer import Checkpoint, load, run_any
+from transformer import Checkpoint, Intervention, intervening, load, run_any, watch
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import CheckpointError, InputError
 from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.runs.continuing import ContinueOptions, continue_text, continues
+from transformer.runs.continuing import ContinueOptions, continue_text, continues, parting, reread
 from transformer.tokens.vocabulary import id_tokenizers
 
 TEXT = "the dog runs."
@@ -50,7 +51,7 @@ def own_decoder() -> Checkpoint:
     config = EncoderConfig(
         29, d_model=10, n_heads=2, d_ff=14, n_layers=3, max_length=13, positions="learned", causal=True, head=(29,)
     )
-    return Checkpoint("own", Encoder(config).eval(), id_tokenizers(config)[0])
+    return Checkpoint("own", watch(Encoder(config).eval()), id_tokenizers(config)[0])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", *OTHERS])
@@ -153,3 +154,60 @@ def test_what_cannot_be_continued_is_refused(checkpoints: dict[str, Checkpoint])
     for wrong in (dict(n_tokens=-1), dict(temperature=-0.1), dict(temperature=float("nan")), dict(top_k=-1)):
         with pytest.raises(InputError, match=next(iter(wrong))):
             ContinueOptions(**wrong)
+
+
+def test_with_a_head_off_it_writes_what_the_library_s_model_writes_whose_head_gives_nothing(
+    checkpoints: dict[str, Checkpoint],
+) -> None:
+    checkpoint: Any = checkpoints["llama"]
+    drawn = ContinueOptions(9, temperature=1.0, seed=3)
+    plain = continue_text(checkpoint, TEXT, drawn)
+    net, width = checkpoint.model.net, 4  # six heads
+    with intervening([Intervention("decoder.1.self", "zero", heads=(2,))]):
+        found = continue_text(checkpoint, TEXT, drawn)
+
+    def without(_module: Any, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        mixed = inputs[0].clone()
+        mixed[..., 2 * width : 3 * width] = 0.0
+        return mixed
+
+    twin = copy.deepcopy(net)
+    twin.model.layers[1].self_attn.o_proj.register_forward_pre_hook(without)
+    ids, generator = list(found.run.ids[: found.prompt]), torch.Generator().manual_seed(3)
+    for step in found.steps:  # all of it read anew at each step: no cache
+        with torch.inference_mode():
+            odds = twin(torch.tensor([ids])).logits[0, -1].softmax(-1)
+        best = odds.topk(10)
+        np.testing.assert_allclose([one.probability for one in step], best.values, atol=1e-5)
+        ids.append(int(torch.multinomial(odds, 1, generator=generator)))
+    assert list(found.written) == ids[found.prompt : -1] != list(plain.written)
+    apart = parting(plain, found)
+    assert apart is not None
+    assert plain.written[:apart] == found.written[:apart]
+    assert plain.written[apart] != found.written[apart]
+    assert parting(plain, plain) is None
+    assert found.run.record.interventions
+
+
+@pytest.mark.parametrize("family", ["llama", "own"])
+def test_a_change_in_a_row_that_is_written_later_acts_once_it_is_there(
+    checkpoints: dict[str, Checkpoint], family: str
+) -> None:
+    checkpoint = own_decoder() if family == "own" else checkpoints[family]
+    text = IDS if family == "own" else TEXT
+    plain = continue_text(checkpoint, text, ContinueOptions(5, temperature=1.0, seed=2))
+    row = plain.prompt + 1
+    change = [Intervention(f"{next(iter(plain.run.record)).stack}.0.self", "knock_out", queries=(row,), keys=(1, row))]
+    with intervening(change):
+        found = continue_text(checkpoint, text, ContinueOptions(5, temperature=1.0, seed=2))
+        again = reread(checkpoint, found)
+    assert parting(plain, found) in (2, 3, 4, None)  # the row is read before the third token is written
+    name = "log_probs" if "log_probs" in again.outputs else "logits"
+    odds = torch.from_numpy(again.outputs[name]).double().softmax(-1)
+    for step, seen in enumerate(found.steps):  # what a cache wrote, and one pass over all of it
+        expected = odds[found.prompt - 1 + step][[one.token for one in seen]]
+        np.testing.assert_allclose([one.probability for one in seen], expected, atol=1e-5)
+    assert again.ids == found.run.ids
+    was = torch.from_numpy(reread(checkpoint, found).outputs[name]).double().softmax(-1)
+    assert float((was[row] - odds[row]).abs().max()) > 1e-3
+    np.testing.assert_allclose(was[:row], odds[:row], atol=1e-6)

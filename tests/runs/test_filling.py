@@ -1,5 +1,6 @@
 """Hidden words are filled in, and classes told, as the library's own heads say."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import torch
 import transformers
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
-from transformer import Checkpoint, attention_maps, load, run_any
+from transformer import Checkpoint, Intervention, attention_maps, load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError
-from transformer.runs.filling import fill, filled, hidden, mask_of
+from transformer.runs.filling import fill, filled, gap_effects, hidden, mask_of
+from transformer.runs.what_if_read import read_under
 
 TEXT = "the [MASK] runs [MASK] ."
 LABELS = {0: "sad", 1: "so *so*", 2: "glad"}
@@ -51,6 +53,35 @@ def test_gaps_hold_what_the_library_s_own_head_says(words: Checkpoint) -> None:
     assert shown.texts[2].strip("▁") == "[MASK]"
     assert not shown.special[2]
     assert run_any(words, TEXT).outputs.keys() == {"hidden"}
+
+
+def test_a_change_moves_the_words_of_a_gap_as_it_moves_the_library_s(words: Checkpoint) -> None:
+    model: Any = words.model
+    before = read_under(words, TEXT, [])
+    after = read_under(words, TEXT, [Intervention("encoder.0.self", "zero", heads=(1,))])
+    net = copy.deepcopy(model.headed)
+
+    def without(_module: Any, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        mixed = inputs[0].clone()
+        mixed[..., 7:14] = 0.0  # the second of three heads of 21 numbers
+        return mixed
+
+    odds = []
+    for changed in (False, True):
+        if changed:
+            net.base_model.encoder.layer[0].attention.output.dense.register_forward_pre_hook(without)
+        with torch.inference_mode():
+            odds.append(net(input_ids=torch.tensor([before.ids])).logits[0].softmax(-1).numpy())
+    effects = gap_effects(words, before, after)
+    assert [effect.position for effect in effects] == [2, 4]
+    names = words.tokenizer.labels(range(odds[0].shape[1]))
+    for effect in effects:
+        tops = [np.argsort(-one[effect.position], kind="stable")[:10] for one in odds]
+        asked = [*tops[0], *(i for i in tops[1] if i not in tops[0])]
+        assert list(effect.words) == [names[i] for i in asked]
+        for one, theirs in zip((effect.before, effect.after), odds, strict=True):
+            np.testing.assert_allclose(one, theirs[effect.position][asked], atol=1e-6)
+        assert np.abs(effect.after - effect.before).max() > 1e-3
 
 
 def test_the_head_stands_beside_the_encoder_and_changes_none_of_it(words: Checkpoint) -> None:

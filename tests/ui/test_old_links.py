@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ui.map import choices
-from ui.map.prediction import TEMPERATURE
 from ui.map.training import TRAINING
 from ui.old_links import OF_TRANSLATE, OldLinks
 from ui.shared.last_checkpoint import ON_MAP
+from ui.shared.writing import TEMPERATURE
 
 
 def answered(path: str, query: str = "", method: str = "GET") -> tuple[int, str]:

@@ -16,6 +16,7 @@ from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
+from transformer.models.rotary import RotaryConfig, RotaryModel
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.models.vectors import VectorConfig, VectorModel
 from transformer.models.vision import VisionConfig, VisionTransformer
@@ -23,7 +24,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer
+Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer | RotaryModel
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
@@ -33,10 +34,11 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Recurrent.architecture: (Recurrent, RecurrentConfig),
     VectorModel.architecture: (VectorModel, VectorConfig),
     VisionTransformer.architecture: (VisionTransformer, VisionConfig),
+    RotaryModel.architecture: (RotaryModel, RotaryConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel)
+M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel, RotaryModel)
 
 
 GUESSED = ("assumed", "assumed_because")

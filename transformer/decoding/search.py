@@ -6,6 +6,7 @@ leave the batch. `beams` says what is searched; padding and the start token are 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -77,7 +78,8 @@ def decode(
     if not len(source):
         return []
     config = model.config
-    never = [token for token in {written_pad(config), config.bos_id} - {config.eos_id} if token >= 0]
+    unwritten = [token for token in {written_pad(config), config.bos_id} - {config.eos_id} if token >= 0]
+    never = torch.tensor(unwritten, dtype=torch.long, device=source.device)
     stepwise: Stepwise[Any] = model if cached else _Uncached(model)
     searches = [Search(options, config.bos_id, config.eos_id) for _ in range(len(source))]
     unfinished = searches
@@ -86,11 +88,11 @@ def decode(
         while unfinished:
             new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
             log_probs = F.log_softmax(in_single(stepwise.step(new, cache)), dim=-1)
-            log_probs[:, never] = -torch.inf
-            values, tokens = likeliest(log_probs, 2 * options.beam)
-            if not bool(values[:, 0].isfinite().all()):
+            found, tokens = likeliest(log_probs.index_fill_(1, never, -torch.inf), 2 * options.beam)
+            values = found.tolist()
+            if not all(isfinite(row[0]) for row in values):
                 raise CheckpointError("nothing_to_write")
-            rows = _advance(unfinished, values.tolist(), tokens.tolist())
+            rows = _advance(unfinished, values, tokens.tolist())
             unfinished = [search for search in unfinished if search.active]
             if unfinished and between is not None:
                 between()
@@ -102,8 +104,9 @@ def decode(
 def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tensor, "row k"], Int[Tensor, "row k"]]:
     """The `k` highest values of each row and where they stand (all, if there are fewer); of equals the lower ids."""
     k = min(k, log_probs.shape[-1])
-    values, ids = log_probs.topk(k, dim=-1)
-    tied = ((log_probs >= values[:, -1:]).sum(-1) > k) | (values[:, 1:] == values[:, :-1]).any(-1)
+    values, ids = log_probs.topk(min(k + 1, log_probs.shape[-1]), dim=-1)  # one more, which may equal the last
+    tied = (values[:, 1:] == values[:, :-1]).any(-1)
+    values, ids = values[:, :k], ids[:, :k]
     if bool(tied.any()):  # topk takes equals in any order; a stable sort takes the first one first
         ordered = log_probs[tied].sort(dim=-1, descending=True, stable=True)
         values[tied], ids[tied] = ordered.values[:, :k], ordered.indices[:, :k]

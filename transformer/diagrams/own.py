@@ -53,12 +53,13 @@ def encoder(model: Encoder) -> Diagram:
     tables: list[nn.Module | nn.Parameter] = [model.embedding]
     if model.segment is not None:
         tables.append(model.segment)
-    letters: Shape = ("source", config.conv_reads) if config.conv_width else states
+    letters: Shape = ("source", config.strides[0].reads) if config.strides else states
     x = sketch.part("embedding", "embedding", block, ("source",), letters, tables, read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
     if model.convolution is not None:
-        x = sketch.part("convolution", "convolution", block, letters, states, [model.convolution], x,
-                        sizes=[("width", config.conv_width)])  # fmt: skip
+        parts = [*model.early, model.convolution, *model.conv_norms]
+        x = sketch.part("convolution", "convolution", block, letters, states, parts, x,
+                        sizes=[("width", one.width) for one in config.strides])  # fmt: skip
     x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)
     x = norm(sketch, "embedding_norm", model.embedding_norm, block, states, x)
     x = encoder_layers(sketch, model.encoder, config, "source", x, block)

@@ -107,7 +107,8 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
     missing = np.flatnonzero(visible & ~np.isfinite(values))
     if len(missing):
         figure.add_trace(_missing(missing, colours))
-    return ink(figure.update_layout(_step_layout(picture, step)), colours)
+    figure.layout = _step_layout(picture, step)
+    return ink(figure, colours)
 
 
 def _bar_colours(count: int, written: int, colours: Theme) -> list[str]:

@@ -13,6 +13,7 @@ from transformer.errors import InputError
 from transformer.interventions.active import mean_outputs
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
+from transformer.layers.rows import is_going_on
 from transformer.sites import Site
 
 OF_WEIGHTS = OF_CELLS | OF_ROWS | {"temperature"}
@@ -214,12 +215,13 @@ def check_positions(interventions: Sequence[Intervention], n_heads: int, n_queri
     """Refuse heads and positions that a whole map does not have.
 
     A decoder's rows, and the keys of its self-attention, are there only once they are written: those are not refused.
+    Nor are those of a text that goes on.
 
     Raises:
         InputError: names the site, the position and the last one that there is.
     """
     for one in interventions:
-        written = one.place.stack == "decoder"
+        written = one.place.stack == "decoder" or is_going_on()
         bounds = [("heads", one.heads, n_heads)]
         bounds += [] if written else [("queries", one.queries, n_queries)]
         bounds += [] if written and one.place.kind == "self" else [("keys", one.keys, n_keys)]

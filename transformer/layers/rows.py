@@ -26,3 +26,21 @@ def rows_from(first: int) -> Iterator[None]:
         yield
     finally:
         _first.reset(token)
+
+
+_goes_on: ContextVar[bool] = ContextVar("the text of this pass goes on", default=False)
+
+
+def is_going_on() -> bool:
+    """Whether the text that is read will go on, so that positions that it does not have yet may be spoken of."""
+    return _goes_on.get()
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """The text that is read inside will go on; it belongs to the caller's context."""
+    token = _goes_on.set(True)
+    try:
+        yield
+    finally:
+        _goes_on.reset(token)

@@ -20,13 +20,17 @@ from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.layers.rows import rows_from
+from transformer.layers.strides import FixedBatchNorm, Stride, least_length, spans
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
+
+
+MOST_PADDING = 1024
+"""So many zeros at most are read before and after what a convolution reads."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,11 @@ class EncoderConfig(StackConfig):
     `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
     and has a position only if it is `cls_positioned`, so that others count from it. With a `conv_width`,
     embeddings are `conv_reads` wide, and what the layers read are windows of them: a convolution with `conv_stride`,
-    `conv_padding` zeros on both sides and `conv_activation`; of each `conv_pool` windows, the largest numbers go on.
+    `conv_padding` zeros on both sides, `conv_dilation` and `conv_activation`; of each `conv_pool` windows, the largest
+    numbers go on. `early` lists the convolutions before that one, one after the other, with seven numbers each: what it
+    reads and makes, its width, stride, padding, pooling and dilation; they have the same activation. `conv_norms`
+    numbers those of all that a batch norm follows, with `conv_norm_eps`: before their activation, or after it
+    (`conv_norm_late`).
     `d_k` and `d_v` of 0 stand for d_model / n_heads.
     `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
@@ -83,11 +91,18 @@ class EncoderConfig(StackConfig):
     conv_padding: int = 0
     conv_activation: str = "none"
     conv_pool: int = 1
+    conv_dilation: int = 1
+    early: Sequence[int] = ()
+    conv_norms: Sequence[int] = ()
+    conv_norm_late: bool = False
+    conv_norm_eps: float = 1e-5
     d_k: int = 0
     d_v: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
+        object.__setattr__(self, "early", tuple(self.early))
+        object.__setattr__(self, "conv_norms", tuple(self.conv_norms))
         at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", tuple(ACTIVATIONS))
@@ -103,10 +118,41 @@ class EncoderConfig(StackConfig):
         if not (self.d_k and self.d_v):
             heads_fit(self.d_model, self.n_heads)
         at_least(self, 0, "conv_width", "conv_padding")
-        at_least(self, 1, "conv_stride", "conv_pool", *(["conv_reads"] if self.conv_width else []))
+        at_least(self, 1, "conv_stride", "conv_pool", "conv_dilation", *(["conv_reads"] if self.conv_width else []))
         one_of(self, "conv_activation", ("none", *_ACTIVATIONS))
+        check_strides(self)
         if self.conv_width and (self.pad_id >= 0 or self.cls_id >= 0):
             raise ConfigError("convolution_hides_ids", pad_id=self.pad_id, cls_id=self.cls_id)
+
+    @property
+    def strides(self) -> tuple[Stride, ...]:
+        """The convolutions between the embedding and the layers, from the first to the last."""
+        if not self.conv_width:
+            return ()
+        last = Stride(
+            self.conv_reads, self.d_model, self.conv_width, self.conv_stride, self.conv_padding, self.conv_pool,
+            self.conv_dilation,
+        )  # fmt: skip
+        each = len(Stride._fields)
+        firsts = (Stride(*self.early[i : i + each]) for i in range(0, len(self.early), each))
+        return (*firsts, last)
+
+
+def check_strides(config: EncoderConfig) -> None:
+    """Refuse convolutions that do not follow from one another.
+
+    Raises:
+        ConfigError: sizes that do not fit together, zeros that would fill memory, or a batch norm after none of them.
+    """
+    whole = len(config.early) % len(Stride._fields) == 0 and min(config.early, default=0) >= 0
+    chain = config.strides if whole else ()
+    ones = [(one.reads, one.makes, one.width, one.stride, one.pool, one.dilation) for one in chain]
+    if not whole or any(min(one) < 1 for one in ones) or any(one.makes != then.reads for one, then in pairwise(chain)):
+        raise ConfigError("convolutions_do_not_follow", early=str(config.early), reads=config.conv_reads)
+    if widest := max((one.padding for one in chain if one.padding > MOST_PADDING), default=0):
+        raise ConfigError("padding_too_wide", found=widest, most=MOST_PADDING)
+    if (config.early and not config.conv_width) or not set(config.conv_norms) <= set(range(len(chain))):
+        raise ConfigError("norm_after_no_convolution", conv_norms=str(config.conv_norms), count=len(chain))
 
 
 @dataclass
@@ -129,8 +175,12 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab, config.conv_reads if config.conv_width else config.d_model)
-        self.convolution = _convolution(config) if config.conv_width else None
+        strides = config.strides
+        self.embedding = nn.Embedding(config.vocab, strides[0].reads if strides else config.d_model)
+        self.early = nn.ModuleList(map(_convolution, strides[:-1]))
+        self.convolution = _convolution(strides[-1]) if strides else None
+        norms = (FixedBatchNorm(strides[i].makes, config.conv_norm_eps) for i in config.conv_norms)
+        self.conv_norms = nn.ModuleList(norms)
         self.positions = positions(config.positions, config.d_model, config.max_length)
         self.segment = nn.Parameter(torch.zeros(config.d_model)) if config.segment else None
         norm_at_start = config.norm_after_embedding
@@ -193,19 +243,15 @@ class Encoder(nn.Module):
         """The first token and the one after the last of each position; None where positions are the tokens themselves.
 
         Raises:
-            InputError: the convolution is wider than the text.
+            InputError: the convolutions are wider than the text.
         """
-        config = self.config
-        as_long = config.conv_stride == config.conv_pool == 1 and config.conv_width == 2 * config.conv_padding + 1
-        if not config.conv_width or as_long:
+        strides = self.config.strides
+        if all(one.keeps_length for one in strides):
             return None
-        count = (length + 2 * config.conv_padding - config.conv_width) // config.conv_stride + 1
-        reach = config.conv_width + (config.conv_pool - 1) * config.conv_stride
-        if count < config.conv_pool:
-            raise InputError("text_below_convolution", found=length, least=reach - 2 * config.conv_padding)
-        each = config.conv_pool * config.conv_stride
-        starts = [i * each - config.conv_padding for i in range(count // config.conv_pool)]
-        return [(max(0, start), min(length, start + reach)) for start in starts]
+        least = least_length(strides)
+        if length < least:
+            raise InputError("text_below_convolution", found=length, least=least)
+        return spans(strides, length)
 
     @property
     def continues(self) -> bool:
@@ -225,8 +271,7 @@ class Encoder(nn.Module):
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
-        with rows_from(0):  # all rows that there are so far
-            return self.outputs(cache.ids)["logits"][:, -1]
+        return self.outputs(cache.ids)["logits"][:, -1]
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""
@@ -250,13 +295,19 @@ class Encoder(nn.Module):
         return x
 
     def _windows(self, x: Float[Tensor, "batch token conv_reads"]) -> Float[Tensor, "batch position d_model"]:
-        """What the convolution makes of tokens; with a stride or too few zeros, positions are fewer than tokens."""
+        """What the convolutions make of tokens; with a stride or too few zeros, positions are fewer than tokens."""
         self.windows(x.shape[1])
-        found = cast(nn.Conv1d, self.convolution)(x.transpose(1, 2))
-        act = _ACTIVATIONS.get(self.config.conv_activation)
-        found = found if act is None else act(found)
-        pool = self.config.conv_pool
-        return (found if pool == 1 else F.max_pool1d(found, pool)).transpose(1, 2)
+        config, x = self.config, x.transpose(1, 2)
+        act = _ACTIVATIONS.get(config.conv_activation)
+        norms = dict(zip(config.conv_norms, self.conv_norms, strict=True))
+        convolutions = (*self.early, cast(nn.Conv1d, self.convolution))
+        for i, (convolution, one) in enumerate(zip(convolutions, config.strides, strict=True)):
+            x = convolution(x)
+            steps = [step for step in (norms.get(i), act) if step is not None]
+            for step in reversed(steps) if config.conv_norm_late else steps:
+                x = step(x)
+            x = x if one.pool == 1 else F.max_pool1d(x, one.pool)
+        return x.transpose(1, 2)
 
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":
@@ -266,7 +317,5 @@ class Encoder(nn.Module):
         return self.positions(x)
 
 
-def _convolution(config: EncoderConfig) -> nn.Conv1d:
-    return nn.Conv1d(
-        config.conv_reads, config.d_model, config.conv_width, stride=config.conv_stride, padding=config.conv_padding
-    )
+def _convolution(one: Stride) -> nn.Conv1d:
+    return nn.Conv1d(one.reads, one.makes, one.width, stride=one.stride, padding=one.padding, dilation=one.dilation)

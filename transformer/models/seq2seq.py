@@ -107,20 +107,28 @@ class Seq2SeqConfig(StackConfig):
 
 @dataclass
 class DecoderCache:
-    """What stepwise decoding keeps between steps: per block the past and the source; and where the next token goes."""
+    """What stepwise decoding keeps between steps: per block the past and the source; and where the next token goes.
+
+    `sources` says which source each row of the batch continues: hypotheses of one share its keys and values.
+    """
 
     blocks: list[BlockCache]
     source_mask: Mask
+    sources: list[int]
     length: int = 0
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order."""
+        sources = [self.sources[row] for row in rows.tolist()]
+        if sources != self.sources:  # not so for most steps of a beam: each row continues the source that stood there
+            for block in self.blocks:
+                block.source.reorder(rows)
+            if self.source_mask.keys is not None:
+                self.source_mask = replace(self.source_mask, keys=self.source_mask.keys[rows])
+            self.sources = sources
         for block in self.blocks:
-            block.source.reorder(rows)
             if block.past is not None:
                 block.past.reorder(rows)
-        if self.source_mask.keys is not None:
-            self.source_mask = replace(self.source_mask, keys=self.source_mask.keys[rows])
 
 
 class Seq2Seq(nn.Module):
@@ -223,7 +231,7 @@ class Seq2Seq(nn.Module):
         """Encode the source and stand before the first target token: its keys and values, and no past."""
         memory, source_mask = self.encode(source)
         blocks = [BlockCache(past=None, source=block.cross_attention.keys_values(memory)) for block in self.decoder]
-        return DecoderCache(blocks, source_mask)
+        return DecoderCache(blocks, source_mask, list(range(len(source))))
 
     def step(self, new: Int[Tensor, "batch new"], cache: DecoderCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""

@@ -32,7 +32,7 @@ def classes_of(checkpoint: Checkpoint, logits: Float[np.ndarray, " class"]) -> C
     if task is not None and len(task.classes) == len(logits):
         return Classes(task.classes, calibrated(scores[None], task)[0].numpy(), False, task.temperature)
     each = len(logits) == 1 or not getattr(config, "one_label", True)
-    return Classes(_names(checkpoint, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
+    return Classes(names_of(checkpoint, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
 
 
 def token_classes(checkpoint: Checkpoint, logits: Float[np.ndarray, "position class"]) -> Classes | None:
@@ -40,15 +40,20 @@ def token_classes(checkpoint: Checkpoint, logits: Float[np.ndarray, "position cl
     if getattr(checkpoint.model.config, "head", "") != "tokens":
         return None
     scores = torch.from_numpy(logits).double()
-    return Classes(_names(checkpoint, logits.shape[-1]), scores.softmax(-1).numpy(), False)
+    return Classes(names_of(checkpoint, logits.shape[-1]), scores.softmax(-1).numpy(), False)
 
 
 def numbers_of(checkpoint: Checkpoint, scores: Float[np.ndarray, " number"]) -> dict[str, float]:
     """The numbers of a regression by name, as the head gives them: they are no probabilities."""
-    return dict(zip(_names(checkpoint, len(scores)), scores.tolist(), strict=True))
+    return dict(zip(names_of(checkpoint, len(scores)), scores.tolist(), strict=True))
 
 
-def _names(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
-    """The checkpoint's own names, or its config's; numbers where there are none that fit."""
+def names_of(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
+    """What so many classes are called: by name, or by number where no names fit."""
+    return given_names(checkpoint, count) or tuple(map(str, range(count)))
+
+
+def given_names(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
+    """The checkpoint's own names of so many classes, or its config's; none where they do not fit."""
     named: tuple[str, ...] = checkpoint.class_names or getattr(checkpoint.model.config, "labels", ())
-    return named if len(named) == count else tuple(map(str, range(count)))
+    return named if len(named) == count else ()

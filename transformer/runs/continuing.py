@@ -18,6 +18,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import likeliest
 from transformer.decoding.steps import Candidate, Step
 from transformer.errors import CheckpointError, InputError
+from transformer.layers.rows import going_on
 from transformer.messages import Message
 from transformer.models.protocols import Continuing
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read, run_ids
@@ -98,6 +99,11 @@ class Continuation:
             return self.run
         return self._until[step]
 
+    def last(self, step: int) -> str:
+        """The last token that had been read before the token of a step was written."""
+        axis = next(each.keys for each in self.run.record.values())
+        return axis.texts[self.prompt + step - 1]
+
     @cached_property
     def _until(self) -> tuple[AnyRun, ...]:
         return tuple(_until(self.run, self.prompt + step, self.texts[step]) for step in range(len(self.written)))
@@ -139,13 +145,16 @@ def continue_text(
     if len(ids) >= most and options.n_tokens:
         raise InputError("continue_nothing_fits", most=most)
     options = replace(options, n_tokens=min(options.n_tokens, most - len(ids)))
-    written, tops = _written(checkpoint, ids, options, progress)
+    with going_on():
+        written, tops = _written(checkpoint, ids, options, progress)
     labels = checkpoint.tokenizer.labels(written)
     steps = tuple(_likeliest(*top, checkpoint.tokenizer) for top in tops)
     counts = range(1, len(written) + 1)
     texts = (text, *(checkpoint.tokenizer.decode([*ids, *written[:count]]) for count in counts))
+    with going_on():  # further than this model wrote, under changes that another one's text gave rise to
+        run = run_ids(checkpoint, texts[-1], [*ids, *written], [*pieces, *labels])
     return Continuation(
-        run=run_ids(checkpoint, texts[-1], [*ids, *written], [*pieces, *labels]),
+        run=run,
         prompt=len(ids),
         written=tuple(written),
         tokens=tuple(_token(*each) for each in zip(labels, written, tops, steps, strict=False)),
@@ -154,6 +163,29 @@ def continue_text(
         text=checkpoint.tokenizer.decode(written),
         finished=written[-1:] == [_end_id(checkpoint)],
     )
+
+
+def reread(checkpoint: Checkpoint, found: Continuation) -> AnyRun:
+    """Read a text and what was written after it once more, under the caller's interventions: the same tokens.
+
+    Raises:
+        InputError: an intervention does not fit.
+        CheckpointError: the checkpoint's attention cannot be changed.
+    """
+    axis = next(each.keys for each in found.run.record.values())
+    return run_ids(checkpoint, found.run.input, list(found.run.ids), list(axis.texts))
+
+
+def parting(first: Continuation, second: Continuation) -> int | None:
+    """The step at which two continuations of one text first write another token, or one of them ends.
+
+    None where both wrote the same.
+    """
+    if first.written == second.written:
+        return None
+    pairs = zip(first.written, second.written, strict=False)
+    both = min(len(first.written), len(second.written))
+    return next((step for step, (one, other) in enumerate(pairs) if one != other), both)
 
 
 def _end_id(checkpoint: Checkpoint) -> int:
@@ -176,17 +208,17 @@ def _written(
             logits = model.read_on(torch.tensor([new]), cache)[0]
         if not bool(logits.logsumexp(-1).isfinite()):
             raise CheckpointError("nothing_to_write")
-        chances = _chances(logits, options)
-        tops.append((logits.softmax(-1), chances))
+        odds = chances(logits, options)
+        tops.append((logits.softmax(-1), odds))
         progress(min(1.0, len(tops) / (options.n_tokens + 1)))
         if len(written) == options.n_tokens or (written and written[-1] == end):
             return written, tops
-        drawn = chances.argmax() if options.temperature == 0 else torch.multinomial(chances, 1, generator=generator)
+        drawn = odds.argmax() if options.temperature == 0 else torch.multinomial(odds, 1, generator=generator)
         new = [int(drawn)]
         written += new
 
 
-def _chances(logits: Float[Tensor, " vocab"], options: ContinueOptions) -> Float[Tensor, " vocab"]:
+def chances(logits: Float[Tensor, " vocab"], options: ContinueOptions) -> Float[Tensor, " vocab"]:
     """The probability that each token is written: all on the likeliest one (of equals the first), or tempered."""
     if options.temperature == 0:
         return torch.zeros_like(logits).index_fill(0, logits.argmax(), 1.0)
@@ -196,9 +228,9 @@ def _chances(logits: Float[Tensor, " vocab"], options: ContinueOptions) -> Float
     return scaled.softmax(-1)
 
 
-def _likeliest(odds: Tensor, chances: Tensor, tokenizer: Tokenizer) -> tuple[NextToken, ...]:
+def _likeliest(odds: Tensor, asked: Tensor, tokenizer: Tokenizer) -> tuple[NextToken, ...]:
     ids: list[int] = likeliest(odds[None], TOP)[1][0].tolist()
-    rows = zip(ids, tokenizer.labels(ids), odds[ids].tolist(), chances[ids].tolist(), strict=True)
+    rows = zip(ids, tokenizer.labels(ids), odds[ids].tolist(), asked[ids].tolist(), strict=True)
     return tuple(NextToken(*row) for row in rows)
 
 

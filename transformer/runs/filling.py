@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import likeliest
 from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import read
+from transformer.runs.any_model import AnyRun, read
 from transformer.runs.changed import run_of
 
 TOP = 10
@@ -61,6 +63,35 @@ def fill(checkpoint: Checkpoint, text: str) -> tuple[Gap, ...]:
         )
         for place, top, chances in zip(places, tops.tolist(), values.tolist(), strict=True)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class GapEffect:
+    """What interventions do to a gap: probabilities of the words that are among the likeliest before or after."""
+
+    position: int
+    words: tuple[str, ...]
+    before: Float[np.ndarray, " word"]
+    after: Float[np.ndarray, " word"]
+
+
+def gap_effects(checkpoint: Checkpoint, before: AnyRun, after: AnyRun) -> tuple[GapEffect, ...]:
+    """Each gap of a text that was read twice (`what_if_read.read_under`), in order; the likeliest before come first.
+
+    Raises:
+        CheckpointError: the checkpoint fills no words in.
+    """
+    tokenizer: Any = checkpoint.tokenizer
+    if not mask_of(checkpoint):
+        raise CheckpointError("fill_no_mask", name=checkpoint.name)
+    found = []
+    for place in (i for i, token in enumerate(before.ids) if token == tokenizer.mask_id):
+        odds = [torch.from_numpy(run.outputs["logits"][place]).double().softmax(-1) for run in (before, after)]
+        tops = [likeliest(one[None], TOP)[1][0].tolist() for one in odds]
+        ids = [*tops[0], *(token for token in tops[1] if token not in tops[0])]
+        was, now = (one[ids].numpy() for one in odds)
+        found.append(GapEffect(place, tuple(tokenizer.labels(ids)), was, now))
+    return tuple(found)
 
 
 def filled(text: str, mask: str, gap: int, word: str) -> str:

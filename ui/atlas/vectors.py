@@ -1,6 +1,6 @@
 """The queries and keys of one head over the example sentences, in one plane."""
 
-from typing import Final, cast
+from typing import Final, get_args
 
 import numpy as np
 import streamlit as st
@@ -17,7 +17,7 @@ from ui.components.shared.about import About
 from ui.components.vectors import component
 from ui.components.vectors.component import Colour, Point, Sentence
 from ui.shared import address
-from ui.shared.address import choice, line, parameter, set_parameter
+from ui.shared.address import parameter, set_parameter
 from ui.shared.theme import is_dark
 from ui.store import runs, store
 from ui.store.atlases import Atlas, Row
@@ -25,7 +25,7 @@ from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.texts import plain, t
 
-COLOURS: Final[tuple[Colour, ...]] = ("side", "position", "class")
+COLOURS: Final[tuple[str, ...]] = get_args(Colour)
 
 POINT = "point"
 """The query parameter of the point that is kept: its side, sentence and place, from 0."""
@@ -40,11 +40,6 @@ def vectors_panel(name: str, atlas: Atlas) -> None:
         return
     site, head = Site(row["site"]), int(row["head"])
     found, places = _vectors(store.revision(name), str(site), head, texts)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        colour = choice(
-            t("atlas.vectors_colour"), COLOURS, key="colour", text=lambda one: plain(f"atlas.vectors_colour_{one}")
-        )
-        word = line(t("atlas.vectors_word"), "", key="word", width=200, help=t("atlas.vectors_word_help"))
     address.belong_to((name, str(site), head), POINT)
     kept = _kept(found)
     title, counts = plain("atlas.head_title", site=str(site), head=head), _counts(found, places)
@@ -54,7 +49,7 @@ def vectors_panel(name: str, atlas: Atlas) -> None:
         places.key,
         np.concatenate([found.query_classes, found.key_classes]),
         [plain(f"atlas.vectors_class_{one}") for one in CLASSES],
-        key="atlas-vectors", colour=cast(Colour, colour), word=word, kept=kept,
+        key="atlas-vectors", controls=_controls(), kept=kept,
         file_name=f"{name}-{site}-{head}-queries-keys",
         about=About(title, [name, plain("atlas.vectors_note", **counts)]), on_keep=_keep,
     )  # fmt: skip
@@ -62,6 +57,18 @@ def vectors_panel(name: str, atlas: Atlas) -> None:
     st.caption(t("atlas.vectors_rule"))
     if kept is not None:
         _sentence(name, row, texts, kept)
+
+
+def _controls() -> component.Controls:
+    """What the browser chooses by itself: it takes that from the address, where no default stands."""
+    colour, word = (parameter(key) for key in component.KEYS)
+    if colour not in COLOURS[1:]:
+        set_parameter(component.KEYS[0], None)
+    if word is not None and not word.strip():
+        set_parameter(component.KEYS[1], None)
+    names = [plain(f"atlas.vectors_colour_{one}") for one in COLOURS]
+    said = plain("atlas.vectors_colour"), names, plain("atlas.vectors_word"), plain("atlas.vectors_word_help")
+    return component.Controls(*said, address.held(*component.KEYS))
 
 
 def _counts(found: Vectors, places: Plane) -> dict[str, object]:

@@ -12,7 +12,7 @@ from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import heads, long, pictures, results
+from ui.checkpoints import heads, long, pictures, results, why
 from ui.shared import address, writing
 from ui.shared.visit import visit
 from ui.store import runs
@@ -52,8 +52,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     else:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         results.result(shown, checkpoint)
+        why.why_panel(name, checkpoint, shown)
         if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text, INPUT)
+            writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
     heads.heads_panel(shown, whole)
     results.known(shown, checkpoint)
 

@@ -41,9 +41,10 @@ def bring_panel() -> None:
         accept_multiple_files=True,
         key=f"upload-{round_}",
         max_upload_size=max(1, limits.file_bytes // MEGABYTE),
-        help=t("checkpoints.bring_help"),
+        help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
     )
-    st.caption(t("checkpoints.bring_note"))
+    if not uploads.uploads():
+        st.caption(t("checkpoints.bring_note"))
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)
@@ -75,6 +76,8 @@ def choice() -> str | None:
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
     last_checkpoint.remember(name)
+    if store.is_upload(name):
+        _files_beside(name)
     return name
 
 
@@ -108,16 +111,18 @@ def report_panel(report: Report) -> None:
     """How surely and why; and what does not fit."""
     sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     title = said(report.title)
-    if report.fits:
-        st.success(
-            f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
-            icon=":material/check_circle:",
-        )
-    elif report.layout:
-        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
-    else:
-        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
-    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+    verdict, reasons = st.columns([5, 2], gap="medium") if report.fits else (st.container(), st.container())
+    with verdict:
+        if report.fits:
+            st.success(
+                f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
+                icon=":material/check_circle:",
+            )
+        elif report.layout:
+            st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
+        else:
+            st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
+    with reasons, st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         for reason in (*report.reasons, *report.assumptions):
             st.text(f"· {said(reason)}")
         _names(t("checkpoints.missing"), [(n, said(shape_text(s)), "") for n, s in report.missing.items()])
@@ -164,6 +169,17 @@ def _take(files: Sequence[uploads.File]) -> None:
             st.session_state[PROBLEM] = Message("upload_is_there", name=name)
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
+
+
+def _files_beside(name: str) -> None:
+    """The vocabularies and vectors that stand beside an upload's weights; each can be removed alone."""
+    ref = CheckpointRef.parse(name)
+    with st.container(horizontal=True, gap="small", key="files-beside"):
+        for place, file in enumerate(uploads.upload(ref).added):
+            st.button(
+                t("checkpoints.remove_file", file=file), key=f"remove-file-{place}", icon=":material/delete:",
+                type="tertiary", on_click=uploads.forget_file, args=(ref, file), help=t("checkpoints.remove_file_help"),
+            )  # fmt: skip
 
 
 def _remove(name: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from weakref import ref
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer.attention.measures import has_kind, strongest_head
 from transformer.runs.any_model import AnyRun
@@ -38,9 +39,9 @@ def heads_panel(shown: AnyRun, whole: AnyRun) -> None:
 def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
     """A choice of the head reaches the server only where what can be downloaded follows it."""
     origin = Origin(shown.checkpoint, shown.input)
-    overview, detail = _columns()
+    overview, detail = _places()
     with overview:
-        chooser = st.container(key="chooser")
+        chooser = st.container()
         with st.container(horizontal=True, gap="small"):
             words, special = controls.form_of_maps()
     browser = in_browser.bring(shown.record, first, words, special)
@@ -62,7 +63,7 @@ def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
 def _drawn_by_server(shown: AnyRun, first: tuple[int, int]) -> None:
     """A record that is too large for the browser, or of layers that differ; or its scores."""
     origin = Origin(shown.checkpoint, shown.input)
-    overview, detail = _columns()
+    overview, detail = _places()
     with overview:
         choice = controls.selection(shown.record, first)
         record_views.all_heads_panel(shown.record, choice, origin=origin)
@@ -77,12 +78,15 @@ def _drawn_by_server(shown: AnyRun, first: tuple[int, int]) -> None:
         panels[opened]()
 
 
-def _columns() -> list[st.delta_generator.DeltaGenerator]:
+def _places() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """For all heads and what chooses among them, and for the views of one."""
     with st.container(key="columns"):
-        return st.columns([7, 11], gap="small")
+        small, large = st.columns([7, 11], gap="small")
+    with small:
+        return st.container(key="overview"), large
 
 
-def _tabs(panels: dict[str, Callable[[], None]]) -> tuple[str, st.delta_generator.DeltaGenerator]:
+def _tabs(panels: dict[str, Callable[[], None]]) -> tuple[str, DeltaGenerator]:
     """Which view is open, and its place."""
     return address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
 

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import AttentionMap, Checkpoint
 from transformer.attention.measures import strongest_head
@@ -19,11 +20,13 @@ from transformer.pictures.photo import Photo
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.classes import classes_of
 from transformer.runs.vision import on_patches
+from ui.checkpoints.previews import looks_at_first
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin
+from ui.shared.part import part
 from ui.shared.theme import is_dark
-from ui.store import arrivals, photos
+from ui.store import arrivals, photos, store
 from ui.texts import plain, said, t
 
 ROUND, PROBLEM = "photo.round", "photo.problem"
@@ -40,14 +43,25 @@ def pictures_panel(name: str, checkpoint: Checkpoint) -> None:
     Raises:
         CheckpointError: the picture cannot be read.
     """
+    with st.container(key="columns"):
+        small, large = st.columns([7, 11], gap="small")
+    with small:
+        token = _chosen(checkpoint)
+        controlled = st.container()
+    with large:
+        place = st.container()
+    photos.run(name, token)  # in the page's run: it may be refused
+    part(lambda: _looked_at(name, token, controlled, place))
+
+
+def _looked_at(name: str, token: str, controlled: DeltaGenerator, place: DeltaGenerator) -> None:
+    """What depends on head and patch: all is looked up anew, since a part keeps nothing."""
+    checkpoint = store.checkpoint(name)
     config = checkpoint.model_as(VisionTransformer).config
-    token = _chosen(checkpoint)
     photo, shown = photos.photo(name, token), photos.run(name, token)
-    for note in shown.record.notes[:2]:
-        st.caption(controls.sentence(note))
     first = strongest_head(shown.record, "encoder.self")
-    with st.container(key="choices"):
-        choice = controls.selection(shown.record, (first.layer, first.head))
+    with controlled:
+        choice = controls.selection(shown.record, (first.layer, first.head), has_words=False)
         query = _query(config)
     origin = Origin(shown.checkpoint, said(shown.input))
     attention = shown.record[choice.site]
@@ -60,22 +74,23 @@ def pictures_panel(name: str, checkpoint: Checkpoint) -> None:
     }
     if len(config.tokens) > MAX_POSITIONS:  # too many cells for a page
         panels = {panel: panels[panel] for panel in ("picture", "downloads")}
-    small, large = st.columns([1, 2], gap="medium")
-    with small:
+    with controlled:
         _heads(photo, attention, config, choice, query)
         _classes(shown, checkpoint)
-    with large:
-        opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"pictures.view_{panel}"))
-        with place:
+    with place:
+        opened, tab = address.tabs(list(panels), key="map", text=lambda panel: t(f"pictures.view_{panel}"))
+        with tab:
             panels[opened]()
             if len(config.tokens) > MAX_POSITIONS:
                 st.caption(t("pictures.many", count=len(config.tokens), most=MAX_POSITIONS))
+        for note in shown.record.notes:
+            st.caption(controls.sentence(note))
 
 
 def _chosen(checkpoint: Checkpoint) -> str:
     """Which picture is looked at; a new one may be brought."""
     arrivals.expect(MOST_BYTES)
-    bringing, choosing = st.columns(2, gap="medium")
+    choosing, bringing = st.container(), st.container()
     with bringing:
         file = st.file_uploader(
             t("pictures.bring"),
@@ -106,17 +121,14 @@ def _chosen(checkpoint: Checkpoint) -> str:
 
 
 def _query(config: VisionConfig) -> int:
-    """Which token looks: the first one, or the patch in the middle."""
-    rows, columns = config.grid
-    middle = len(config.leading) + rows // 2 * columns + columns // 2
+    """Which token looks."""
     tokens = config.tokens
-    usual = tokens[0] if config.leading else tokens[middle]
     chosen = address.choice(
         t("pictures.query"),
         list(tokens),
         key=QUERY,
         form="list",
-        default=usual,
+        default=looks_at_first(config),
         text=str,
         help=t("pictures.query_help"),
     )
@@ -148,8 +160,6 @@ def _over(
         )
         st.caption(t("pictures.aside", rest=", ".join(beside)))
     st.caption(t("pictures.click"))
-    for assumption in attention.notes[2:]:
-        st.caption(controls.sentence(assumption))
 
 
 def _heads(photo: Photo, attention: AttentionMap, config: VisionConfig, choice: Selection, query: int) -> None:
@@ -168,7 +178,7 @@ def _heads(photo: Photo, attention: AttentionMap, config: VisionConfig, choice: 
         on_select=_open_head,
         config={"displayModeBar": False},
     )
-    st.caption(t("pictures.heads_note", most=float(on_patches(rows, config).max())))
+    st.caption(t("pictures.heads_note", most=float(on_patches(rows, config).max()) or 1.0))
 
 
 def _classes(shown: AnyRun, checkpoint: Checkpoint) -> None:

@@ -40,16 +40,24 @@ def text(name: str, checkpoint: Checkpoint) -> str:
             for number, example in enumerate(examples, 1):
                 known = checkpoint.example_names.get(checkpoint.examples[number - 1], {}).get(language(), "")
                 st.button(
-                    as_text(known or example), key=f"example-{number}", help=as_text(example), on_click=_take,
+                    as_text(known or example), key=f"example-{number}", help=as_text(example), on_click=take,
                     args=(example,), width="stretch",
                 )  # fmt: skip
     return found
 
 
 def step(shown: Shown) -> int:
-    """The step that is looked at: at first the one in the middle of what was written, or all that was read at once."""
+    """The step that is looked at.
+
+    At first the one in the middle of a translation, that of the first token that was written after a text, that of the
+    first hidden word; or all that was read at once.
+    """
     count, written = len(shown.steps), shown.translation is not None
     usual = (count - 1) // 2 if written else ALL
+    if shown.continued is not None and shown.continued.written:
+        usual = shown.continued.prompt - 1
+    elif shown.hidden:
+        usual = shown.hidden[0]
     asked = address.whole_numbers(address.parameter(STEP) or "", "-")
     if asked is None or not (1 if written else 0) <= asked[0] <= count:
         return usual
@@ -93,7 +101,8 @@ def turn_layers() -> None:
     address.set_parameter(LAYERS, None if every_layer() else WHOLE)
 
 
-def _take(example: str) -> None:
+def take(example: str) -> None:
+    """Read another text in the next run."""
     address.put(**{TEXT: example, STEP: None})
 
 

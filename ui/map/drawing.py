@@ -12,7 +12,7 @@ from ui.components.map import component as drawn
 from ui.map.descriptions import axis_lengths, described, tower_title, where
 from ui.map.rows import Row, Tower, towers
 from ui.map.runs import Shown
-from ui.texts import plain
+from ui.texts import language, plain
 
 CODES = 60_000
 """Cells of all thumbnails together, at most: a byte each."""
@@ -34,7 +34,19 @@ class Drawing:
 
 
 def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
-    """The map of a run; `whole` draws every layer whole, and the layer of the part `opened` always is."""
+    """The map of a run; `whole` draws every layer whole, and the layer of the part `opened` always is.
+
+    A step changes nothing of it, so it is made once: it stands beside the run's fields, and goes with it.
+    """
+    known: dict[tuple[object, ...], Drawing] = vars(shown).setdefault("drawings", {})
+    layer = next((node.block for node in shown.flow.diagram.nodes if node.name == opened), "")
+    asked = (whole, layer, language())
+    if asked not in known:
+        known[asked] = _drawing(shown, whole, opened)
+    return known[asked]
+
+
+def _drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
     diagram = shown.flow.diagram
     found = towers(diagram, whole, opened)
     nodes = [node for tower in found for node in (tower.read, *(one for row in tower.rows for one in row.nodes))]

@@ -6,20 +6,17 @@ Nothing is decoded again: the same logits are divided by the temperature. The le
 import numpy as np
 import pandas as pd
 import streamlit as st
+import torch
 
 from transformer import Checkpoint
+from transformer.runs.continuing import chances
 from ui.map.drawing import readable
 from ui.map.runs import Shown, tempered
 from ui.map.training import training_panel
-from ui.shared import controls
+from ui.shared import controls, writing
 from ui.shared.address import tenths
+from ui.shared.writing import COLDEST, HOTTEST, TEMPERATURE
 from ui.texts import plain, t
-
-COLDEST, HOTTEST = 0.1, 3.0
-"""The range of the temperature."""
-
-TEMPERATURE = "temperature"
-"""The query parameter of the temperature."""
 
 
 def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int) -> None:
@@ -54,13 +51,16 @@ def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     fills = shown.said is not None and shown.said.fills
     title = t("map.word_here") if fills else t("map.classes") if shown.classes else t("map.next_word")
     st.markdown(f"**{title}** · {t('map.at', word=_label(shown, row))}")
-    temperature = tenths(t("map.temperature"), COLDEST, HOTTEST, 1.0, key=TEMPERATURE, help=t("map.temperature_help"))
+    drawn = shown.options if shown.options is not None and shown.options.temperature else None
+    temperature = _temperature() if drawn is None else drawn.temperature
     logits = shown.logits[row] / shown.own_temperature
-    before, after = (tempered(logits, degree, each) for degree in (1.0, temperature))
+    before, after = tempered(logits, 1.0, each), tempered(logits, temperature, each)
     top = [int(i) for i in np.argsort(-before, kind="stable")[:10]]
     names = names_of(checkpoint, shown, top)
     columns = {t("map.output_name"): names, t("map.probability"): before[top]}
-    if temperature != 1.0:
+    if drawn is not None:
+        columns[writing.chance_title(drawn)] = chances(torch.from_numpy(logits).double(), drawn).numpy()[top]
+    elif temperature != 1.0:
         columns[t("map.probability_at", temperature=temperature)] = after[top]
     bars = {
         name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
@@ -75,6 +75,14 @@ def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         st.caption(t("map.entropy", nats=entropies[0]))
     else:
         st.caption(t("map.entropies", before=entropies[0], after=entropies[1], temperature=temperature))
+    written = shown.written_at(row)
+    if shown.continued is not None and written is not None:
+        writing.then(shown.continued, written)
+
+
+def _temperature() -> float:
+    """Another temperature to look at, where nothing was drawn at one."""
+    return tenths(t("map.temperature"), COLDEST, HOTTEST, 1.0, key=TEMPERATURE, help=t("map.temperature_help"))
 
 
 def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:

@@ -1,25 +1,27 @@
 """The run that the map shows: what was read and written, all attention, and what flowed through every part."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer import Checkpoint, DecodingOptions, Record
+from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
 from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
-from transformer.runs.classes import numbers_of
-from transformer.runs.classify import LETTERS_AT_ONCE, calibrated, classify
+from transformer.runs.classes import names_of, numbers_of
+from transformer.runs.classify import calibrated, classify
+from transformer.runs.continuing import Continuation, continues
+from transformer.runs.filling import mask_of
 from transformer.runs.translate import Translation
 from transformer.runs.what_if_read import with_words
 from transformer.tokens.base import Tokenizer
 from ui.store import runs, store
-from ui.store.cache import cached
+from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision
 
 OPTIONS = DecodingOptions()
@@ -27,6 +29,9 @@ OPTIONS = DecodingOptions()
 
 UNTRAINED = DecodingOptions(beam=1, max_length=40)
 """How a checkpoint without examples decodes: what was never trained does not stop by itself."""
+
+MOST_LETTERS = 1_024
+"""Letters of a sequence that the map draws: all of its maps are looked through for each window's surest head."""
 
 TOP = 10
 """How many of the likeliest outputs are kept for each position."""
@@ -52,6 +57,8 @@ class Shown:
 
     `steps` are the labels of the positions that can be looked at: the words that were written, or what was read by a
     model that reads alone. `next` holds the likeliest outputs of each step (one step for a class), likeliest first.
+    `continued` is what a decoder alone wrote after its text, as `options` ask; all of it was read. `hidden` are the
+    places of hidden words.
     """
 
     record: Record
@@ -65,6 +72,9 @@ class Shown:
     classes: tuple[str, ...] = ()
     own_temperature: float = 1.0
     said: Said | None = None
+    continued: Continuation | None = None
+    options: ContinueOptions | None = None
+    hidden: tuple[int, ...] = ()
 
     @property
     def logits(self) -> Float[np.ndarray, "row output"]:
@@ -81,6 +91,11 @@ class Shown:
     def row_of(self, step: int) -> int:
         """The row of a step's output: where all steps are meant, that of the last one."""
         return 0 if len(self.next) == 1 else step if step >= 0 else len(self.next) - 1
+
+    def written_at(self, row: int) -> int | None:
+        """Which token was chosen at a row, counted from 0, of a text that was written on; None of what was typed."""
+        step = -1 if self.continued is None else row - self.continued.prompt + 1
+        return step if step >= 0 else None
 
     @property
     def is_one_answer(self) -> bool:
@@ -103,6 +118,20 @@ def shown(name: str, text: str) -> Shown:
     return _shown(store.revision(name), text)
 
 
+def continued(name: str, text: str, options: ContinueOptions) -> Shown:
+    """The same of a decoder alone that wrote on after the text: one pass over all of it, whatever step is looked at.
+
+    Raises:
+        InputError: the text cannot be read, or leaves no room.
+    """
+    revision, found = store.revision(name), runs.continuation(name, text, options)
+
+    def compute() -> Shown:
+        return replace(_of_reading(store.load(revision), found.run), continued=found, options=options)
+
+    return cached_result("map-continued", (revision, text, options, found.written), compute)
+
+
 @cached(spinner="store.running")
 def _shown(revision: Revision, text: str) -> Shown:
     checkpoint = store.load(revision)
@@ -110,7 +139,7 @@ def _shown(revision: Revision, text: str) -> Shown:
         return _of_translation(checkpoint, runs.translation(str(revision.ref), text, options_for(checkpoint), None))
     if checkpoint.task is not None and checkpoint.tokenizer is None:
         return _of_sequence(checkpoint, text)
-    return _of_reading(checkpoint, text)
+    return _of_reading(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
 
 
 def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
@@ -134,7 +163,7 @@ def read_ids(checkpoint: Checkpoint, run: Translation) -> tuple[int, ...]:
 
 def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     """A sequence that is put into a class; the probabilities are calibrated, as everywhere."""
-    found = classify(checkpoint, text, LETTERS_AT_ONCE)
+    found = classify(checkpoint, text, MOST_LETTERS)
     axis = next(iter(found.record.values())).keys
     return Shown(
         found.record,
@@ -149,8 +178,8 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     )
 
 
-def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
-    run = with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
+def _of_reading(checkpoint: Checkpoint, read: AnyRun) -> Shown:
+    run = with_words(checkpoint, read)
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
     labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))
@@ -163,8 +192,15 @@ def _of_reading(checkpoint: Checkpoint, text: str) -> Shown:
     calibrates = checkpoint.task is not None and len(checkpoint.task.classes) == len(classes)
     own = checkpoint.task.temperature if checkpoint.task and calibrates else 1.0
     return Shown(
-        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own, said=said
-    )
+        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own, said=said,
+        hidden=_hidden(checkpoint, run.ids),
+    )  # fmt: skip
+
+
+def _hidden(checkpoint: Checkpoint, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a mask stands, of a checkpoint that fills hidden words in."""
+    reader: Any = checkpoint.tokenizer
+    return tuple(i for i, one in enumerate(ids) if one == reader.mask_id) if mask_of(checkpoint) else ()
 
 
 def _said(checkpoint: Checkpoint, run: AnyRun) -> Said | None:
@@ -193,8 +229,7 @@ def _answers_of_head(checkpoint: Checkpoint, said: Said) -> tuple[tuple[tuple[Ca
             tuple(Candidate(name, float(row[i])) for name, i in zip(reader.labels(top), top, strict=True))
             for top, row in zip(tops, odds, strict=True)
         ), ()
-    named = getattr(checkpoint.model.config, "labels", ())
-    classes = named if len(named) == width else tuple(map(str, range(width)))
+    classes = names_of(checkpoint, width)
     return tuple(_likeliest(row, classes) for row in odds), classes
 
 
@@ -220,14 +255,14 @@ def _answers(
         odds = calibrated(torch.from_numpy(logits), task).numpy()
         return tuple(_likeliest(row, task.classes) for row in odds), task.classes
     odds = torch.from_numpy(logits).softmax(-1).numpy()
-    if checkpoint.architecture.endswith("decoder") and checkpoint.tokenizer is not None:
+    if checkpoint.tokenizer is not None and continues(checkpoint):
         tops = [np.argsort(-row, kind="stable")[:TOP] for row in odds]
         names = [checkpoint.tokenizer.labels(top.tolist()) for top in tops]
         return tuple(
             tuple(Candidate(name, float(p)) for name, p in zip(texts, row[top], strict=True))
             for texts, row, top in zip(names, odds, tops, strict=True)
         ), ()
-    classes = tuple(map(str, range(logits.shape[-1])))
+    classes = names_of(checkpoint, logits.shape[-1])
     return tuple(_likeliest(row, classes) for row in odds[:positions]), classes
 
 

@@ -5,6 +5,7 @@ import streamlit as st
 from transformer import Checkpoint
 from transformer.diagrams.diagram import Node
 from ui.map.runs import Shown
+from ui.shared import writing
 from ui.store import store
 from ui.texts import KEY, language, t
 
@@ -50,7 +51,8 @@ def _see(name: str, checkpoint: Checkpoint, shown: Shown, text: str, node: Node,
             query = {"model": name, "sequence": text, "view": "heads"}
             found.append(("pages/sequences.py", "see_sequences", query))
         else:
-            query = {"model": name, "show": "attention", "input": text, **kind, **place}
+            more = {} if shown.options is None else writing.address_of(shown.options)
+            query = {"model": name, "show": "attention", "input": text, **more, **kind, **place}
             found.append(("pages/checkpoints.py", "see_checkpoint", query))
     if node.owns or node.shares:
         tensor = (node.owns or node.shares)[0]

@@ -1,6 +1,8 @@
 """Controls of the Sequences page; each writes itself to the address, in words that no translation changes."""
 
-from ui.shared.address import choice
+from typing import Final
+
+from ui.shared.address import choice, parameter, put
 from ui.texts import plain, t
 
 
@@ -23,3 +25,13 @@ def view() -> str:
         text=lambda name: plain(f"sequences.view_{name}"),
         bare=True,
     )
+
+
+OLD_RELATIVE: Final = "relative-windows"
+"""What older addresses call the scale that ends at the largest weight."""
+
+
+def take_old_names() -> None:
+    """Take what an older address says in other words."""
+    if (scale := parameter(OLD_RELATIVE)) is not None:
+        put(relative=scale, **{OLD_RELATIVE: None})

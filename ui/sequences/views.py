@@ -108,7 +108,12 @@ def all_heads_panel(run: Classification, place: Place) -> None:
         query_axis=plain("sequences.windows_axis"),
         key_axis=plain("sequences.windows_axis"),
     )
-    st.caption(_groups(run))
+    groups_note(run)
+
+
+def groups_note(run: Classification) -> None:
+    """Which windows stand where in the small maps, and what the row of the pooling is."""
+    st.caption(as_text(groups(run)))
     if POOLING in run.record:
         st.caption(t("sequences.pooling_row"))
 
@@ -142,7 +147,7 @@ def letters_panel(
     figure = sequence_tracks(drawn, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
-        _agreement(run, track, place, effects)
+        _agreement(run, track, place, label, effects)
         methods.agreement(found, effects[0])
         gradients = effects[1]
         total = float(gradients.contribution.sum())
@@ -160,7 +165,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         _long_windows(run, place)
         return
     picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), False, key="relative-windows")
+    relative = switch(t("sequences.relative"), False, key="relative")
     widths = [span.width for span in run.spans]
     st.plotly_chart(
         window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
@@ -168,7 +173,7 @@ def windows_panel(run: Classification, place: Place) -> None:
         config=plot_config(f"{place.stem}-windows"),
     )
     cells(picture, "windows", key="windows-cells")
-    st.caption(f"{t('sequences.rows_are_queries')} {_groups(run)}")
+    st.caption(f"{t('sequences.rows_are_queries')} {as_text(groups(run))}")
     st.download_button(
         t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
     )
@@ -178,7 +183,7 @@ def _long_windows(run: Classification, place: Place) -> None:
     zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
     if zoom is None:
         return
-    st.caption(_groups(run))
+    st.caption(as_text(groups(run)))
     widths = [span.width for span in run.spans]
     edges = tuple(widths.index(width) for width in dict.fromkeys(widths))[1:]
     pools = place.site == POOLING
@@ -266,19 +271,17 @@ def _tracks(
     return replace(shown, letters=changes.letters, change=changes.change, contribution=gradients.contribution)
 
 
-def _agreement(run: Classification, track: LetterTrack, place: Place, effects: tuple[Mutations, Gradients]) -> None:
-    """How far attention and effect order the letters alike, for this head and for every other."""
+def _agreement(
+    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Gradients]
+) -> None:
+    """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
     other = rank_correlation(np.abs(gradients.contribution), changes.effect)
     st.markdown(t("sequences.agreement", rho=rho, place=place.text, other=other))
-    rows: dict[str, Sequence[float]] = {}
-    for site in run.record.sites:
-        heads = runs.received_by_windows(run, site)
-        if heads is None:
-            return
-        each = [folded(one, run.spans, len(run.letters)) for one in heads]
-        rows[site] = [rank_correlation(one.relative, changes.effect) for one in each]
+    rows = runs.agreement_of_heads(run, target, changes)
+    if rows is None:
+        return
     with st.expander(t("sequences.every_head")):
         table = pd.DataFrame.from_dict(rows, orient="index")
         st.dataframe(table.rename(columns=lambda i: plain("sequences.head_number", head=i)).round(3))
@@ -330,13 +333,13 @@ def _downloads(
             )
 
 
-def _groups(run: Classification) -> str:
-    """Which windows stand where along the axes."""
+def groups(run: Classification) -> str:
+    """Which windows stand where along the axes, in plain text."""
     parts, widths = [], [span.width for span in run.spans]
     for width in dict.fromkeys(widths):
         first = widths.index(width)
         parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
-    return t("sequences.groups", parts=", ".join(parts))
+    return plain("sequences.groups", parts=", ".join(parts))
 
 
 def _open_head(sites: Sequence[str], picked: Picked) -> None:

@@ -144,10 +144,11 @@ def request(checkpoint: Checkpoint, longest_input: int) -> Request:
     return Request(text, options, forced if forced.strip() else None)
 
 
-def selection(record: Record, default: tuple[int, int]) -> Selection:
+def selection(record: Record, default: tuple[int, int], *, has_words: bool = True) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown.
 
-    `default` follows from the input alone, so that a fresh visit starts with the same head.
+    `default` follows from the input alone, so that a fresh visit starts with the same head. Tokens that make up no
+    words, as patches of a picture, have no switch for them.
     """
     available = [kind for kind in KINDS if has_kind(record, kind)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
@@ -175,14 +176,14 @@ def selection(record: Record, default: tuple[int, int]) -> Selection:
             help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
-        words, special = form_of_maps()
+        words, special = form_of_maps(has_words=has_words)
     belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 
-def form_of_maps() -> tuple[bool, bool]:
+def form_of_maps(*, has_words: bool = True) -> tuple[bool, bool]:
     """Whether maps show whole words, and whether they show special tokens."""
-    words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
+    words = has_words and switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
     return words, switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
 
 

@@ -9,6 +9,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
+from transformer.sites import Site
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, lines, set_parameter
 from ui.texts import plain, t
@@ -43,7 +44,7 @@ SEQUENCE, RECORD = "sequence", "pasted"
 class Place:
     """Which attention is looked at: a site, and a head of it or the mean."""
 
-    site: str
+    site: Site
     head: int | Literal["mean"]
 
     @property
@@ -112,10 +113,23 @@ def typed_sequence(checkpoint: Checkpoint, longest: int | None = LETTERS_AT_ONCE
     return records[chosen - 1]
 
 
+def sites(run: Classification) -> dict[str, Site]:
+    """Every attention of a run by what the address calls it: the number of its layer, or the pooling, which is last."""
+    layers = [site for site in run.record.sites if site != POOLING]
+    found = {str(layer): site for layer, site in enumerate(layers)}
+    return {**found, POOLING: Site(POOLING)} if POOLING in run.record else found
+
+
+def chosen(site: Site, head: str) -> Place:
+    """A choice of an attention and a head of it; another head's lines are drawn alone again."""
+    belong_to_head(site, head)
+    return Place(site, MEAN if head == MEAN else int(head))
+
+
 def place(run: Classification) -> Place:
     """Choose the layer (or the pooling) and the head."""
-    layers = [site for site in run.record.sites if site != POOLING]
-    names = [str(i) for i in range(len(layers))] + [POOLING] * (POOLING in run.record)
+    called = sites(run)
+    names = list(called)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         layer = choice(
             t("sequences.layer"),
@@ -124,7 +138,7 @@ def place(run: Classification) -> Place:
             key="layer",
             text=lambda name: plain("sequences.pooling") if name == POOLING else name,
         )
-        site = POOLING if layer == POOLING else layers[int(layer)]
+        site = called[layer]
         heads = [*(str(head) for head in range(run.record[site].n_heads)), MEAN]
         head = choice(
             t("sequences.head"),
@@ -133,10 +147,14 @@ def place(run: Classification) -> Place:
             key="head",
             text=lambda name: plain("sequences.mean") if name == MEAN else name,
         )
-    belong_to_head(site, head)
-    if POOLING in names:
+    pooling_note(run)
+    return chosen(site, head)
+
+
+def pooling_note(run: Classification) -> None:
+    """What the pooling is among the layers, where there is one."""
+    if POOLING in run.record:
         st.caption(t("sequences.place_note"))
-    return Place(site, MEAN if head == MEAN else int(head))
 
 
 def _take_example(example: str) -> None:

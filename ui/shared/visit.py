@@ -234,7 +234,7 @@ _OPEN: ContextVar[Visit | None] = ContextVar("visit", default=None)
 
 @contextmanager
 def opened() -> Iterator[Visit]:
-    """Inside, this session's visit is looked up once: a page needs it a hundred times, and to look it up is slow."""
+    """Inside, this session's visit is looked up once: a page needs it a hundred times; Streamlit's state is slow."""
     token = _OPEN.set(visit())
     try:
         yield visit()

@@ -1,9 +1,10 @@
 """What a model of one text exists for: a decoder writes on, an encoder fills hidden words in. On every page the same.
 
-A page says under which key of its address the text stands; the other keys are the same everywhere.
+How a text is written on stands under the same keys of every page's address. The text itself is the page's own: it says
+how it is put there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -28,6 +29,9 @@ GREEDY, DRAW = WAYS = ("greedy", "draw")
 
 COLDEST, HOTTEST = 0.1, 3.0
 """The range of the temperature."""
+
+Put = Callable[[str], None]
+"""Puts a text in the place of the one that is read, in the next run."""
 
 MOST_WORDS = 60
 """Words of a text that have a button: more of them are hidden by typing."""
@@ -65,10 +69,16 @@ def address_of(options: ContinueOptions) -> dict[str, str]:
     return how
 
 
-def step_choice(last: int, owner: tuple[object, ...]) -> int:
-    """Which step is looked at, from 0 (the text alone) to `last`, which is the usual one."""
+def step_choice(
+    last: int, owner: tuple[object, ...], usual: int | None = None, why: str = "writing.continue_help"
+) -> int:
+    """Which step is looked at, from 0 (the text alone) to `last`, which is the usual one if no other is said.
+
+    `why` is the text that says what a step shows on this page.
+    """
     address.belong_to(owner, STEP)
-    return address.whole(t("writing.continue_step"), 0, last, last, key=STEP, help=t("writing.continue_help"))
+    first = last if usual is None else usual
+    return address.whole(t("writing.continue_step"), 0, last, first, key=STEP, help=t(why))
 
 
 def written_panel(found: Continuation, step: int | None) -> None:
@@ -80,9 +90,7 @@ def written_panel(found: Continuation, step: int | None) -> None:
 
 def next_panel(found: Continuation, step: int, options: ContinueOptions) -> None:
     """The likeliest tokens of a step, and which row of the maps they were read from."""
-    axis = next(each.keys for each in found.run.record.values())
-    last = axis.texts[found.prompt + step - 1]
-    st.markdown(f"**{t('writing.next_after', token=readable(last))}**")
+    st.markdown(f"**{t('writing.next_after', token=readable(found.last(step)))}**")
     next_table(found.steps[step], options)
     st.caption(t("writing.next_note", count=found.prompt + step))
     then(found, step)
@@ -118,38 +126,59 @@ def then(found: Continuation, step: int) -> None:
         st.caption(t("writing.next_ended"))
 
 
-def gaps_panel(name: str, checkpoint: Checkpoint, text: str, key: str) -> None:
-    """Words to hide, and for each hidden one the likeliest; a click puts it into the text, which stands under `key`.
+def gaps_panel(name: str, checkpoint: Checkpoint, text: str, put: Put) -> None:
+    """Words to hide, and for each hidden one the likeliest; a click puts it in.
+
+    Raises:
+        InputError: the text cannot be read.
+    """
+    st.subheader(t("writing.gaps_title"), anchor=False)
+    words_to_hide(checkpoint, text, put)
+    words_for_gaps(name, checkpoint, text, put)
+
+
+def words_for_gaps(
+    name: str, checkpoint: Checkpoint, text: str, put: Put, look: Callable[[int], None] | None = None
+) -> None:
+    """For each hidden word the likeliest ones, of which a click puts one in.
+
+    A page that shows one position at a time says how to `look` at that of a gap.
 
     Raises:
         InputError: the text cannot be read.
     """
     mask = mask_of(checkpoint)
-    st.subheader(t("writing.gaps_title"), anchor=False)
-    words_to_hide(text, mask, key)
     gaps = runs.gaps(name, text)
     if not gaps:
         st.caption(t("writing.gaps_none", mask=mask))
         return
     for number, gap in enumerate(gaps):
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key=f"gap-{number}"):
-            st.markdown(f"**{t('writing.gap', number=number + 1)}**", width="content")
+            title = t("writing.gap", number=number + 1)
+            if look is None:
+                st.markdown(f"**{title}**", width="content")
+            else:
+                st.button(
+                    title, key=f"gap-{number}-look", on_click=look, args=(gap.position,), type="tertiary",
+                    icon=":material/visibility:", help=t("writing.gap_look"),
+                )  # fmt: skip
             for rank, (one, word) in enumerate(zip(gap.candidates, gap.words, strict=True)):
                 label = f"{as_text(readable(one.text))} · {one.probability:.3f}"
                 text_then = filled(text, mask, number, word)
                 st.button(
-                    label, key=f"gap-{number}-{rank}", on_click=_type, args=(key, text_then), disabled=not word
+                    label, key=f"gap-{number}-{rank}", on_click=put, args=(text_then,), disabled=not word
                 )  # what stands for no text cannot be typed
     st.caption(t("writing.gaps_note"))
 
 
-def words_to_hide(text: str, mask: str, key: str) -> None:
-    """A button for each word of a text, which stands under `key` and in which `mask` hides one."""
+def words_to_hide(checkpoint: Checkpoint, text: str, put: Put) -> None:
+    """A button for each word of a text: a click hides it."""
+    mask = mask_of(checkpoint)
     with st.container(horizontal=True, gap="xsmall", key="gap-words"):
         st.caption(t("writing.gaps_hide"), width="content")
         for place, word in enumerate(text.split()[:MOST_WORDS]):
             if mask not in word:
-                st.button(as_text(word), key=f"hide-{place}", on_click=_type, args=(key, hidden(text, mask, place)))
+                st.button(as_text(word), key=f"hide-{place}", on_click=put, args=(hidden(text, mask, place),))
 
 
 def readable(label: str) -> str:
@@ -159,7 +188,3 @@ def readable(label: str) -> str:
 
 def _write(count: int | None) -> None:
     address.put(**{MORE: count, STEP: None})
-
-
-def _type(key: str, text: str) -> None:
-    address.put(**{key: text})

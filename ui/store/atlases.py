@@ -10,7 +10,7 @@ from transformer.messages import Message
 from transformer.sites import Site
 from ui.store import shipped
 from ui.store.cache import cached
-from ui.store.refs import CheckpointRef, Origin
+from ui.store.refs import CheckpointRef
 
 HISTORY = "history"
 """Where the atlases of the snapshots of a training lie, in the folder of a checkpoint's atlas."""
@@ -97,7 +97,7 @@ def habit_of(name: str, site: str, head: int) -> tuple[Message, int] | None:
 
 def _found(name: str) -> Path | None:
     ref = CheckpointRef.parse(name)
-    if ref.origin is not Origin.SHIPPED or ref.snapshot or ref not in shipped.Shipped().refs():
+    if not shipped.Shipped().has(ref):
         return None
     folder = _folder(ref.name)
     return folder if (folder / "heads.parquet").is_file() else None

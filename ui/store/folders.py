@@ -35,18 +35,19 @@ def folder_name(files: Mapping[str, BufferedIOBase]) -> str | None:
 
 
 def brought(
-    files: Mapping[str, BufferedIOBase], name: str, counted: Counted, limits: UploadLimits, room: int
-) -> tuple[PrivateFolder, Counted]:
-    """The folder, once a worker could load it, and what counts it: `counted`, or more where a ZIP held more.
+    files: Mapping[str, BufferedIOBase], name: str, limits: UploadLimits, room: int
+) -> tuple[PrivateFolder, Counted | None]:
+    """The folder, once a worker could load it, and what counts what a ZIP held; None where the files are the folder.
 
     Raises:
         CheckpointError: it is refused, or larger than a session or the server may hold.
     """
+    own: Counted | None = None
     if not any(file.lower().endswith(ZIP_ENDING) for file in files):
         useless = tuple(sorted(file for file in files if Path(file).suffix.lower() not in KEPT))
         if useless:
             raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
-        folder, own = PrivateFolder(name), counted
+        folder = PrivateFolder(name)
         for file, stream in files.items():
             folder.put(file, _pieces(stream))
     else:
@@ -55,7 +56,7 @@ def brought(
         apart.folder_architecture(folder.path)
     except BaseException:
         folder.remove()
-        if own is not counted:
+        if own is not None:
             own.strike()
         raise
     return folder, own

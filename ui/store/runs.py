@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from transformer import Attribution, DecodingOptions, Translation, follow, translate
+from transformer import Attribution, DecodingOptions, Translation, follow, intervening, translate
 from transformer.attribution.trust import Trust
+from transformer.interventions.text import from_text
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, pace, read, run_any
 from transformer.runs.attribution import cost, trusted
@@ -119,14 +120,14 @@ def long_run_of_any(name: str, text: str) -> AnyRun | None:
     return long_run("long_any_run", (revision, text), what, plain("store.running"), seconds, compute)
 
 
-def continuation(name: str, text: str, options: ContinueOptions) -> Continuation:
+def continuation(name: str, text: str, options: ContinueOptions, changes: str = "") -> Continuation:
     """What a decoder alone writes after a text; a bar tells how far it is, and a button stops it.
 
-    Stopped, it is the text alone with what could come next.
+    `changes` are interventions in their short form. Stopped, it is the text alone with what could come next.
 
     Raises:
-        InputError: the text cannot be read, or leaves no room.
-        CheckpointError: the checkpoint does not score what comes next.
+        InputError: the text cannot be read, or leaves no room; or a change does not fit.
+        CheckpointError: the checkpoint does not score what comes next, or its attention cannot be changed.
     """
     revision = store.revision(name)
     what = plain("store.continuing")
@@ -137,10 +138,11 @@ def continuation(name: str, text: str, options: ContinueOptions) -> Continuation
         return lambda done: plain("store.continuing_done", count=round(done * options.n_tokens), most=options.n_tokens)
 
     def compute(progress: Callable[[float], None]) -> Continuation:
-        return continue_text(store.load(revision), text, options, progress)
+        with intervening(from_text(changes)):
+            return continue_text(store.load(revision), text, options, progress)
 
-    found = with_progress("continuation", (revision, text, options), what, what, begin, compute)
-    return continuation(name, text, replace(options, n_tokens=0)) if found is None else found
+    found = with_progress("continuation", (revision, text, options, changes), what, what, begin, compute)
+    return continuation(name, text, replace(options, n_tokens=0), changes) if found is None else found
 
 
 def gaps(name: str, text: str) -> tuple[Gap, ...]:

@@ -34,6 +34,12 @@ class Shipped:
         names = [path.name for path in CHECKPOINTS.iterdir() if is_folder(path)] if CHECKPOINTS.is_dir() else []
         return [CheckpointRef(Origin.SHIPPED, name) for name in sorted(names, key=lambda n: (n not in FIRST, n))]
 
+    def has(self, ref: CheckpointRef) -> bool:
+        """Whether this is one of `refs`, without a look at the others."""
+        here = CHECKPOINTS / ref.name
+        is_listed = CHECKPOINTS.is_dir() and here in CHECKPOINTS.iterdir()  # a name may be a way out of it
+        return is_listed and is_folder(here) and ref == CheckpointRef(Origin.SHIPPED, ref.name)
+
     def problems(self) -> list[CheckpointError]:
         """Why folders are in no list of an architecture: their config cannot be read."""
         return [found for ref in self.refs() if isinstance(found := _described(ref), CheckpointError)]

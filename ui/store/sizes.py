@@ -4,13 +4,19 @@ import gc
 import sys
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 SMALL = 4096
 """Bytes below which a buffer is only added up: what is worth sharing is larger."""
+
+LEAVES = frozenset({str, bytes, int, float, bool, complex, type(None)})
+"""Types whose objects refer to no other."""
+
+Kind = Literal["of the program", "leaf", "holder", "special"]
+"""How objects of a type are measured; special are those whose bytes or whose references Python does not know."""
 
 
 @dataclass
@@ -31,39 +37,54 @@ def size_of(value: object) -> Size:
 
     Two values that share a tensor, or are views of one array, name the same buffer; a view counts with the whole of
     what it looks at. Classes, modules and what functions find in their module are the program's and count nothing; what
-    a library holds outside of Python (a tokenizer written in Rust) is not seen. About 1 us an object.
+    a library holds outside of Python (a tokenizer written in Rust) is not seen. About 0.3 us an object.
     """
-    found, seen, waiting = Size(), set[int](), [value]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, type | ModuleType):
-            continue
-        seen.add(id(one))
-        place, n_bytes = _own(one)
-        if n_bytes >= SMALL:
-            found.buffers[place] = n_bytes
-        else:
-            found.rest += n_bytes
-        waiting += _reached(one)
+    found, seen, reached, kinds = Size(), set[int](), [value], dict[type, Kind]()
+    while reached:  # all objects of one distance at once, most of which Python's own loops can do
+        new = {id(one): one for one in reached if id(one) not in seen}
+        seen.update(new)
+        for kind in {type(one) for one in new.values()} - kinds.keys():
+            kinds[kind] = _kind(kind)
+        plain = [one for one in new.values() if kinds[type(one)] in ("leaf", "holder")]
+        sizes = list(map(sys.getsizeof, plain))
+        found.rest += sum(size for size in sizes if size < SMALL)
+        found.buffers.update((id(one), size) for one, size in zip(plain, sizes, strict=True) if size >= SMALL)
+        reached = gc.get_referents(*(one for one in plain if kinds[type(one)] == "holder"))
+        reached = [one for one in reached if not (type(one) is dict and "__builtins__" in one)]
+        for one in new.values():
+            if kinds[type(one)] == "special":
+                _count(one, found)
+                reached += _reached(one)
     return found
 
 
-def _own(one: Any) -> tuple[int, int]:
-    """Where the bytes of an object lie that are its alone, and how many they are."""
+def _kind(kind: type) -> Kind:
+    if issubclass(kind, type | ModuleType):
+        return "of the program"
+    if issubclass(kind, torch.Tensor | np.ndarray | FunctionType):
+        return "special"
+    return "leaf" if kind in LEAVES else "holder"
+
+
+def _count(one: Any, found: Size) -> None:
+    """Count the bytes that are a tensor's, an array's or a function's alone."""
     if isinstance(one, torch.Tensor):
         storage = one.untyped_storage()
-        return storage.data_ptr(), storage.nbytes()
-    if isinstance(one, np.ndarray) and one.base is None:
-        return one.ctypes.data, one.nbytes
-    return id(one), sys.getsizeof(one)
+        place, n_bytes = storage.data_ptr(), storage.nbytes()
+    elif isinstance(one, np.ndarray) and one.base is None:
+        place, n_bytes = one.ctypes.data, one.nbytes
+    else:
+        place, n_bytes = id(one), sys.getsizeof(one)
+    if n_bytes >= SMALL:
+        found.buffers[place] = n_bytes
+    else:
+        found.rest += n_bytes
 
 
 def _reached(one: Any) -> list[Any]:
-    """What an object refers to, without the names of the module that a function was written in."""
+    """What they refer to, without the names of the module that a function was written in."""
     if isinstance(one, torch.Tensor):
         return []
     if isinstance(one, np.ndarray):
         return [one.base, *(one.flat if one.dtype.hasobject else ())]
-    if isinstance(one, FunctionType):
-        return [one.__closure__, one.__defaults__, one.__kwdefaults__]
-    return [found for found in gc.get_referents(one) if not (type(found) is dict and "__builtins__" in found)]
+    return [one.__closure__, one.__defaults__, one.__kwdefaults__]

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from pathlib import Path
@@ -60,28 +60,53 @@ class File(Protocol):
 class Upload:
     """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
 
-    `weights`, `half` and `words` count in the ledger what the files that were brought first, the other half of a pair
-    and the vocabularies that came later take. A model's folder that says all of itself lies in `folder`, and has no
-    bundle.
+    `counted` counts in the ledger what each file takes, by its name, or a folder as a whole. A model's folder that says
+    all of itself lies in `folder`, and has no bundle.
     """
 
     bundle: Bundle | None
-    weights: Counted
-    words: Counted | None = None
-    half: Counted | None = None
+    counted: dict[str, Counted]
     folder: PrivateFolder | None = None
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
     @property
     def n_bytes(self) -> int:
         """Bytes of its files."""
-        return self.weights.n_bytes + sum(one.n_bytes for one in (self.words, self.half) if one is not None)
+        return sum(one.n_bytes for one in self.counted.values())
 
-    def bring(self, files: Mapping[str, BufferedIOBase], words: Counted) -> None:
-        """Read with other vocabularies or vectors from now on, instead of those that came later than the weights."""
-        if self.bundle is not None:
-            self.bundle, self.token = self.bundle.beside(files), secrets.randbits(62)
-            self.words = words
+    def bring(self, files: Mapping[str, BufferedIOBase], counted: Mapping[str, Counted]) -> None:
+        """Read with these vocabularies or vectors too from now on, or instead of those that have no place beside them.
+
+        Raises:
+            CheckpointError: one of them cannot be read.
+        """
+        before = self._files
+        self._read(before.beside(files))
+        for name, one in counted.items():
+            replaced = self.counted.get(name)
+            self.counted[name] = one
+            if replaced is not None:
+                replaced.strike()
+        self._let_go_of(before.added - self._files.added)
+
+    def remove(self, file: str) -> None:
+        """Read without one of the vocabularies or vectors from now on."""
+        self._read(self._files.without(file))
+        self._let_go_of({file})
+
+    @property
+    def added(self) -> dict[str, int]:
+        """The bytes of each file beside the weights that can be removed alone, by name."""
+        names = sorted(self.bundle.added) if self.bundle is not None else []
+        return {name: self.counted[name].n_bytes for name in names}
+
+    def _read(self, bundle: Bundle) -> None:
+        """With a new token: what was computed before is of other files."""
+        self.bundle, self.token = bundle, secrets.randbits(62)
+
+    def _let_go_of(self, files: Collection[str]) -> None:
+        for file in files:
+            self.counted.pop(file).strike()
 
     @property
     def takes_words(self) -> bool:
@@ -244,19 +269,19 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     extends = chosen in held and held[chosen].takes_words and all(map(goes_beside, streams))
     ref = chosen if extends else None
     extended = None if ref is None else held[ref]
-    n_bytes = sum(file.size for file in files)
-    _check_room(n_bytes, limits, extended)
-    counted = Counted(n_bytes, limits.server_bytes)
+    sizes = {name: file.size for name, file in zip(streams, files, strict=True)}
+    _check_room(sizes, limits, extended)
+    counted = _counted(sizes, limits)
     kept = False
     try:
         if ref is not None and extended is not None:
             extended.bring(streams, counted)
         elif (name := folders.folder_name(streams)) is not None:
-            folder, own = folders.brought(streams, name, counted, limits, room(limits))
+            folder, own = folders.brought(streams, name, limits, room(limits))
             ref = _free_ref(name)
-            held[ref] = Upload(None, own, folder=folder)
-            if own is not counted:
-                counted.strike()  # the archive is let go, what was in it is kept
+            held[ref] = Upload(None, counted if own is None else {name: own}, folder=folder)
+            if own is not None:
+                _strike(counted)  # the archive is let go, what was in it is kept
         else:
             files_together = bundle(streams)
             same = _same_files(files_together)
@@ -266,7 +291,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
             if chosen is not None and first is not None and pair is not None:
                 ref = _free_ref(pair.name)
-                held[ref] = replace(first, bundle=pair, half=counted, token=secrets.randbits(62))
+                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.added))
                 del held[chosen]
             else:
                 ref = _free_ref(files_together.name)
@@ -274,8 +299,40 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
         kept = True
     finally:
         if not kept:  # at once: the error's traceback may live on
-            counted.strike()
+            _strike(counted)
     return ref
+
+
+def _counted(sizes: Mapping[str, int], limits: UploadLimits) -> dict[str, Counted]:
+    """Each file in the ledger.
+
+    Raises:
+        CheckpointError: the server holds too much; none of them is counted then.
+    """
+    counted: dict[str, Counted] = {}
+    try:
+        for name, n_bytes in sizes.items():
+            counted[name] = Counted(n_bytes, limits.server_bytes)
+    except CheckpointError:
+        _strike(counted)
+        raise
+    return counted
+
+
+def _of_both(first: Mapping[str, Counted], then: Mapping[str, Counted], added: Collection[str]) -> dict[str, Counted]:
+    """The files of two halves of a pair, which may have the same names; of two such vocabularies the later one is."""
+    both = dict(then)
+    for name, one in first.items():
+        if name in then and name in added:
+            one.strike()
+        else:
+            both[f"{name} (1)" if name in then else name] = one
+    return both
+
+
+def _strike(counted: Mapping[str, Counted]) -> None:
+    for one in counted.values():
+        one.strike()
 
 
 def _same_files(brought: Bundle) -> CheckpointRef | None:
@@ -289,6 +346,16 @@ def _same_files(brought: Bundle) -> CheckpointRef | None:
     return None
 
 
+def forget_file(ref: CheckpointRef, file: str) -> None:
+    """Let go of one vocabulary, or of the vectors, of an upload, and of what was computed with it; the rest stays."""
+    held = holdings.mine()
+    found = held.uploads.get(ref)
+    if found is not None and file in found.added:
+        found.remove(file)
+        held.results.clear()
+        give_back()
+
+
 def forget(ref: CheckpointRef) -> None:
     """Let go of an upload, and of all that was computed from the session's uploads."""
     held = holdings.mine()
@@ -299,13 +366,13 @@ def forget(ref: CheckpointRef) -> None:
     give_back()
 
 
-def _check_room(n_bytes: int, limits: UploadLimits, extended: Upload | None) -> None:
-    """Whether a session may hold so much more; the vocabularies that `extended` got before are replaced."""
+def _check_room(sizes: Mapping[str, int], limits: UploadLimits, extended: Upload | None) -> None:
+    """Whether a session may hold so much more; files of the same names that `extended` got before are replaced."""
     held = uploads()
     if extended is None and len(held) >= limits.checkpoints:
         raise CheckpointError("upload_too_many", count=len(held))
-    replaced = extended.words.n_bytes if extended is not None and extended.words else 0
-    together = n_bytes - replaced + sum(one.n_bytes for one in held.values())
+    replaced = sum(n_bytes for name, n_bytes in extended.added.items() if name in sizes) if extended else 0
+    together = sum(sizes.values()) - replaced + sum(one.n_bytes for one in held.values())
     if together > limits.session_bytes:
         raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(limits.session_bytes))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from transformer import AttentionMap, Checkpoint, Translation
+from transformer import AttentionMap, Checkpoint, Record, Translation
 from transformer.attention.measures import sites_of
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -20,7 +20,8 @@ from ui.shared.files import Origin, head_stem
 from ui.shared.likelihood import likelihood
 from ui.shared.record_views import record_notes
 from ui.shared.what_if_link import what_if_query
-from ui.store import atlases
+from ui.store import atlases, store
+from ui.store.cache import cached_result
 from ui.texts import KEY, language, plain, said, t
 from ui.texts.markdown import as_text
 
@@ -83,10 +84,20 @@ def head_panel(name: str, browser: in_browser.Shown, asked: Callable[[], None] |
     `asked` is called before the run that another choice starts, where what the server draws follows it.
     """
     record = browser.record
-    known = {str(site): [_known(name, site, head) for head in range(record[site].n_heads)] for site in record.sites}
+    known = _known_of_all(name, record)
     along = {key: key for key in ("kind", "layer", "head")}
     query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
     in_browser.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], asked)
+
+
+def _known_of_all(name: str, record: Record) -> dict[str, list[Known]]:
+    """`_known` of all heads by site. It is the same for every text, and takes longer to say than a page to draw."""
+    atlas, heads_of = atlases.atlas(name), tuple((site, record[site].n_heads) for site in record.sites)
+
+    def say_all() -> dict[str, list[Known]]:
+        return {str(site): [_known(name, site, head) for head in range(count)] for site, count in heads_of}
+
+    return cached_result("known-heads", (store.revision(name), atlas and atlas.written, heads_of, language()), say_all)
 
 
 def _known(name: str, site: Site, head: int) -> Known:

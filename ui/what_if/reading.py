@@ -1,28 +1,34 @@
 """The page for models that read one text: classes, tokens or last states, and maps, before and after a change."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint, Intervention
+from transformer import Checkpoint, ContinueOptions, Intervention
 from transformer.attention.measures import has_kind, strongest_head
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.interventions.text import to_text
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classes import classes_of, numbers_of
+from transformer.runs.classes import classes_of, given_names, numbers_of
+from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.shared import address, controls, downloads
+from ui.shared import address, controls, downloads, elsewhere
+from ui.shared.controls import Selection
 from ui.shared.files import Origin, frame_csv
+from ui.shared.part import part
+from ui.shared.writing import STEP
 from ui.store import store
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes as changes_
-from ui.what_if import maps, runs, switchboard, views
+from ui.what_if import maps, runs, switchboard, views, writing
 
 FOLLOWING = "following"
 """The query parameter of the next token that is followed: its id."""
@@ -35,42 +41,61 @@ SAMPLE = 8
 
 
 class Shown(NamedTuple):
-    """Both runs of one text, and where their files say that they come from."""
+    """Both runs of one text (and of what a decoder alone wrote after it), and where their files say they come from."""
 
     checkpoint: Checkpoint
     before: AnyRun
     after: AnyRun
     origin: Origin
+    goes_on: bool = False
 
 
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
     left, right = st.columns([2, 3], gap="large")
+    text = ""
     try:
         checkpoint = store.checkpoint(name)
         with left:
             text = _typed(name, checkpoint)
-        before = runs.read(name, text, "")
+            options = writing.asked(checkpoint, text)
+        before = _read(name, text, options, "")
         if not before.record.sites:
             raise CheckpointError("nothing_to_change", name=name)
     except HeedmapError as error:
         with right:
             controls.explain(error)
+            elsewhere.explain_long(error, name, text)
         address.stop()
+    part(partial(_changed, name, text, options, right))
+
+
+def _changed(name: str, text: str, options: ContinueOptions | None, right: DeltaGenerator) -> None:
+    """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
+    checkpoint, before = store.checkpoint(name), _read(name, text, options, "")
     with right:
+        above = st.container(key="continued")
         changes = changes_.asked()
         means = checkpoint.means
         changes = changes_.with_action(
             changes, changes_.off_choice(means is not None, "" if means is None else means.reference)
         )
         changes_.chips(changes)
-    after = before
+    after, asked = before, to_text(changes)
     try:
-        after = runs.read(name, text, to_text(changes))
+        after = _read(name, text, options, asked)
     except HeedmapError as error:
+        asked = ""
         with right:
             controls.explain(error)
-    origin = Origin(name, text, after.record.interventions)
+    origin = Origin(name, before.input, after.record.interventions)
+    goes_on = options is not None and options.n_tokens > 0
+    if options is not None and goes_on:
+        done = to_text(after.record.interventions)
+        with above:
+            writing.texts_panel(name, text, options, done)
+        with st.container():
+            part(partial(writing.steps_panel, name, text, options, done), STEP)
     kind = next(kind for kind in controls.KINDS if has_kind(before.record, kind))
     first = strongest_head(before.record, kind)
     choice = controls.selection(before.record, (first.layer, first.head))
@@ -78,13 +103,29 @@ def show(name: str) -> None:
     with board:
         switchboard.switchboard(after.record, choice, changes, origin)
     with effects:
-        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin))
-    maps.map_panel(
-        before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, text), origin=origin,
-        hiding="token_for_nobody",
-    )  # fmt: skip
+        if mask_of(checkpoint):
+            writing.gaps_panel(checkpoint, before, after, origin)
+        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin, goes_on))
+    with st.container():
+        part(partial(_map, name, text, options, asked, choice, origin), *maps.KEYS)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(after, choice)
+
+
+def _map(
+    name: str, text: str, options: ContinueOptions | None, changes: str, choice: Selection, origin: Origin
+) -> None:
+    """The map of the chosen head, and what can be done to a cell of it."""
+    before, after = (_read(name, text, options, done) for done in ("", changes))
+    maps.map_panel(
+        before.record, after.record, choice.site, choice.head, _hides(before), owner=(name, before.input),
+        origin=origin, hiding="token_for_nobody",
+    )  # fmt: skip
+
+
+def _read(name: str, text: str, options: ContinueOptions | None, changes: str) -> AnyRun:
+    """The text under changes; with what the unchanged model writes after it, where it is asked how it writes on."""
+    return runs.read(name, text, changes) if options is None else runs.continued(name, text, options, changes)
 
 
 def _typed(name: str, checkpoint: Checkpoint) -> str:
@@ -129,6 +170,8 @@ def _next(shown: Shown) -> None:
     own = list(_labels(shown.before))[1:]
     texts = [*own, plain("what_if.read_after_text", token=names([int(following)])[0])]
     st.markdown(f"**{t('what_if.read_next')}**", help=t("what_if.read_next_help"))
+    if shown.goes_on:
+        st.caption(t("what_if.read_written"))
     _by_position(shown, ids, texts, names, own=len(own))
 
 
@@ -204,8 +247,8 @@ _ENDS = {"next": _next, "positions": _positions, "classes": _classes, "numbers":
 
 def _names(checkpoint: Checkpoint, width: int) -> Callable[[Sequence[int]], list[str]]:
     """What a person reads for each output: classes by name, tokens where there is one for each, else numbers."""
-    named = getattr(checkpoint.model.config, "labels", ())
-    if len(named) == width:
+    named = given_names(checkpoint, width)
+    if named:
         return lambda ids: [named[i] for i in ids]
     reader = checkpoint.tokenizer
     known = 0 if reader is None or width < len(reader) else len(reader)

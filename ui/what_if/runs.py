@@ -5,16 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer import DecodingOptions, Translation, intervening
+from transformer import ContinueOptions, DecodingOptions, Translation, intervening
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
+from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
 from transformer.runs.what_if_read import read_under
 from ui.store import runs, store
-from ui.store.cache import cached, in_session
+from ui.store.cache import cached, cached_result, in_session
 from ui.store.refs import Revision
 from ui.what_if.changes import DONOR, STAND_IN, Changes
 
@@ -84,6 +85,20 @@ def odds(name: str, asked: Asked, done: Done, donor: str) -> LogOdds | None:
 def classified(name: str, text: str, changes: str) -> Classification:
     """What a classifier makes of a sequence under interventions."""
     return _classified(store.revision(name), text, changes)
+
+
+def continued(name: str, text: str, options: ContinueOptions, changes: str) -> AnyRun:
+    """What a decoder alone makes, under interventions, of a text and all that it writes after it without them."""
+    found = runs.continuation(name, text, options)
+    if not changes:
+        return found.run
+    revision = store.revision(name)
+
+    def compute() -> AnyRun:
+        with intervening(from_text(changes)):
+            return reread(store.load(revision), found)
+
+    return cached_result("what-if-continued", (revision, text, options, found.written, changes), compute)
 
 
 def read(name: str, text: str, changes: str) -> AnyRun:

@@ -12,11 +12,11 @@ from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Tracks, sequence_tracks
 from transformer.interventions.text import to_text
-from transformer.runs.classify import Classification, classifier
+from transformer.runs.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.shared import address, controls
+from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.part import part
 from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
@@ -34,22 +34,22 @@ MOST_WINDOWS = 600
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
     left, right = st.columns([2, 3], gap="large")
+    sequence = ""
     try:
         checkpoint = store.checkpoint(name)
         model, _ = classifier(checkpoint)
+        longest = MOST_WINDOWS // len(model.config.widths)
         with left:
-            typed = typed_sequence(checkpoint)
-        before = runs.classified(name, typed.sequence, "")
+            typed = typed_sequence(checkpoint, longest)
+        sequence = typed.sequence
+        read(checkpoint, sequence, longest)
+        runs.classified(name, sequence, "")
     except HeedmapError as error:
         with right:
             controls.explain(error)
+            elsewhere.explain_long(error, name, sequence)
         address.stop()
-    if len(before.spans) > MOST_WINDOWS:
-        longest = MOST_WINDOWS // len(model.config.widths)
-        with right:
-            st.info(t("what_if.sequence_long", windows=len(before.spans), most=MOST_WINDOWS, letters=longest))
-        address.stop()
-    part(partial(_changed, name, typed.sequence, typed.id, right))
+    part(partial(_changed, name, sequence, typed.id, right))
 
 
 def _changed(name: str, sequence: str, record_id: str, right: DeltaGenerator) -> None:

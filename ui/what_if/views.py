@@ -42,13 +42,21 @@ _STYLE = """
 
 def sentences(before: Translation, after: Translation | None) -> None:
     """Left what the model wrote, right what it writes now; words that differ are marked in both."""
-    was, now = aligned_words(before.text, before.text if after is None else after.text)
+    two_texts(before.text, None if after is None else after.text, "again")
+
+
+def two_texts(before: str, after: str | None, title: str) -> None:
+    """Two texts beside each other with the words marked that differ; None where the second would be one that is forced.
+
+    `title` is the name of the text above the second one.
+    """
+    was, now = aligned_words(before, before if after is None else after)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown(f"**{t('what_if.before')}**")
         st.html(_STYLE + _marked(was, "was"))
     with right:
-        st.markdown(f"**{t('what_if.again')}**", help=t("what_if.again_help"))
+        st.markdown(f"**{t(f'what_if.{title}')}**", help=t(f"what_if.{title}_help"))
         if after is None:
             st.caption(t("what_if.forced"))
         else:

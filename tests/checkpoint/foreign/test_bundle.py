@@ -11,7 +11,7 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
+from transformer.checkpoint.foreign.previews import head_previews, of_ids, plausible_heads
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -65,6 +65,22 @@ def test_an_answer_counts_more_than_a_vocabulary():
 def test_a_vocabulary_of_another_size_is_refused():
     with pytest.raises(CheckpointError, match=r"words\.txt has 2 tokens, the checkpoint's embeddings have 31 and 29"):
         annotated(**{"words.txt": b"a\nb"}).checkpoint({})
+
+
+@pytest.mark.parametrize(
+    ("later", "stays"),
+    [
+        ({"src.txt": SOURCE_WORDS}, {"tgt.txt", "src.txt"}),
+        ({"better.txt": TARGET_WORDS}, {"better.txt"}),
+        ({"wrong.txt": ["a", "b"]}, {"tgt.txt", "wrong.txt"}),
+    ],
+)
+def test_a_later_vocabulary_stands_beside_those_that_fit_with_it(later, stays):
+    first = annotated(**{"tgt.txt": lines(TARGET_WORDS)})
+    found = first.beside(opened(**{name: lines(words) for name, words in later.items()}))
+    assert found.added == stays
+    assert found.without("wrong.txt").checkpoint({"n_heads": 3}).writer.labels([3]) == ["wort0"]
+    assert found.without(min(stays)).added == stays - {min(stays)}
 
 
 def test_one_vocabulary_serves_both_sides_of_one_size():
@@ -146,7 +162,7 @@ def test_previews_are_the_first_layer_of_the_real_thing():
     counts = plausible_heads(heads, 24)
     assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(heads.options)
     ids = sample_ids(brought.recognised({}).report.config, 7)
-    for preview in head_previews(brought, {}, counts, ids):
+    for preview in head_previews(brought, {}, counts, of_ids(ids)):
         expected = attention_maps(load(ANNOTATED, n_heads=preview.n_heads), [ids], [[1]])["encoder.0.self"][0]
         np.testing.assert_allclose(preview.weights, expected, atol=1e-5)
         assert preview.weights.shape == (preview.n_heads, 7, 7)

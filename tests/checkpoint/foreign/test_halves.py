@@ -52,16 +52,16 @@ def test_a_half_is_told_by_its_parts_and_completes_the_other_one(name):
     encoder, decoder = (scramble(half) for half in PAIRS[name]())
     first, second = _bundle("a.pt", encoder, "encoder."), _bundle("b.pt", decoder)
     for half, said in ((first, "the encoder of a recurrent pair"), (second, "the decoder of a recurrent pair")):
-        alone = half.recognised({}).report
-        assert (alone.fits, said in alone.text) == (False, True), alone.text
-        assert "choose both files at once, or bring it while this one is shown" in alone.text
+        told = half.recognised({}).report
+        assert (told.fits, said in told.text) == (False, True), told.text
+        assert "choose both files at once, or bring it while this one is shown" in told.text
     assert first.with_half(first) is None
     run = rnn.run if name.startswith("rnn-tutorial") else rnn_tutorials.run
     expected: dict[str, torch.Tensor] = {}
     for whole in (first.with_half(second), second.with_half(first)):
         assert whole is not None
-        report = whole.recognised({"pad_id": -1}).report
-        assert (report.layout, report.fits) == (name, True), report.text
+        told = whole.recognised({"pad_id": -1}).report
+        assert (told.layout, told.fits) == (name, True), told.text
         found = attention_maps(whole.checkpoint({"pad_id": -1}), SOURCE, TARGET)
         with torch.no_grad():
             expected = expected or run(encoder.double(), decoder.double(), SOURCE, TARGET)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.checkpoint.originals.common import Maps, scramble
 from tests.checkpoint.originals.vision import Sizes, TimmVision, TorchvisionVision
 from transformer import attention_maps, load
 from transformer.checkpoint import report
+from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.load import listed_architecture
 from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.safe.arrays import read_arrays_file
@@ -72,6 +74,14 @@ def test_timm_s_names(grade, tmp_path):
     assert any("normalisation" in text for text in found.assumptions)
     with torch.no_grad():
         same(attention_maps(load(path, **answers), pixels_for(sizes)), original.double()(pixels_for(sizes)))
+
+
+def test_names_of_classes_may_stand_twice_and_bear_their_numbers_then(tmp_path):
+    brought = {"model.pth": saved(scramble(TimmVision(SIZES)), tmp_path).read_bytes()}
+    names = ["crane", *(f"kind {i}" for i in range(1, SIZES.classes - 1)), "crane"]
+    files = {name: BytesIO(data) for name, data in {**brought, "names.txt": "\n".join(names).encode()}.items()}
+    found = bundle(files).checkpoint({}).class_names
+    assert found == ("crane (0)", *names[1:-1], f"crane ({SIZES.classes - 1})")
 
 
 @pytest.mark.parametrize("representation", [0, 13])

@@ -1,6 +1,7 @@
 """The wrapper of x-transformers around an encoder or a decoder, with the names of its files; attention by hand."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,12 @@ class Options:
     post_emb_norm: bool = False
     offset: bool = True
     old: bool = False
+    rms: bool = False
+    gated: bool = False
+    silu: bool = False
+    rotary: int = 0
+    halves: bool = False
+    turns_values: bool = False
 
 
 class Gain(Original):
@@ -43,6 +50,41 @@ class Gain(Original):
         return normed * self.weight + self.bias if hasattr(self, "weight") else normed * (self.gamma + self.offset)
 
 
+class RmsGain(Original):
+    """x / |x| times the root of its length, times a gain that may lie around 0."""
+
+    def __init__(self, d: int, offset: bool):
+        super().__init__()
+        self.g, self.offset = nn.Parameter(torch.ones(d)), float(offset)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * (self.g + self.offset)
+
+
+class Gated(Original):
+    """One map makes hidden units and, below them, their gates."""
+
+    def __init__(self, d: int, d_ff: int, act: Any):
+        super().__init__()
+        self.proj, self.act = nn.Linear(d, 2 * d_ff), act
+
+    def forward(self, x: Tensor) -> Tensor:
+        units, gate = self.proj(x).chunk(2, dim=-1)
+        return units * self.act(gate)
+
+
+def turn(x: Tensor, rates: Tensor, halves: bool) -> Tensor:
+    """Complex numbers turned by position times rate; what is not turned stays."""
+    size = 2 * len(rates)
+    part = x[..., :size]
+    first, second = (part[..., : size // 2], part[..., size // 2 :]) if halves else (part[..., 0::2], part[..., 1::2])
+    angles = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * rates
+    found = torch.complex(first, second) * torch.polar(torch.ones_like(angles), angles)
+    pair = found.real, found.imag
+    turned = torch.cat(pair, -1) if halves else torch.stack(pair, -1).reshape(part.shape)
+    return torch.cat([turned, x[..., size:]], -1)
+
+
 def table(rows: int, d: int, old: bool) -> nn.Module:
     held = nn.Embedding(rows, d)
     return nn.ModuleDict({"emb": held}) if not old else held
@@ -58,28 +100,30 @@ class XTransformers(Original):
         if o.post_emb_norm:
             self.post_emb_norm = Gain(o.d, False, o.old)
         self.attn_layers = Original()
+        if o.rotary:
+            self.attn_layers.rotary_pos_emb = Original()
+            rates = 1 / 10_000 ** (torch.arange(o.rotary) / o.rotary)
+            self.attn_layers.rotary_pos_emb.register_buffer("inv_freq", rates)
         entries = []
         for _ in range(o.layers):
             attention = Original()
             for name in ("to_q", "to_k", "to_v"):
                 attention.add_module(name, nn.Linear(o.d, inner, bias=False))
             attention.to_out = nn.Linear(inner, o.d, bias=o.old)
-            net, steps = (
-                Original(),
-                [nn.Sequential(nn.Linear(o.d, d_ff), nn.GELU()), nn.Dropout(0), nn.Linear(d_ff, o.d)],
-            )
+            act = nn.SiLU() if o.silu else nn.GELU()
+            wide = Gated(o.d, d_ff, act) if o.gated else nn.Sequential(nn.Linear(o.d, d_ff), act)
+            net, steps = Original(), [wide, nn.Dropout(0), nn.Linear(d_ff, o.d)]
             net.add_module("net" if o.old else "ff", nn.Sequential(*steps))
             for block in (attention, net):
-                norm = Gain(o.d, o.offset, o.old)
+                norm = RmsGain(o.d, o.offset) if o.rms else Gain(o.d, o.offset, o.old)
                 norms = nn.ModuleList([norm if o.pre_norm else nn.Identity(), nn.Identity()])
                 if not o.pre_norm:
                     norms.append(norm)
                 entries.append(nn.ModuleList([norms, block]))
         self.attn_layers.layers = nn.ModuleList(entries)
         if o.pre_norm:
-            (self if o.old else self.attn_layers).add_module(
-                "norm" if o.old else "final_norm", Gain(o.d, o.offset, o.old)
-            )
+            last = RmsGain(o.d, o.offset) if o.rms and not o.old else Gain(o.d, o.offset, o.old)
+            (self if o.old else self.attn_layers).add_module("norm" if o.old else "final_norm", last)
         if not o.tied:
             self.to_logits = nn.Linear(o.d, vocab, bias=o.old)
 
@@ -95,11 +139,15 @@ class XTransformers(Original):
             h = norms[0](x)
             if i % 2 == 0:
                 q, k, v = (split(block.get_submodule(f"to_{part}")(h), o.heads) for part in "qkv")
+                if o.rotary:
+                    rates = self.attn_layers.rotary_pos_emb.inv_freq
+                    q, k = turn(q, rates, o.halves), turn(k, rates, o.halves)
+                    v = turn(v, rates, o.halves) if o.turns_values else v
                 mixed, maps[f"encoder.{i // 2}.self"] = attend(q, k, v, past)
                 x = x + block.to_out(mixed)
             else:
                 first, _, last = block.net if o.old else block.ff
-                x = x + last(F.gelu(first[0](h)))
+                x = x + last(first(h))
             x = x if o.pre_norm else norms[2](x)
         if o.pre_norm:
             x = self.norm(x) if o.old else self.attn_layers.final_norm(x)

@@ -40,6 +40,37 @@ test("an address says what differs from the defaults, and says it again as it wa
   assert.deepEqual(addressOf(choiceOf({ heads: "none", pair: "1-0" }, one), one), { heads: "none", pair: "decoder.cross:a|b|one" });
 });
 
+/** The same with names for layers that tell the kind too: two numbers, and one word for the place that is shown at first. */
+function named() {
+  const one = record();
+  const [numbered, alone] = [one.kinds[1], one.kinds[0]];
+  const single = { ...alone, name: "pooling", sites: ["pooling"], layers: ["pooling"], weights: alone.weights.slice(0, alone.weights.length / 2) };
+  return { ...one, kinds: [{ ...numbered, layers: ["0", "1"] }, single], usual: { kind: 1, layer: 0, head: null }, old: {} };
+}
+
+test("the name of a layer tells the kind, and the mean may be what is shown at first", () => {
+  const one = named();
+  const said = (values) => addressOf(choiceOf(values, one), one);
+  const usual = choiceOf({}, one);
+  assert.deepEqual([usual.kind.name, usual.layer, usual.head], ["pooling", 0, null]);
+  for (const nothing of [{ layer: "pooling", head: "mean" }, { layer: "2", head: "3" }, { kind: "encoder.self", layer: "x" }]) assert.ok(!said(nothing).layer);
+  assert.deepEqual(said({ layer: "pooling", head: "mean" }), {});
+  const asked = choiceOf({ layer: "1", head: "0" }, one);
+  assert.deepEqual([asked.kind.name, asked.layer, asked.head], ["encoder.self", 1, 0]);
+  assert.deepEqual([said({ layer: "1", head: "0" }), said({ layer: "0" })], [{ layer: "1", head: "0" }, { layer: "0" }]);
+});
+
+test("a grid of all kinds has numbers of its own, and a pick in it names the layer", () => {
+  const one = named();
+  const header = { places: [[0, 0], [0, 1], [1, 0]] };
+  const arrays = { codes: new Uint8Array(1) };
+  const at = (values) => grid.seen(header, one, choiceOf(values, one), {}, arrays).options.selected;
+  assert.deepEqual([at({ layer: "1", head: "2" }), at({ head: "1" }), at({ layer: "1" })], [[1, 2], [2, 1], null]);
+  assert.equal(grid.seen(header, one, choiceOf({}, one), {}, arrays).arrays, arrays);
+  const picked = (layer) => grid.acted("picked", { layer, head: 2 }, choiceOf({}, one), one, header);
+  assert.deepEqual([picked(1), picked(2)], [{ layer: "1", head: "2", heads: null }, { layer: "pooling", head: "2", heads: null }]);
+});
+
 test("a pair is found by its words, which may hold the sign between them, and in its own kind alone", () => {
   const [cross, self] = record().kinds;
   assert.deepEqual(pairOf("decoder.cross:a|b|b|c", cross), [1, 2]);

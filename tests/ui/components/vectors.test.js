@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { addressOf, choiceOf } from "../../../ui/components/vectors/choices.js";
 import { placed } from "../../../ui/components/vectors/plot.js";
 import { nearest, numberOf, partners, pointsOf, stepped } from "../../../ui/components/vectors/points.js";
 import { spoken } from "../../../ui/components/vectors/sentences.js";
@@ -54,4 +55,11 @@ test("a sentence says the token, its place, and at most three partners with thei
   const view = { held, header: { sentences, words }, weights };
   assert.equal(spoken(view, 0), "a 1: x=0.70; y=0.26");
   assert.equal(spoken(view, 9), "v<e=0.98; c=0.50; d=0.10");
+});
+
+test("no default stands in an address, and what it cannot mean is as if it were not there", () => {
+  assert.deepEqual(choiceOf({ colour: "class", word: "dog" }), { colour: "class", word: "dog" });
+  assert.deepEqual(choiceOf({ colour: "red" }), { colour: "side", word: "" });
+  assert.deepEqual(addressOf({ colour: "side", word: "" }), {});
+  assert.deepEqual(addressOf({ colour: "position", word: "dog" }), { colour: "position", word: "dog" });
 });

@@ -369,5 +369,11 @@ def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: py
     whole_page()
     assert address.held == {"head": "2", "node": "3"}
     assert part()
+    here.put("cell", "1-2")  # of no control: what draws it is in the part
+    assert here.go_on(("cell",))
+    here.put("cell", "1-3")
+    here.put("do", "more")  # of another part
+    assert not here.go_on(("cell",))
+    assert part()
     address.held = {"head": "1"}  # somebody else wrote the address
     assert not part()

@@ -12,7 +12,8 @@ from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions
 from ui.store import runs, shipped, store, user_folder
-from ui.store.refs import Origin
+from ui.store.refs import CheckpointRef, Origin
+from ui.store.shipped import Shipped
 
 
 def test_lists_start_with_the_translator_and_the_classifier_whose_consensus_is_known() -> None:
@@ -54,3 +55,14 @@ def test_answers_and_files_of_a_folder_change_its_revision(tmp_path: Path, monke
     assert store.revision("mine/model.pt") == before
     os.utime(tmp_path / "model.pt", ns=(1, 1))
     assert store.revision("mine/model.pt") != before
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "multi30k-en-de/..", "multi30k-en-de@000400", "mine/multi30k-en-de", "nothing-here"]
+)
+def test_a_shipped_checkpoint_is_found_without_a_look_at_the_others(name: str) -> None:
+    shipped = Shipped()
+    every = shipped.refs()
+    assert every
+    assert all(map(shipped.has, every))
+    assert not shipped.has(CheckpointRef.parse(name))

@@ -76,12 +76,32 @@ def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_plac
     assert ledger.LEDGER.held == 0
 
 
-def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(mine: Holdings) -> None:
+def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: Holdings) -> None:
+    first, later = words(700), words(500)
+    name = take(**{"model.chkpt": WEIGHTS, "first.txt": first})
+    assert take(name, **{"later.txt": later}) == name
+    upload = mine.uploads[name]
+    assert upload.added == {"first.txt": len(first), "later.txt": len(later)}
+    tokens = [upload.token]
+    mine.results["any"] = object()
+    for file, rest in (("model.chkpt", {*upload.added}), ("first.txt", {"later.txt"}), ("later.txt", set())):
+        uploads.forget_file(name, file)
+        tokens.append(upload.token)
+        assert upload.added.keys() == rest
+        assert upload.n_bytes == ledger.LEDGER.held == len(WEIGHTS) + sum(upload.added.values())
+    assert (tokens[0] == tokens[1], len(set(tokens)), mine.results) == (True, 3, {})
+    del upload
+    mine.let_go()
+    assert ledger.LEDGER.held == 0
+
+
+@pytest.mark.parametrize(("name", "both"), [("two.pt", "upload/one-two"), ("one.pt", "upload/one-one")])
+def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(mine: Holdings, name: str, both: str) -> None:
     halves = [_saved(module) for module in (EncoderRNN(31, 13), LocationDecoder(37, 13, 9))]
     first = take(**{"one.pt": halves[0]})
     other = take(first, **{"else.pt": _saved(nn.Linear(3, 5))})
-    whole = take(first, **{"two.pt": halves[1]})
-    assert (list(mine.uploads), str(whole)) == ([other, whole], "upload/one-two")
+    whole = take(first, **{name: halves[1]})
+    assert (list(mine.uploads), str(whole)) == ([other, whole], both)
     assert mine.uploads[whole].n_bytes == sum(map(len, halves))
     assert uploads.Uploads().architecture(whole, ()) == "recurrent"
     uploads.forget(other)

@@ -28,8 +28,9 @@ from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_E
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.models.vision import VisionConfig
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
+from transformer.tokens.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
@@ -67,16 +68,52 @@ class Bundle:
     def beside(self, files: Mapping[str, BufferedIOBase]) -> "Bundle":
         """The same weights beside other vocabularies, or other vectors: open files by name.
 
+        One of the same name takes the other's place, and so do vocabularies that fit: those stay beside them that fit
+        with them. Beside one that fits nothing all stay, since that one is to be removed.
+
         Raises:
             CheckpointError: one of them cannot be read.
         """
         words = {name: stream for name, stream in files.items() if not is_vectors(name)}
-        vectors = [name for name in files if is_vectors(name)]
-        return replace(
-            self,
-            vocabularies={name: read_vocabulary(stream, name, self.limits) for name, stream in words.items()},
-            vectors=read_vectors(files, vectors),
-        )
+        vectors = read_vectors(files, [name for name in files if is_vectors(name)])
+        new = {name: self._words(stream, name) for name, stream in words.items()}
+        kept = {name: data for name, data in self.vocabularies.items() if name not in new}
+        if kept and new and self._fit(new):
+            kept = {name: data for name, data in kept.items() if self._fit({name: data, **new})}
+        return replace(self, vocabularies={**kept, **new}, vectors=vectors or self.vectors)
+
+    def _words(self, stream: BufferedIOBase, name: str) -> bytes:
+        """A vocabulary as `read_vocabulary` reads it; where classes of pictures are named, names may stand twice."""
+        try:
+            return read_vocabulary(stream, name, self.limits)
+        except CheckpointError as error:
+            if error.code != "token_stands_twice" or not isinstance(self.recognised({}).report.config, VisionConfig):
+                raise
+            stream.seek(0)
+            return stream.read()
+
+    def without(self, file: str) -> "Bundle":
+        """The same weights without one of the files beside them."""
+        words = {name: data for name, data in self.vocabularies.items() if name != file}
+        is_of_vectors = self.vectors is not None and self.vectors.source == file
+        return replace(self, vocabularies=words, vectors=None if is_of_vectors else self.vectors)
+
+    @property
+    def added(self) -> set[str]:
+        """The names of the files beside the weights: vocabularies, and vectors."""
+        return {*self.vocabularies, *([self.vectors.source] if self.vectors is not None else [])}
+
+    def _fit(self, vocabularies: Mapping[str, bytes]) -> bool:
+        """Whether each of these vocabularies has a place of its own in what the weights are taken for."""
+        beside = replace(self, vocabularies=vocabularies)
+        try:
+            config = beside.recognised({}).report.config
+            if isinstance(config, VisionConfig):  # whose classes have one list of names
+                return [len(one) for one in beside._parsed.values()] == list(config.head[-1:])
+            beside._tokenizers(config)
+        except CheckpointError:
+            return False
+        return True
 
     def with_half(self, other: "Bundle") -> "Bundle | None":
         """Both together, where they are the two halves of a recurrent pair; None where they are not.
@@ -157,7 +194,7 @@ class Bundle:
         built = _described(build(self.recognised(answers), name or self.name), settings)
         if built.model.abilities.reads_pictures:
             return self._with_class_names(built)
-        source, target = self._tokenizers(built)
+        source, target = self._tokenizers(built.model.config)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
         written = target or built.target_tokenizer
@@ -173,13 +210,11 @@ class Bundle:
         for name, vocabulary in self._parsed.items():
             if len(vocabulary) != count:
                 raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
-            labels = vocabulary.tokenizer(NO_SPECIAL_IDS).labels(range(count))
-            built = replace(built, class_names=tuple(labels))
+            built = replace(built, class_names=vocabulary.names)
         return built
 
-    def _tokenizers(self, built: Checkpoint) -> tuple[Tokenizer | None, Tokenizer | None]:
+    def _tokenizers(self, config: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
-        config = built.model.config
         cls_id = getattr(config, "cls_id", -1)
         known = {name: getattr(config, name, -1) for name in SPECIAL_IDS}
         special_ids = SpecialIds(**known, cls_id=cls_id)
@@ -259,15 +294,14 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
-    return Bundle(
+    alone = Bundle(
         name=_name(weights),
         contents=contents,
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
-        vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in vocabularies.items()},
-        vectors=read_vectors(files, vectors),
         limits=limits,
     )
+    return alone.beside({name: files[name] for name in (*vocabularies, *vectors)})
 
 
 def read_vectors(files: Mapping[str, BufferedIOBase], names: Sequence[str]) -> Contents | None:

@@ -5,6 +5,7 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 
 import io
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,20 +41,40 @@ def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: Rea
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there."""
+    """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there.
 
-    found: TextTokenizer | VocabularyTokenizer
+    A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes.
+    """
+
+    found: TextTokenizer | VocabularyTokenizer | None
+    repeating: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.repeating) if self.found is None else len(self.found)
 
     @property
     def special_ids(self) -> SpecialIds:
         """Those that it names; -1 for the others."""
+        if self.found is None:
+            return NO_SPECIAL_IDS
         return SpecialIds(self.found.pad_id, self.found.bos_id, self.found.eos_id)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it holds, as names: one that stands several times bears its number, from 0, each time."""
+        if self.found is not None:
+            return tuple(self.found.labels(range(len(self))))
+        count = Counter(self.repeating)
+        return tuple(f"{name} ({i})" if count[name] > 1 else name for i, name in enumerate(self.repeating))
+
     def tokenizer(self, special_ids: SpecialIds) -> Tokenizer:
-        """The tokenizer, with `special_ids` where it names none itself."""
+        """The tokenizer, with `special_ids` where it names none itself.
+
+        Raises:
+            CheckpointError: a token stands twice.
+        """
+        if self.found is None:
+            return VocabularyTokenizer(self.repeating, special_ids)
         return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 
@@ -72,6 +93,8 @@ def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS
         _check_count(len(found), name)
         return Vocabulary(found)
     tokens = read_tokens(data, name, limits)
+    if len(set(tokens)) < len(tokens):
+        return Vocabulary(None, tuple(tokens))
     return Vocabulary(VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))))
 
 

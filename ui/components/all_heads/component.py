@@ -126,6 +126,46 @@ def all_heads_of_record(local: Local, grids: Mapping[str, Grid], *, key: str) ->
     )
 
 
+def all_heads_of_kinds(
+    local: Local,
+    thumbnails: Float[np.ndarray, "row head query key"],
+    places: Sequence[tuple[int, int]],
+    row_names: Sequence[str],
+    *,
+    key: str,
+    query_axis: str,
+    key_axis: str,
+    file_name: str = "all-heads",
+    about: About | None = None,
+) -> None:
+    """The same grid with all kinds of the page's record below each other, in smaller pictures of their own.
+
+    `places` are the number of the kind, and of its layer, that each row shows. A pick is written into the address.
+
+    Raises:
+        InputError: thumbnails have more than 64 queries or keys, or hold values outside 0 to 1.
+    """
+    rows, heads = thumbnails.shape[:2]
+    component(
+        key=key,
+        header={
+            **local.message(),
+            "places": [list(place) for place in places],
+            "shape": list(thumbnails.shape),
+            "rows": list(row_names),
+            "columns": [f"H{head}" for head in range(heads)],
+            "query_axis": query_axis,
+            "key_axis": key_axis,
+            "file_name": file_name,
+            "roles": [[""] * heads] * rows,
+            "about": (about or About()).message(),
+        },
+        arrays=thumbnail_codes(thumbnails, None),
+        options={},
+        events={},
+    )
+
+
 def thumbnail_codes(
     thumbnails: Float[np.ndarray, "layer head query key"],
     visible: Bool[np.ndarray, "query key"] | Bool[np.ndarray, "layer 1 query key"] | None,

@@ -1,13 +1,18 @@
-// The grid of the page's record: every head of the kind that is looked at.
+// The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
 
 /** @typedef {import("../shared/local.js").Kind} Kind */
+/** @typedef {[kind: number, layer: number]} Place What a row of the grid shows. */
 
 /** @type {WeakMap<Kind, import("./thumbnails.js").Thumbnails>} */
 const made = new WeakMap();
 
 /** @type {import("../shared/local.js").Local} */
 export const local = {
-  seen(header, _, { kind, layer, head }) {
+  seen(header, record, { kind, layer, head }, _, arrays) {
+    if (header.places) {
+      const row = header.places.findIndex((/** @type {Place} */ place) => record.kinds[place[0]] === kind && place[1] === layer);
+      return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], off: [] } };
+    }
     const { sites, heads, queries, keys, name } = kind;
     if (!made.has(kind)) made.set(kind, codesOf(kind.weights));
     return {
@@ -22,7 +27,10 @@ export const local = {
       options: { selected: head === null ? null : [layer, head], off: [] },
     };
   },
-  acted: (_, { layer, head }) => ({ layer: String(layer), head: String(head), heads: null }),
+  acted(_, { layer, head }, _choice, { kinds }, header) {
+    const [kind, own] = header.places?.[layer] ?? [0, layer];
+    return { layer: header.places ? (kinds[kind].layers?.[own] ?? null) : String(layer), head: String(head), heads: null };
+  },
 };
 
 /**

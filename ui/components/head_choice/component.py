@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
@@ -48,6 +49,8 @@ def head_choice(
 ) -> None:
     """Buttons for the kind, the layer and the head (the last of them the mean), and what is known of the chosen head.
 
+    Where the record's layers have names that tell the kind too, there are none for the kind.
+
     A choice is written into the address by the browser, and every component of the page that draws from the record
     follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
 
@@ -60,10 +63,15 @@ def head_choice(
         header={
             **local.message(),
             "pickers": [asdict(picker) for picker in pickers],
-            "known": {str(site): [asdict(one) for one in each] for site, each in known.items()},
+            "known": {str(site): list(map(_told, each)) for site, each in known.items()},
             "links": [asdict(link) for link in links],
         },
         arrays={},
         options={"asks": on_asked is not None, "drawn": list(drawn)},
         events={"asked": None if on_asked is None else lambda _: on_asked()},
     )
+
+
+def _told(known: Known) -> dict[str, Any]:
+    """`asdict`, which copies whatever it meets: a page has fifty heads."""
+    return {"sentences": known.sentences, "links": [vars(link) for link in known.links]}

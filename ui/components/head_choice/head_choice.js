@@ -41,7 +41,7 @@ const local = {
   seen: (header, record, choice, allowed) => ({ header: { ...header, record, choice }, arrays: {}, options: allowed }),
   acted(name, value, { kind }, { kinds }) {
     if (name === "kind") return { kind: kinds[value].name, heads: null };
-    if (name === "layer") return { layer: String(value), heads: null };
+    if (name === "layer") return { layer: layersOf(kinds)[value] ?? String(value), heads: null };
     return name === "head" ? { head: value === kind.heads ? MEAN : String(value), heads: null } : null;
   },
 };
@@ -79,10 +79,15 @@ function build(root) {
 function draw(view) {
   const { header, record, choice, known } = view;
   const { kind, layer, head } = choice;
-  const [kinds, , heads] = header.pickers;
+  const [kinds, layers, heads] = header.pickers;
   const numbers = (/** @type {number} */ count) => Array.from({ length: count }, (_, order) => String(order));
-  show(view, 0, record.kinds.map(({ name }) => kinds.names[name] ?? name), record.kinds.indexOf(kind));
-  show(view, 1, numbers(kind.sites.length), layer);
+  const called = layersOf(record.kinds);
+  view.groups[0].box.hidden = called.length > 0;
+  if (called.length) show(view, 1, called.map((one) => layers.names[one] ?? one), called.indexOf(kind.layers?.[layer] ?? ""));
+  else {
+    show(view, 0, record.kinds.map(({ name }) => kinds.names[name] ?? name), record.kinds.indexOf(kind));
+    show(view, 1, numbers(kind.sites.length), layer);
+  }
   show(view, 2, [...numbers(kind.heads), heads.names[MEAN]], head ?? kind.heads);
   const found = head === null ? undefined : header.known[kind.sites[layer]]?.[head];
   const links = [...(found?.links ?? []), ...header.links];
@@ -94,6 +99,14 @@ function draw(view) {
     return line;
   });
   known.replaceChildren(...sentences, row);
+}
+
+/**
+ * What addresses call the layers of all kinds, where they have names that tell the kind too.
+ * @param {import("../shared/local.js").Kind[]} kinds
+ */
+function layersOf(kinds) {
+  return kinds.flatMap(({ layers }) => layers ?? []);
 }
 
 /**

@@ -26,6 +26,8 @@ class Axes:
     keys: str
     notes: str
     facts: Sequence[str] = ()
+    edges: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Queries and keys before which a group of them ends."""
 
 
 def heatmap(
@@ -34,13 +36,16 @@ def heatmap(
     axes: Mapping[str, Axes],
     *,
     key: str,
+    dense: bool = False,
+    save_csv: str = "",
 ) -> None:
     """The chosen head of the page's record on a canvas, and the chosen pair in every head below it.
 
     The scale is fixed from 0 to 1, so that heads compare; a switch, which the address keeps, ends it at the largest
     weight here, and the colour bar says so. Masked cells are hatched, NaN has a colour of its own. Pointing at a cell
     (or reaching it with the arrow keys) says its number; a click or Enter marks it in every view. `sites` are told by
-    site, `axes` by kind.
+    site, `axes` by kind. A `dense` map shrinks its cells until it fits its room, and does not name each query and key.
+    `save_csv` is what the button says that saves the numbers; without it there is none.
     """
     component(
         key=key,
@@ -50,6 +55,8 @@ def heatmap(
             "axes": {
                 name: {**asdict(one), "facts": About("", one.facts).message()["lines"]} for name, one in axes.items()
             },
+            "dense": dense,
+            "save_csv": save_csv,
         },
         arrays={},
         options={},

@@ -10,6 +10,21 @@ const LEAST = 460; // CSS pixels of width that a title and the facts get
 const LINE = 17;
 
 /**
+ * Let the user keep the numbers that are shown, as a table with the names of queries and keys; nothing where masked.
+ * @param {import("./heatmap.js").View} view
+ */
+export function saveNumbers({ header, weights }) {
+  const { queries, keys } = header.choice.kind;
+  const cell = (/** @type {string} */ text) => `"${text.replaceAll('"', '""')}"`;
+  const rows = queries.labels.map((label, row) => {
+    const here = weights.subarray(row * keys.labels.length, (row + 1) * keys.labels.length);
+    return [cell(label), ...Array.from(here, (weight) => (weight < 0 ? "" : String(Number(weight.toPrecision(9)))))];
+  });
+  const lines = [["", ...keys.labels.map(cell)], ...rows].map((one) => one.join(","));
+  save(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${header.file_name}.csv`);
+}
+
+/**
  * Let the user keep what is shown.
  * @param {import("./heatmap.js").View} view
  * @param {"png" | "svg"} kind

@@ -8,7 +8,7 @@ import { pairSaid, weightsOf } from "../shared/local.js";
 import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { paintScene } from "../shared/scene.js";
 import { fill } from "../shared/words.js";
-import { saveHeatmap } from "./files.js";
+import { saveHeatmap, saveNumbers } from "./files.js";
 import { makeTable } from "./marked.js";
 import { measuresOf, ringOf, sceneOf } from "./scene.js";
 
@@ -20,7 +20,9 @@ import { measuresOf, ringOf, sceneOf } from "./scene.js";
  * @property {import("../shared/local.js").Choice} choice
  * @property {string} title
  * @property {string} file_name
- * @property {{ queries: string, keys: string, notes: string, facts: string[] }} axis
+ * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
+ * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
+ * @property {string} save_csv what the button says that saves the map's numbers; empty for none
  */
 
 /**
@@ -72,7 +74,7 @@ export default component("heatmap", (frame) => {
 function build(root) {
   const relative = button("", () => {});
   relative.setAttribute("role", "switch");
-  const buttons = [button("", () => {}), button("", () => {})];
+  const buttons = [button("", () => {}), button("", () => {}), button("", () => {})];
   const title = element("div", "title");
   const tools = element("div", "tools");
   tools.append(relative, ...buttons);
@@ -122,13 +124,14 @@ function draw(view) {
   const context = resized(canvas, width, height, screenRatio());
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
-  canvas.dataset.cells = [view.measures.left, view.measures.top, view.measures.cell].join(" "); // for whoever measures
+  canvas.dataset.cells = [view.measures.left, view.measures.top, view.measures.cell, view.measures.tall].join(" "); // for whoever measures
   paintScene(context, [...sceneOf(view), ...ringOf(view, focusedBeside(canvas) === canvas)], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);
   say(view.relative, words.relative);
   view.relative.setAttribute("aria-checked", String(choice.relative));
-  [words.save_png, words.save_svg].forEach((text, order) => say(view.buttons[order], text));
+  [words.save_png, words.save_svg, header.save_csv].forEach((text, order) => say(view.buttons[order], text));
+  view.buttons[2].hidden = !header.save_csv;
   describe(view);
   makeTable(view);
 }
@@ -191,6 +194,7 @@ function listen(view) {
   relative.onclick = () => view.send("relative", null);
   buttons[0].onclick = () => saveHeatmap(view, "png");
   buttons[1].onclick = () => saveHeatmap(view, "svg");
+  buttons[2].onclick = () => saveNumbers(view);
 }
 
 /**
@@ -214,7 +218,7 @@ function cellAt({ canvas, measures, header }, event) {
   if (!measures) return null;
   const box = canvas.getBoundingClientRect();
   const { queries, keys } = header.choice.kind;
-  const query = Math.floor((event.clientY - box.top - measures.top) / measures.cell);
+  const query = Math.floor((event.clientY - box.top - measures.top) / measures.tall);
   const key = Math.floor((event.clientX - box.left - measures.left) / measures.cell);
   return query >= 0 && query < queries.texts.length && key >= 0 && key < keys.texts.length ? [query, key] : null;
 }

@@ -45,7 +45,7 @@ function tableOf(kind, layers, at, words) {
   table.append(top);
   for (const layer of layers) {
     const row = element("tr");
-    row.append(element("th", "", fill(words.layer, { layer }), { scope: "row" }));
+    row.append(element("th", "", kind.layers ? kind.sites[layer] : fill(words.layer, { layer }), { scope: "row" }));
     for (const head of heads) {
       const weight = at(layer, head);
       const cell = element("td", "weight", Number.isNaN(weight) ? words.nan : weight.toFixed(3));

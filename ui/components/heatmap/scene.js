@@ -6,6 +6,8 @@ import { fill } from "../shared/words.js";
 
 const LARGEST = 48; // CSS pixels along a cell's side where there are few
 const LEAST = 15; // and where there are many: wider maps scroll
+const SMALLEST = 3; // of a dense map
+const ROW = 24; // CSS pixels of a row where cells have shrunk and rows are few
 const TALLEST = 560; // of all rows
 const LABEL = 140; // the longest label
 const LETTERS = 12;
@@ -18,7 +20,7 @@ const FEWEST = 240; // CSS pixels that the colour bar takes at least
 /** @typedef {ReturnType<typeof measuresOf>} Measures */
 
 /**
- * The place of the cells' upper left corner, a cell's side, and the size of it all, in a room of this width.
+ * The place of the cells' upper left corner, a cell's width and height (`tall`), and the size of it all, in a room of this width.
  * @param {Shown} shown
  * @param {number} room
  */
@@ -30,12 +32,13 @@ export function measuresOf({ header, theme }, room) {
   const [rows, columns] = [longest(queries.texts), longest(keys.texts)];
   const left = Math.round(AXIS + rows + 4);
   const wide = (room - left - 12) / keys.texts.length;
-  const cell = Math.floor(Math.max(Math.min(LARGEST, wide, TALLEST / queries.texts.length), LEAST));
+  const cell = Math.floor(Math.max(Math.min(LARGEST, wide, TALLEST / queries.texts.length), header.dense ? SMALLEST : LEAST));
+  const tall = header.dense ? Math.max(cell, Math.min(ROW, Math.floor(TALLEST / 3 / queries.texts.length))) : cell;
   const upright = columns + 4 > cell;
   const top = Math.round(AXIS + (upright ? columns : LETTERS + 4) + 4);
-  const [across, down] = [cell * keys.texts.length, cell * queries.texts.length];
+  const [across, down] = [cell * keys.texts.length, tall * queries.texts.length];
   const width = left + Math.max(across, FEWEST) + 12;
-  return { left, top, cell, upright, rows, columns, across, down, width, height: top + down + BAR.gap + BAR.line + BAR.tall + BAR.ticks };
+  return { left, top, cell, tall, upright, rows, columns, across, down, width, height: top + down + BAR.gap + BAR.line + BAR.tall + BAR.ticks };
 }
 
 /**
@@ -52,18 +55,23 @@ export function largestOf(weights) {
  */
 export function sceneOf({ header, weights, theme, measures }) {
   const { kind, relative, pair } = header.choice;
-  const { left, top, cell } = measures;
+  const { left, top, cell, tall, across, down } = measures;
   const largest = largestOf(weights);
   const end = relative && largest > 0 ? largest : 1;
   /** @type {Item[]} */
   const items = [];
   weights.forEach((weight, at) => {
     const x = left + (at % kind.keys.texts.length) * cell;
-    const y = top + Math.floor(at / kind.keys.texts.length) * cell;
+    const y = top + Math.floor(at / kind.keys.texts.length) * tall;
     const colour = weight < 0 ? rgb(theme.masked) : Number.isNaN(weight) ? NAN : rgb(scale(weight / end));
-    items.push({ kind: "box", x, y, width: cell, height: cell, colour });
-    if (weight < 0) items.push({ kind: "rule", x0: x, y0: y + cell, x1: x + cell, y1: y, colour: rgb(theme.hatch), width: 1 });
+    items.push({ kind: "box", x, y, width: cell, height: tall, colour });
+    if (weight < 0) items.push({ kind: "rule", x0: x, y0: y + tall, x1: x + cell, y1: y, colour: rgb(theme.hatch), width: 1 });
   });
+  const [above, before] = header.axis.edges;
+  for (const [colour, width] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
+    items.push(...above.map((row) => rule(left, top + row * tall, left + across, top + row * tall, colour, width)));
+    items.push(...before.map((column) => rule(left + column * cell, top, left + column * cell, top + down, colour, width)));
+  }
   items.push(...labels(header, theme, measures), ...bar(header, theme, measures, largest, end));
   if (pair) items.push(...around(measures, pair, theme.background, theme.text));
   return items;
@@ -86,12 +94,25 @@ export function ringOf({ measures, current }, isSeen) {
  * @param {string} outer
  * @returns {Item[]}
  */
-function around({ left, top, cell }, [query, key], inner, outer) {
-  const [x, y] = [left + key * cell, top + query * cell];
+function around({ left, top, cell, tall }, [query, key], inner, outer) {
+  const [x, y] = [left + key * cell, top + query * tall];
   return [
-    { kind: "frame", x, y, width: cell, height: cell, colour: outer, line: 4 },
-    { kind: "frame", x, y, width: cell, height: cell, colour: inner, line: 1.5 },
+    { kind: "frame", x, y, width: cell, height: tall, colour: outer, line: 4 },
+    { kind: "frame", x, y, width: cell, height: tall, colour: inner, line: 1.5 },
   ];
+}
+
+/**
+ * @param {number} x0
+ * @param {number} y0
+ * @param {number} x1
+ * @param {number} y1
+ * @param {string} colour
+ * @param {number} width
+ * @returns {Item}
+ */
+function rule(x0, y0, x1, y1, colour, width) {
+  return { kind: "rule", x0, y0, x1, y1, colour, width };
 }
 
 /**
@@ -101,23 +122,39 @@ function around({ left, top, cell }, [query, key], inner, outer) {
  */
 function labels(header, theme, measures) {
   const { kind, pair } = header.choice;
-  const { left, top, cell, upright, rows, columns, across, down } = measures;
+  const { left, top, cell, tall, upright, rows, columns, across, down } = measures;
   /** @type {Pick<import("../shared/scene.js").Words, "kind" | "colour" | "size" | "align">} */
   const base = { kind: "text", colour: theme.text, size: LETTERS, align: "left" };
-  const middle = (/** @type {number} */ order) => (order + 0.5) * cell;
   /** @type {Item[]} */
-  const items = kind.queries.texts.map((text, order) => {
-    return { ...base, text, x: left - 5, y: top + middle(order), room: rows, align: "right", bold: pair?.[0] === order };
+  const items = [];
+  kind.queries.texts.forEach((text, order) => {
+    if (!isNamed(order, tall, pair?.[0])) return;
+    const y = top + (order + 0.5) * tall;
+    items.push({ ...base, text, x: left - 5, y, room: rows, align: "right", bold: pair?.[0] === order });
   });
   kind.keys.texts.forEach((text, order) => {
+    if (!isNamed(order, cell, pair?.[1])) return;
     const bold = pair?.[1] === order;
-    const x = left + middle(order);
+    const x = left + (order + 0.5) * cell;
     if (upright) items.push({ ...base, text, x, y: top - 5, room: columns, bold, upright });
     else items.push({ ...base, text, x: x - cell / 2 + 2, y: top - LETTERS / 2 - 4, room: cell - 2, bold });
   });
   items.push({ ...base, text: header.axis.keys, x: left, y: AXIS / 2, room: Math.max(across, FEWEST), size: 13 });
   items.push({ ...base, text: header.axis.queries, x: AXIS / 2, y: top + down, room: down + top - AXIS, size: 13, upright: true });
   return items;
+}
+
+/**
+ * Whether there is room to name a row or column: all where cells are large, else every few, and those around a marked one
+ * make room for it.
+ * @param {number} order
+ * @param {number} side
+ * @param {number | undefined} marked
+ */
+function isNamed(order, side, marked) {
+  const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
+  if (marked !== undefined && each > 1 && Math.abs(order - marked) < each) return order === marked;
+  return order % each === 0;
 }
 
 /**

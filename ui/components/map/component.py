@@ -234,7 +234,7 @@ def scaled(strengths: Float[np.ndarray, "position group"]) -> UInt8[np.ndarray, 
 
 def sure_heads(weights: Float[np.ndarray, "head query key"]) -> Float[np.ndarray, "query 3"]:
     """Head, key and weight of the surest head at each query; the first of equals."""
-    best = np.nan_to_num(weights).max(axis=2)
+    best = np.fmax.reduce(weights, axis=2, initial=0.0)  # without a copy of all weights; a NaN is no largest one
     head = best.argmax(axis=0)
     rows = np.arange(weights.shape[1])
     key = np.nan_to_num(weights[head, rows]).argmax(axis=1)

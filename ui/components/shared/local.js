@@ -14,6 +14,7 @@ const HIGHEST_THRESHOLD = 0.5;
  * @typedef {object} Kind
  * @property {string} name
  * @property {string[]} sites one a layer
+ * @property {string[]} [layers] what addresses call the layers, where that alone tells the kind too
  * @property {number} heads
  * @property {Axis} queries
  * @property {Axis} keys
@@ -23,9 +24,10 @@ const HIGHEST_THRESHOLD = 0.5;
 /** @typedef {{ name: string, labels: string[], texts: string[] }} Axis */
 
 /**
- * The record of the page: its kinds, the head that is shown unless the address says otherwise, and what older addresses
- * call the kinds.
- * @typedef {{ id: string, kinds: Kind[], usual: { layer: number, head: number }, old: Record<string, string> }} RecordOfPage
+ * The record of the page: its kinds, the place (the first kind, unless it has a number) and the head (null: the mean) that
+ * are shown unless the address says otherwise, and what older addresses call the kinds.
+ * @typedef {{ kind?: number, layer: number, head: number | null }} Usual
+ * @typedef {{ id: string, kinds: Kind[], usual: Usual, old: Record<string, string> }} RecordOfPage
  */
 
 /** @typedef {Record<string, string>} Values What the address says, by key. */
@@ -159,9 +161,11 @@ export function locally(local, take, tell) {
  * @returns {Choice}
  */
 export function choiceOf(values, { kinds, usual, old }) {
-  const kind = kinds.find(({ name }) => name === (old[values.kind] ?? values.kind)) ?? kinds[0];
-  const layer = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
-  const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? Math.min(usual.head, kind.heads - 1));
+  const called = kinds.find(({ layers }) => layers?.includes(values.layer));
+  const kind = called ?? kinds.find(({ name, layers }) => !layers && name === (old[values.kind] ?? values.kind)) ?? kinds[usual.kind ?? 0];
+  const numbered = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
+  const layer = called?.layers?.indexOf(values.layer) ?? numbered;
+  const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
   const heads = values.heads === "none" ? [] : (values.heads ?? "").split(",").map((one) => oneOf(one, kind.heads) ?? -1);
   const threshold = /^\d*\.?\d+$|^\d+\.$/.test(values.threshold ?? "") ? Math.round(Number(values.threshold) * 100) / 100 : -1;
   return {
@@ -184,14 +188,24 @@ export function choiceOf(values, { kinds, usual, old }) {
 export function addressOf({ kind, layer, head, pair, active, threshold, relative }, { kinds, usual }) {
   /** @type {Values} */
   const said = {};
-  if (kind !== kinds[0]) said.kind = kind.name;
-  if (layer !== Math.min(usual.layer, kind.sites.length - 1)) said.layer = String(layer);
-  if (head !== Math.min(usual.head, kind.heads - 1)) said.head = head === null ? MEAN : String(head);
+  const isUsual = kind === kinds[usual.kind ?? 0];
+  const isUsualLayer = layer === Math.min(usual.layer, kind.sites.length - 1);
+  if (!isUsual && !kind.layers) said.kind = kind.name;
+  if (!isUsualLayer || (!isUsual && kind.layers)) said.layer = kind.layers?.[layer] ?? String(layer);
+  if (head !== usualHead(usual, kind)) said.head = head === null ? MEAN : String(head);
   if (pair) said.pair = pairSaid(kind, ...pair);
   if (active && head !== null && !(active.length === 1 && active[0] === head)) said.heads = active.join(",") || "none";
   if (threshold !== USUAL_THRESHOLD) said.threshold = String(threshold);
   if (relative) said.relative = "true";
   return said;
+}
+
+/**
+ * @param {Usual} usual
+ * @param {Kind} kind
+ */
+function usualHead({ head }, { heads }) {
+  return head === null ? null : Math.min(head, heads - 1);
 }
 
 /**

@@ -35,6 +35,8 @@ class Kind:
     queries: AxisWords
     keys: AxisWords
     weights: Float[np.ndarray, "layer head query key"]
+    layers: Sequence[str] = ()
+    """What addresses call the layers, where that alone tells the kind too; else their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,25 +63,27 @@ class Local:
         return {"local": {"record": self.record, "keys": list(self.keys), **self.address}}
 
 
-def packed(kinds: Sequence[Kind], usual: tuple[int, int], old: Mapping[str, str]) -> Packed:
-    """A record for the browser: `usual` are the layer and head that are shown unless the address says otherwise.
+def packed(kinds: Sequence[Kind], usual: tuple[int, int | None], old: Mapping[str, str], kind: int = 0) -> Packed:
+    """A record for the browser: `usual` are the layer and head (None: the mean) that are shown at first.
 
-    `old` leads from what older addresses call the kinds to their names.
+    So they are unless the address says otherwise, of the kind of number `kind`. `old` leads from what older addresses
+    call the kinds to their names.
     """
     header = {
         "kinds": [
             {
-                "name": kind.name,
-                "sites": list(map(str, kind.sites)),
-                "heads": kind.weights.shape[1],
-                **{side: _side(axis) for side, axis in (("queries", kind.queries), ("keys", kind.keys))},
+                "name": one.name,
+                "sites": list(map(str, one.sites)),
+                "heads": one.weights.shape[1],
+                **({"layers": list(one.layers)} if one.layers else {}),
+                **{side: _side(axis) for side, axis in (("queries", one.queries), ("keys", one.keys))},
             }
-            for kind in kinds
+            for one in kinds
         ],
-        "usual": {"layer": int(usual[0]), "head": int(usual[1])},
+        "usual": {"kind": kind, "layer": int(usual[0]), "head": None if usual[1] is None else int(usual[1])},
         "old": dict(old),
     }
-    arrays = {f"weights_{order}": kind.weights.astype(np.float32) for order, kind in enumerate(kinds)}
+    arrays = {f"weights_{order}": one.weights.astype(np.float32) for order, one in enumerate(kinds)}
     name = blake2b(blob.pack(header, arrays), digest_size=8).hexdigest()
     return Packed(name, blob.pack({**header, "id": name}, arrays))
 

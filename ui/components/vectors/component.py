@@ -1,8 +1,8 @@
 """Vectors: the queries and keys of one head over many sentences as points; pointing at one shows its sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +16,32 @@ component = CanvasComponent("vectors")
 
 Colour = Literal["side", "position", "class"]
 """What colours mean: query or key, how far into its sentence, what its token is."""
+
+KEYS: Final = ("colour", "word")
+"""The keys of the address that the browser owns here: what colours mean, and the token that stands out."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What the controls above the plane are called: colours by name, in the order of `Colour`.
+
+    `address` is what `ui.shared.address.held` says of `KEYS`.
+    """
+
+    colour: str
+    colours: Sequence[str]
+    word: str
+    word_help: str
+    address: Mapping[str, Any]
+
+    def message(self) -> dict[str, Any]:
+        """The part of the component's header that makes them."""
+        return {
+            "keys": list(KEYS),
+            **self.address,
+            "colour": {"label": self.colour, "names": list(self.colours)},
+            "word": {"label": self.word, "help": self.word_help},
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +70,7 @@ def vectors(
     class_names: Sequence[str],
     *,
     key: str,
-    colour: Colour = "side",
-    word: str = "",
+    controls: Controls | None = None,
     kept: Point | None = None,
     file_name: str = "vectors",
     about: About | None = None,
@@ -56,7 +81,9 @@ def vectors(
     Points are those of the sentences, one after the other; `classes` (queries, then keys) count in `class_names`.
     Pointing at a query joins it with the keys of its sentence that it looks at most; at a key, with the queries that
     look at it. Arrow keys move along the sentence and from sentence to sentence, Enter or a click keeps a point:
-    `on_keep` is called with it, or with None where it was let go. `word` leaves the other tokens faint.
+    `on_keep` is called with it, or with None where it was let go. With `controls`, a reader chooses what colours mean
+    (else: query or key), and a word that leaves the other tokens faint; the browser writes both into the address, and
+    no run is started.
 
     Raises:
         InputError: points, classes and tokens are not equally many, a place is no number, weights lie outside 0 to 1.
@@ -81,6 +108,7 @@ def vectors(
         header={
             "sentences": [{"query": list(one.queries), "key": list(one.keys)} for one in sentences],
             "classes": list(class_names),
+            "owned": controls and controls.message(),
             "file_name": file_name,
             "about": (about or About()).message(),
         },
@@ -89,11 +117,7 @@ def vectors(
             "classes": np.asarray(classes, dtype=np.uint8),
             "weights": np.concatenate([one.weights.ravel() for one in sentences]).astype(np.float32),
         },
-        options={
-            "colour": colour,
-            "word": word,
-            "kept": kept and {"side": kept.side, "sentence": kept.sentence, "place": kept.place},
-        },
+        options={"kept": kept and {"side": kept.side, "sentence": kept.sentence, "place": kept.place}},
         events={"kept": keep if on_keep else None},
     )
 

@@ -3,6 +3,7 @@
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, resized, say, screenRatio } from "../shared/page.js";
+import { makeChoices } from "./choices.js";
 import { saveVectors } from "./files.js";
 import { drawFocus, drawPoints, mark, meanings, placed } from "./plot.js";
 import { nearest, numberOf, pointsOf, stepped } from "./points.js";
@@ -18,13 +19,14 @@ const LARGEST = 40;
  * @typedef {object} Header
  * @property {import("./points.js").Sentence[]} sentences
  * @property {string[]} classes
+ * @property {import("./choices.js").Owned | null} owned
  * @property {string} file_name
  * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "hint" | "plane" | "queries" | "keys" | "beginning" | "middle" | "end" | "larger" |
  *   "smaller" | "whole" | "weighted" | "listed" | "query_looks" | "query_alone" | "key_seen" | "key_alone", string>} words
  */
 
-/** @typedef {{ colour: "side" | "position" | "class", word: string, kept: import("./points.js").Point | null }} Options */
+/** @typedef {import("./choices.js").Choice & { kept: import("./points.js").Point | null }} Options */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
@@ -57,17 +59,24 @@ export default component("vectors", (frame) => {
   view.smaller.onclick = () => magnify(view, 1 / MAGNIFIED);
   view.whole.onclick = () => magnify(view, 0);
   listen(view);
+  const choices = makeChoices((choice) => {
+    view.options = { ...view.options, ...choice };
+    view.draw();
+  });
+  view.root.prepend(choices.root);
   return {
     receive: ({ header, arrays }) => {
       Object.assign(view, { header, ...arrays, held: pointsOf(header.sentences) });
+      choices.receive(header.owned);
       Object.assign(view, { zoom: 1, middle: null, hovered: null, painted: "" });
       view.kept = numberOf(view.held, header.sentences, view.options.kept);
     },
-    adopt: (options) => {
-      view.options = options;
-      view.kept = numberOf(view.held, view.header.sentences, options.kept);
+    adopt: ({ kept }) => {
+      view.options = { ...view.options, kept };
+      view.kept = numberOf(view.held, view.header.sentences, kept);
     },
     draw: () => draw(view),
+    close: choices.close,
   };
 });
 

@@ -17,6 +17,7 @@ from transformer.checkpoint.foreign.layouts.torch_bare import TorchDecoder
 from transformer.checkpoint.foreign.layouts.torch_encoder import PublishedEncoder, TorchEncoder
 from transformer.checkpoint.foreign.layouts.torch_module import TorchModule
 from transformer.checkpoint.foreign.layouts.vision import VISION
+from transformer.checkpoint.foreign.layouts.x_rotary import RotaryXTransformers
 from transformer.checkpoint.foreign.layouts.x_transformers import XTransformers
 
 __all__ = ["LAYOUTS", "Fit", "Layout", "Source"]
@@ -45,6 +46,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *VISION,
     T5(),
     XTransformers(),
+    RotaryXTransformers(),
     TorchDecoder(),
     LoneAttention(),
 )

@@ -100,6 +100,11 @@ def says_before(said: Iterable[str]) -> bool:
     return any(map(_BEFORE.fullmatch, said))
 
 
+def says_linear(said: Collection[str]) -> bool:
+    """Whether a module is called a linear map."""
+    return not _LINEAR.isdisjoint(said)
+
+
 def says_after(said: Collection[str]) -> bool:
     """Whether words place a module after the layers.
 

@@ -5,8 +5,9 @@ default; and what neither proves is asked with the default that it is not there,
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, permutations
 from typing import Any
 
 import torch
@@ -17,7 +18,14 @@ from transformer.checkpoint.foreign.layouts.roles import is_second_embedding, mo
 from transformer.checkpoint.foreign.layouts.torch_ends import NONE, bias_of
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Contents, Shape
+from transformer.layers.strides import Stride
 from transformer.messages import Message
+
+BATCH_NORM = {"weight": "weight", "bias": "bias", "mean": "running_mean", "variance": "running_var"}
+"""What a batch norm after a convolution holds: our name, and torch's."""
+
+MOST = 5
+"""Of so many convolutions at most every order is looked at."""
 
 FEW_SEGMENTS = 8
 """So many rows at most has a table of segments that is not called one."""
@@ -77,7 +85,7 @@ def module_has_others(name: str, shapes: Mapping[str, Shape]) -> bool:
 
 @dataclass(frozen=True)
 class Stem:
-    """A convolution before the layers, and the table whose rows it reads (None where it reads letters as ones)."""
+    """Convolutions before the layers, and the table whose rows they read (None where they read letters as ones)."""
 
     sources: Mapping[str, Source]
     options: Mapping[str, Any]
@@ -86,46 +94,127 @@ class Stem:
 
 
 def convolution(contents: Contents, answers: Answers, d_model: int, has_embedding: bool) -> Stem | None:
-    """A convolution that makes the layers' width out of an embedding's, or out of letters.
+    """Convolutions that make the layers' width out of an embedding's, or out of letters; batch norms after them.
 
-    Shapes prove it where nothing else in the file makes vectors as wide as the model; else it is asked.
+    Shapes prove them where nothing else in the file makes vectors as wide as the model, and where the one reads what
+    only the other makes; else they are asked.
     """
     shapes = contents.shapes
-    kernels = [name for name, shape in shapes.items() if len(shape) == 3 and shape[0] == d_model and shape[2] > 1]
-    kernels = [name for name in kernels if name.endswith("weight") and not says_after(name_words(module_of(name)))]
-    if not kernels:
+    chain = _chain(shapes, answers, d_model, has_embedding)
+    if chain is None:
         return None
-    options = (NONE, *kernels) if has_embedding or len(kernels) > 1 else (kernels[0], NONE)
-    why = Message("why_cannot_be_proved") if options[0] == NONE else Message("why_shapes_say")
-    name = choice(answers, "convolution", options, why)
-    if name == NONE:
-        return None
-    _, reads, width = shapes[name]
-    stride = answers.ask(Question("conv_stride", Message("question_conv_stride"), 1, why=Message("why_usual"), least=1))
-    usual = width // 2 if width % 2 else 0
-    padding = answers.ask(Question("conv_padding", Message("question_conv_padding"), usual, why=Message("why_usual")))
+    made = [_asked(shapes, name, answers, f"_{i}" if len(chain) > 1 else "") for i, name in enumerate(chain, 1)]
     act = choice(answers, "conv_activation", ("relu", "gelu", "tanh", NONE), Message("why_most_common"))
-    pool = answers.ask(Question("conv_pool", Message("question_conv_pool"), 1, why=Message("why_usual"), least=1))
-    made = {"conv_pool": pool, "conv_width": width, "conv_reads": reads, "conv_stride": stride, "conv_padding": padding}
-    sources = linear("convolution", module_of(name), has_bias=bias_of(name) in shapes)
+    last, reads = made[-1], made[0].reads
+    options: dict[str, Any] = {
+        "conv_activation": act, "conv_pool": last.pool, "conv_width": last.width, "conv_reads": last.reads,
+        "conv_stride": last.stride, "conv_padding": last.padding, "conv_dilation": last.dilation,
+        "early": tuple(size for one in made[:-1] for size in one),
+    }  # fmt: skip
+    modules = [module_of(name) for name in chain]
+    ours = [*(f"early.{i}" for i in range(len(chain) - 1)), "convolution"]
+    sources: dict[str, Source] = {}
+    for name, theirs in zip(ours, modules, strict=True):
+        sources |= linear(name, theirs, has_bias=f"{theirs}.bias" in shapes)
+    norms, normed = _batch_norms(shapes, modules, answers)
+    sources |= norms
+    options |= normed
+    said = [
+        Message("reason_convolution", name=name, width=one.width, reads=one.reads)
+        for name, one in zip(modules, made, strict=True)
+    ]
     tables = [
         one for one, shape in shapes.items() if len(shape) == 2 and shape[1] == reads and bias_of(one) not in shapes
     ]
     tables = [one for one in tables if not says_after(name_words(module_of(one))) and "in_proj" not in one]
     tables = [one for one in tables if not re.search(r"\d\.(?:self_attn|linear\d)", one)]
-    said = (Message("reason_convolution", name=module_of(name), width=width, reads=reads),)
     if len(tables) > 1:
         tables = [choice(answers, "embedding", tuple(tables), Message("why_names_open"))]
     if not tables:
-        letters = {"embedding.weight": Unit(None)}
-        return Stem(
-            sources | letters,
-            {**made, "conv_activation": act, "vocab": reads},
-            None,
-            (*said, Message("reason_letters", count=reads)),
-        )
+        sources["embedding.weight"] = Unit(None)
+        said.append(Message("reason_letters", count=reads))
+        return Stem(sources, {**options, "vocab": reads}, None, tuple(said))
     sources["embedding.weight"] = Source(tables[0])
-    return Stem(sources, {**made, "conv_activation": act, "vocab": shapes[tables[0]][0]}, tables[0], said)
+    return Stem(sources, {**options, "vocab": shapes[tables[0]][0]}, tables[0], tuple(said))
+
+
+def _chain(shapes: Mapping[str, Shape], answers: Answers, d_model: int, has_embedding: bool) -> tuple[str, ...] | None:
+    """The weights of the convolutions in the order in which they act; None where it is answered that none does."""
+    found = [name for name, shape in shapes.items() if len(shape) == 3 and name.endswith("weight")]
+    found = [name for name in found if not says_after(name_words(module_of(name)))]
+    last = [name for name in found if shapes[name][0] == d_model and (shapes[name][2] > 1 or len(found) > 1)]
+    if not last:
+        return None
+    orders = [order for order in permutations(found) if _follow(shapes, order, d_model)] if len(found) <= MOST else []
+    orders = orders if orders and len(found) > 1 else [(name,) for name in last]
+    chains = {" > ".join(order): order for order in orders}
+    proved = not has_embedding and (len(found) == 1 or len(next(iter(orders))) > 1)
+    options = (*chains, NONE) if proved else (NONE, *chains)
+    why = Message("why_shapes_say") if len(chains) == 1 else Message("why_order")
+    chosen = choice(answers, "convolution", options, why if proved else Message("why_cannot_be_proved"))
+    return None if chosen == NONE else chains[chosen]
+
+
+def _follow(shapes: Mapping[str, Shape], order: Sequence[str], d_model: int) -> bool:
+    """Whether each reads what the one before makes, and the last makes what the layers read."""
+    fits = all(shapes[one][0] == shapes[after][1] for one, after in pairwise(order))
+    return fits and shapes[order[-1]][0] == d_model
+
+
+def _asked(shapes: Mapping[str, Shape], name: str, answers: Answers, number: str) -> Stride:
+    """One convolution, with what its shape does not tell; of several, each is asked by its number."""
+    makes, reads, width = shapes[name]
+
+    def ask(what: str, usual: int, least: int = 0, rare: bool = False) -> int:
+        text = Message(f"question_conv_{what}_of", name=module_of(name)) if number else Message(f"question_conv_{what}")
+        found = Question(f"conv_{what}{number}", text, usual, why=Message("why_usual"), least=least, rare=rare)
+        return int(answers.ask(found))
+
+    stride, dilation = ask("stride", 1, 1), ask("dilation", 1, 1, rare=True)
+    padding = ask("padding", (width - 1) * dilation // 2 if width % 2 else 0)
+    return Stride(reads, makes, width, stride, padding, ask("pool", 1, 1), dilation)
+
+
+def _batch_norms(
+    shapes: Mapping[str, Shape], convolutions: Sequence[str], answers: Answers
+) -> tuple[dict[str, Source], dict[str, Any]]:
+    """Batch norms after the convolutions, if it is clear after which: declared right behind, or as many all together.
+
+    Where they act is asked: before the activation, after it, or not here at all.
+    """
+    modules = list(dict.fromkeys(module_of(name) for name in shapes))
+    norms = [
+        module
+        for module in modules
+        if all(len(shapes.get(f"{module}.{part}", ())) == 1 for part in BATCH_NORM.values())
+        and not says_after(name_words(module))
+    ]
+    in_file = sorted(convolutions, key=modules.index)
+    places_in_file = sorted(modules.index(one) for one in (*norms, *in_file))
+    together = places_in_file[-1] - places_in_file[0] + 1 == len(places_in_file) == 2 * len(norms)
+    behind = {after: one for one, after in pairwise(modules) if one in in_file}
+    pairs = dict(zip(norms, in_file, strict=True)) if together else behind
+    after = {
+        convolutions.index(pairs[norm]): norm
+        for norm in norms
+        if norm in pairs and shapes[f"{norm}.running_mean"][0] == shapes[f"{pairs[norm]}.weight"][0]
+    }
+    if not after:
+        return {}, {}
+    text = Message("question_conv_norm", norms=tuple(after.values()))
+    places = ("before_activation", "after_activation", NONE)
+    place = choice(answers, "conv_norm", places, Message("why_most_common"), text)
+    if place == NONE:
+        return {}, {}
+    sources = {
+        f"conv_norms.{i}.{ours}": Source(f"{after[number]}.{theirs}")
+        for i, number in enumerate(sorted(after))
+        for ours, theirs in BATCH_NORM.items()
+    }
+    eps = Question("conv_norm_eps", Message("question_conv_norm_eps"), 1e-5, why=Message("why_torch"), is_number=True,
+                   rare=True)  # fmt: skip
+    late = place == "after_activation"
+    return sources, {"conv_norms": tuple(sorted(after)), "conv_norm_late": late, "conv_norm_eps": answers.ask(eps)}
 
 
 def norm_before(

@@ -150,7 +150,7 @@ def _around(
     options: dict[str, Any] = {"source_vocab": rows, "target_vocab": rows}
     sources: dict[str, Source] = {"source": Source(embedding)}
     options["scale_embedding"] = choice(answers, "scale_embedding", (True, False), Message("why_tutorials"))
-    table = position_table(ends, shapes, stack.path, answers)
+    table = position_table(ends, shapes, stack.path, answers, embedding)
     if table is not None:
         options |= {"positions": table.kind, "max_length": table.length}
         sources["positions.table"] = table.source

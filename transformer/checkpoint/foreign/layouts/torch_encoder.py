@@ -202,7 +202,7 @@ def _read(
             around.assumed = (Message("assumed_vectors", count=count, seed=seed),)
         else:
             around.add({"embedding.weight": Source(embedding)}, {"vocab": size(shapes, (embedding, 0))})
-    table = position_table(ends, shapes, stack.path, answers)
+    table = position_table(ends, shapes, stack.path, answers, embedding)
     if table is not None:
         around.add({"positions.table": table.source}, {"positions": table.kind, "max_length": table.length})
         if table.source.extra_axis == 1:

@@ -19,6 +19,7 @@ from transformer.checkpoint.foreign.layouts.roles import (
     name_words,
     names_tokens,
     says_after,
+    says_linear,
     shared_prefix,
 )
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
@@ -169,12 +170,17 @@ def source_and_target(
 
 
 def token_embedding(ends: Ends, answers: Answers) -> str | None:
-    """The tensor that embeds the tokens, by its name; asked where names leave it open. None where there is none."""
+    """The tensor that embeds the tokens, by its name; asked where names leave it open. None where there is none.
+
+    A name that is the only one to speak of an embedding is believed, but may be answered away: positions too are called
+    so, and the tokens' table by a letter.
+    """
     likely = [name for name in ends.matrices if ends.embeds(name)]
     if len(likely) > 1:
         likely = [name for name in likely if names_tokens(name.removeprefix(ends.prefix))] or likely
     if len(likely) == 1:
-        return likely[0]
+        options = tuple(likely + _open(ends, likely[0]))
+        return answers.ask(Question("embedding", Message("question_embedding"), likely[0], options, rare=True))
     possible = [name for name in ends.matrices if not says_after(name_words(module_of(name.removeprefix(ends.prefix))))]
     if not possible:
         return None
@@ -183,11 +189,30 @@ def token_embedding(ends: Ends, answers: Answers) -> str | None:
     return None if found == NONE else found
 
 
-def position_table(ends: Ends, shapes: Mapping[str, Shape], path: str, answers: Answers) -> Table | None:
-    """The table that is added before the layers at `path`; asked where there are several, or it might act later."""
+def _open(ends: Ends, embedding: str | None) -> list[str]:
+    """The matrices beside the tokens' whose names say nothing of what they are."""
+    said = {name: set(name_words(module_of(name.removeprefix(ends.prefix)) or name)) for name in ends.matrices}
+    return [
+        name
+        for name, words in said.items()
+        if name != embedding and not says_after(words) and not says_linear(words) and not is_second_embedding(name)
+    ]
+
+
+def position_table(
+    ends: Ends, shapes: Mapping[str, Shape], path: str, answers: Answers, embedding: str | None
+) -> Table | None:
+    """The table that is added before the layers at `path`; asked where there are several, or it might act later.
+
+    Where none is called so, it may be answered that a matrix whose name says nothing is it.
+    """
     tables = {table.name: table for table in ends.tables}
     if not tables:
-        return None
+        unnamed = _open(ends, embedding) if embedding is not None else []
+        if not unnamed:
+            return None
+        found = choice(answers, "position_table", (NONE, *unnamed), Message("why_cannot_be_proved"))
+        return None if found == NONE else Table(Source(found), shapes[found][0], "learned")
     names, order = tuple(tables), tuple(shapes)
     last = max(i for i, name in enumerate(order) if name.startswith(path))
     clear = len(names) == 1 and order.index(names[0]) < last and not says_after(name_words(names[0]))

@@ -2,8 +2,9 @@
 
 Layers lie in one list, attention and feed-forward nets in turn. Norms stand before a sub-layer (`0.0`) or after the sum
 (`0.2`). Newer versions keep the gain of a layer's norm less 1, and multiply positions by d_model^-0.5, like scores
-that the embedding makes. What has a tensor and no place here (rotary or relative positions, memories, gates, norms by
-the root of the mean square, cross-attention) is refused by name; what has none is asked.
+that the embedding makes. Rotary positions, norms by the root of the mean square and gated nets are in `x_rotary`. What
+has a tensor and no place here (relative positions, memories, cross-attention) is refused by name; what has none is
+asked.
 """
 
 import re
@@ -20,11 +21,11 @@ from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 
-_LAYERS = "attn_layers.layers."
-_NET = "net."
+LAYERS = "attn_layers.layers."
+NET = "net."
 """What AutoregressiveWrapper, which is for decoders, puts before all names."""
 
-_BEFORE, _AFTER = "0.0", "0.2"
+BEFORE, AFTER = "0.0", "0.2"
 """Where the norm of a sub-layer lies in its list: before it, or after the sum."""
 
 
@@ -50,20 +51,32 @@ class XTransformers:
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """Sizes from shapes; what is left is asked."""
         root = root_of(contents.shapes, r"attn_layers\.layers\.0\.1\.to_q\.weight")
-        if root is None or not any(f"{root}{name}" in contents.shapes for name in _EMBEDDINGS):
+        if root is None or not any(f"{root}{name}" in contents.shapes for name in EMBEDDINGS):
+            return None
+        if has_newer_parts(contents.shapes, root):
             return None
         return _Found(contents, root, answers).fit()
 
     def typical_names(self) -> Iterable[str]:
         """The names of a model with one layer."""
-        attention = [f"{_LAYERS}0.1.to_{part}.weight" for part in ("q", "k", "v", "out")]
-        net = [f"{_LAYERS}1.1.ff.{place}.{kind}" for place in ("0.0", "2") for kind in ("weight", "bias")]
-        norms = [f"{_LAYERS}{i}.{_BEFORE}.gamma" for i in range(2)]
-        return [*_EMBEDDINGS, "pos_emb.emb.weight", *attention, *net, *norms, "to_logits.weight"]
+        attention = [f"{LAYERS}0.1.to_{part}.weight" for part in ("q", "k", "v", "out")]
+        net = [f"{LAYERS}1.1.ff.{place}.{kind}" for place in ("0.0", "2") for kind in ("weight", "bias")]
+        norms = [f"{LAYERS}{i}.{BEFORE}.gamma" for i in range(2)]
+        return [*EMBEDDINGS, "pos_emb.emb.weight", *attention, *net, *norms, "to_logits.weight"]
 
 
-_EMBEDDINGS = ("token_emb.emb.weight", "token_emb.weight")
+EMBEDDINGS = ("token_emb.emb.weight", "token_emb.weight")
 """What the table of tokens is called; the second, in early versions."""
+
+
+RATES = "attn_layers.rotary_pos_emb.inv_freq"
+
+
+def has_newer_parts(shapes: Mapping[str, Shape], root: str) -> bool:
+    """Whether there are rotary positions, norms by the root of the mean square, or gated nets."""
+    layers = f"{root}{LAYERS}"
+    signs = (f"{root}{RATES}", f"{layers}0.{BEFORE}.g", f"{layers}0.{AFTER}.g")
+    return any(name in shapes for name in (*signs, *(f"{layers}1.1.{net}.0.proj.weight" for net in ("ff", "net"))))
 
 
 @dataclass
@@ -79,15 +92,15 @@ class _Found:
 
     def fit(self) -> Fit:
         shapes, root, answers = self.shapes, self.root, self.answers
-        layers = f"{root}{_LAYERS}"
-        embedding = next(f"{root}{name}" for name in _EMBEDDINGS if f"{root}{name}" in shapes)
+        layers = f"{root}{LAYERS}"
+        embedding = next(f"{root}{name}" for name in EMBEDDINGS if f"{root}{name}" in shapes)
         d_model = size(shapes, (embedding, 1))
         attentions = re.compile(rf"{re.escape(layers)}(\d+)\.1\.to_q\.weight")
         n_layers = sum(1 for name in shapes if attentions.fullmatch(name))
         inner, values = (size(shapes, (f"{layers}0.1.to_{part}.weight", 0)) for part in "qv")
         n_heads = answers.ask(heads_question(inner))
         net = next((part for part in ("ff", "net") if f"{layers}1.1.{part}.0.0.weight" in shapes), "ff")
-        place = next((p for p in (_BEFORE, _AFTER) if self._gain(f"{layers}0.{p}")), _BEFORE)
+        place = next((p for p in (BEFORE, AFTER) if self._gain(f"{layers}0.{p}")), BEFORE)
         gain = self._gain(f"{layers}0.{place}")
         offset = 0.0
         if gain.endswith("gamma"):
@@ -117,7 +130,7 @@ class _Found:
             times = d_model**-0.5
         self.sources["head.0.weight"] = Changed(embedding if tied else scores, times=times)
         self.sources["head.0.bias"] = Source(bias if bias in shapes else None)
-        written = root.endswith(_NET)
+        written = root.endswith(NET)
         why = Message("why_autoregressive") if written else Message("why_encoder")
         config = EncoderConfig(
             vocab=size(shapes, (embedding, 0)),
@@ -127,7 +140,7 @@ class _Found:
             d_v=max(1, values // n_heads),
             d_ff=size(shapes, (f"{layers}1.1.{net}.0.0.weight", 0)),
             n_layers=n_layers,
-            norm_first=place == _BEFORE,
+            norm_first=place == BEFORE,
             norm_eps=norm_eps(answers, 1e-5),
             attention_bias=out_bias,
             activation=choice(answers, "activation", ("gelu", "silu", "relu"), Message("why_original_default")),
