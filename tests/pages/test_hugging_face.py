@@ -82,7 +82,8 @@ def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.M
     np.testing.assert_allclose(drawn(page), record["decoder.1.cross"].weights(2), atol=1e-6)
 
 
-def test_a_model_of_one_stack_is_looked_at() -> None:
+def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
     page = opened("checkpoints", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, page.text_input(key="input"))

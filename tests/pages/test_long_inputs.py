@@ -9,11 +9,13 @@ import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
+from tests.checkpoint.huggingface.families import write_folder
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import opened
 from tests.pages.test_sequences import EXAMPLE, fine, page
 from tests.toy import tokenizer
 from transformer import Checkpoint, load
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
@@ -22,7 +24,7 @@ from transformer.runs.classify import classify
 from ui.components.shared.blob import unpack
 from ui.components.tiles.component import NAMED
 from ui.shared import zooming
-from ui.store import slow
+from ui.store import slow, user_folder
 
 LETTERS = "ACGTTGCAAGTGTCAGTTGACGT" * 60  # 1,380: long enough to be measured first
 SHAPE = 2 * len(LETTERS) - 2 - 4  # widths 3 and 5
@@ -168,3 +170,29 @@ def test_a_long_text_of_an_encoder_is_zoomed_on_checkpoints(tmp_path: Path) -> N
     np.testing.assert_allclose(exact, record.tile(2, slice(100, 140), slice(2, 60)), rtol=1e-4)
     assert part["queries"] == list(record.queries.labels[100:140])
     assert sent(at)["all-heads"][0]["shape"][:2] == [2, 3]
+
+
+def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,100 ids: it is read and looked at, not written on, and no look at a part computes its rows again."""
+    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "mine")
+    write_folder(tmp_path / "mine" / "llama", "llama", tokenizer=False, max_position_embeddings=1100)
+    text = " ".join(str(5 + 7 * i % 290) for i in range(1100))
+    at = fine(
+        opened("checkpoints", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60")
+    )
+    assert "more than 512 tokens" in " ".join(one.value for one in at.caption)
+    attention = run_any(load(tmp_path / "mine" / "llama"), text).record["decoder.1.self"]
+    assert isinstance(attention.source, QueriesKeys)
+    assert attention.source.kept_bytes < 2_000_000
+    part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
+    assert (part["rows"], part["columns"]) == ([900, 940], [2, 60])
+    assert n_bytes < 64_000
+    q, k = attention.source.q[0, 4].double(), attention.source.k[0, 1].double()  # three heads share their keys
+    scores = (q @ k.T / 2).masked_fill(torch.ones(1100, 1100, dtype=torch.bool).triu(1), -torch.inf)
+    expected = scores.softmax(-1)[900:940, 2:60]
+    np.testing.assert_allclose(arrays["values"].reshape(40, 58), expected, rtol=1e-3, atol=1e-7)
+    monkeypatch.setattr(QueriesKeys, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
+    np.testing.assert_allclose(attention.tile(4, slice(900, 940), slice(2, 60)), expected, rtol=1e-3, atol=1e-7)
+    assert sent(at)["all-heads"][0]["shape"][:2] == [2, 6]

@@ -49,15 +49,14 @@ def register(library: Any) -> None:
             raise CheckpointError("fused_knows_no", arguments=tuple(unknown))
         is_fused = all(options.get(name) is None for name in ("positions", "softcap", "s_aux"))
         kept = cache(partial(_kept, module, query, key, attention_mask, options))
-        sums: Tensor | None = None
-        if is_fused:
-            noted = _noting(module, query, key, value, attention_mask, options) if is_recording() else None
-            if noted is None:
-                output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-                noted = output.transpose(1, 2), None  # the library's has heads after queries
-            by_head, sums = noted
+        made = None if is_fused else mixed_by_rows(kept(), value)
+        if is_fused and is_recording():
+            made = _noting(module, query, key, value, attention_mask, options)
+        if made is None:
+            output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+            by_head, sums = output.transpose(1, 2), None  # the library's has heads after queries
         else:
-            by_head, sums = mixed_by_rows(kept(), value)
+            by_head, sums = made
         if not is_recording() and active() is None:
             return by_head.transpose(1, 2).contiguous(), None
         site = Site(getattr(module, SITE, type(module).__name__))
