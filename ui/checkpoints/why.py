@@ -95,9 +95,7 @@ def _answer(found: Reasons, way: Way, name: str, origin: Origin) -> None:
             )
         )  # fmt: skip
     about = plain("files.about_separator").join(origin.facts(said(Message(f"attribution_{way}"))))
-    table = pd.DataFrame(
-        {plain("reasons.word"): found.words, plain("reasons.added", name=name): found.added}
-    )
+    table = pd.DataFrame({plain("reasons.word"): found.words, plain("reasons.added", name=name): found.added})
     table = table.assign(**{plain("what_if.csv_about"): about})
     st.download_button(
         t("reasons.csv"), in_this_language(lambda: frame_csv(table)), f"{origin.stem('why', name)}.csv",
