@@ -2,19 +2,25 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.parts import viridis
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.vision import Sizes, TimmVision
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
+SIDES = (("x", "width"), ("y", "height"))
 TRICKS = ("plain pickle, protocol 2", "bomb", "a million keys", "empty")
 
 
@@ -41,21 +47,46 @@ def drop(here, *files: Path) -> None:
         uploader.set_input_files([str(file) for file in files])
 
 
-def reading(page: Page, query: int, key: int) -> str:
-    """What the heatmap says when it is pointed at this cell."""
+def point(page: Page, query: int, key: int) -> Locator:
+    """Point at a cell of the heatmap; where it says the number then."""
     canvas = page.locator(".heatmap canvas")
-    left, top, side = (float(number) for number in (canvas.get_attribute("data-cells") or "").split())
-    canvas.hover(position={"x": left + (key + 0.5) * side, "y": top + (query + 0.5) * side})
-    return page.locator(".heatmap .reading").text_content() or ""
+    left, top, wide, tall = (float(number) for number in (canvas.get_attribute("data-cells") or "").split())
+    canvas.hover(position={"x": left + (key + 0.5) * wide, "y": top + (query + 0.5) * tall})
+    return page.locator(".heatmap .reading")
 
 
-def test_from_a_file_to_its_attention(opened, annotated: Path) -> None:
+def saved(page: Page, kind: str, folder: Path) -> Path:
+    """The heatmap as a file of this kind."""
+    with page.expect_download() as download:
+        page.locator(".heatmap").get_by_role("button", name=f"Save {kind}").click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def cells_of_files(page: Page, folder: Path, count: int) -> tuple[str, np.ndarray, np.ndarray]:
+    """What the SVG and the PNG of a heatmap hold: the first's words, and the colours of so many cells in both."""
+    drawing = ElementTree.parse(saved(page, "SVG", folder)).getroot()
+    texts = " ".join(drawing.itertext())
+    boxes = [one.attrib for one in drawing if one.tag.endswith("rect")][1 : count + 1]  # after the background
+    in_svg = [[int(number) for number in re.findall(r"\d+", box["fill"])] for box in boxes]
+    picture = Image.open(saved(page, "PNG", folder)).convert("RGB")
+    scale = picture.width / float(drawing.attrib["width"])
+    middles = [[float(box[side]) + float(box[size]) / 2 for side, size in SIDES] for box in boxes]
+    in_png = [picture.getpixel((round(x * scale), round(y * scale))) for x, y in middles]
+    return texts, np.array(in_svg), np.array(in_png)
+
+
+def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -> None:
     here = opened()
     page = here.page
     drop(here, annotated)
     expect(page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
     with here.run():
+        page.get_by_text("What the file does not say").click()
+    with here.run():
         page.locator("[class*='st-key-ask'][class*='n_heads']").get_by_text("3", exact=True).click()
+    expect(page.get_by_text("n_heads=3")).to_be_visible()
     page.get_by_role("textbox", name=re.compile("Token ids from 0 to 22")).fill("5 6 7")
     page.get_by_role("textbox", name=re.compile("Force this target")).fill("4 9")
     with here.run():
@@ -67,13 +98,54 @@ def test_from_a_file_to_its_attention(opened, annotated: Path) -> None:
     for layer, head in ((1, 2), (0, 1)):
         page.locator(".all-heads .cell").nth(3 * layer + head).click()
         expect(page.locator(".heatmap .title")).to_have_text(f"encoder.{layer}.self · head {head}")
-        assert f"{maps[f'encoder.{layer}.self'][0, head][1, 2]:.3f}" in reading(page, 1, 2)
+        weight = maps[f"encoder.{layer}.self"][0, head][1, 2]
+        expect(point(page, 1, 2)).to_contain_text(f"{weight:.3f}")
+    weights, ids = maps["encoder.0.self"][0, 1], (5, 6, 7, 2)
+    canvas = page.locator(".heatmap canvas")
+    expect(canvas).to_have_attribute("aria-label", re.compile(r"encoder\.0\.self · head 1"))
+    canvas.focus()
+    for key, query, other in (("Home", 0, 0), ("ArrowDown", 1, 0), ("End", 1, 3), ("ArrowLeft", 1, 2)):
+        page.keyboard.press(key)
+        told = f"Query {ids[query]}, key {ids[other]}: {weights[query, other]:.3f}."
+        cell = canvas.locator("[role=gridcell]")  # what a screen reader says where the keyboard stands
+        expect(cell).to_have_text(told)
+        expect(canvas).to_have_attribute("aria-activedescendant", cell.get_attribute("id") or "-")
+    texts, *drawn = cells_of_files(page, tmp_path, weights.size)
+    assert "encoder.0.self · head 1" in texts
+    for colours in drawn:
+        assert np.abs(colours - viridis(weights.reshape(-1) ** 2)).max() <= 3
     assert here.sent == sent  # the browser has the numbers
     whole = here.whole
     with here.run():
         page.get_by_text("Scores", exact=True).click()
     expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("encoder.0.self")
     assert here.whole == whole  # what it has not is drawn without the rest of the page
+
+
+def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened, tmp_path: Path) -> None:
+    sizes = Sizes(patch=(4, 4), grid=(3, 3), d=12, heads=3, d_ff=17, layers=2, classes=13)
+    torch.manual_seed(5)
+    original, colours = scramble(TimmVision(sizes)), torch.randint(0, 256, (12, 12, 3), dtype=torch.uint8)
+    torch.save(original.state_dict(), tmp_path / "vit.pt")
+    Image.fromarray(colours.numpy()).resize((120, 120), Image.Resampling.NEAREST).save(tmp_path / "mine.png")
+    here = opened()
+    page = here.page
+    drop(here, tmp_path / "vit.pt")
+    expect(page.get_by_text("a Vision Transformer of timm", exact=True)).to_be_visible()
+    picture = page.locator(".st-key-over-picture .js-plotly-plot")
+    expect(picture).to_be_in_viewport(ratio=0.3)  # without scrolling
+    expect(page.get_by_text("Whole words", exact=True)).to_have_count(0)
+    with here.run():
+        page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "mine.png")
+    expect(page.get_by_role("combobox", name="Picture")).to_have_value("mine.png")
+    whole = here.whole
+    box = picture.locator(".heatmaplayer").bounding_box()
+    assert box
+    with here.run():  # the patch in the second row and the third column
+        page.mouse.click(box["x"] + 2.5 * box["width"] / 3, box["y"] + 1.5 * box["height"] / 3)
+    expect(page.locator(".st-key-over-picture .gtitle")).to_contain_text("r2c3 looks")
+    expect(page).to_have_url(re.compile("patch=r2c3"))
+    assert here.whole == whole  # the rest of the page stays as it is
 
 
 def test_harm_is_refused_in_a_sentence_and_the_server_stays_up(opened, annotated: Path, tmp_path: Path) -> None:

@@ -38,7 +38,11 @@ def test_one_head_over_the_picture():
     assert "<b>" not in figure.layout.title.text
     relative = over_picture(png(), WEIGHTS[1], NAMES, title="", relative=True, dark=True)
     assert relative.data[0].zmax == WEIGHTS[1].max()
-    assert f"{WEIGHTS[1].max():.4f}" in relative.data[0].colorbar.title.text
+    assert relative.data[0].colorbar.title.text.endswith(f"relative: 0 to {WEIGHTS[1].max():.4g}")
+    small = over_picture(png(), WEIGHTS[1] / 10**5, NAMES, title="", relative=True)
+    assert float(small.data[0].colorbar.title.text.rpartition(" ")[2]) == float(f"{small.data[0].zmax:.4g}") > 0
+    nothing = over_picture(png(), 0 * WEIGHTS[1], NAMES, title="", relative=True)
+    assert (nothing.data[0].zmax, "relative" in nothing.data[0].colorbar.title.text) == (1, False)
     assert relative.layout.shapes == ()
 
 

@@ -15,6 +15,8 @@ from streamlit.testing.v1 import AppTest
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.vision import Sizes, TimmVision
 from tests.pages.test_checkpoints import asked, brought, fine, opened
+from transformer.pictures.photo import Frame
+from transformer.pictures.photo import drawn as drawn_photo
 from ui.store.ledger import LEDGER
 
 SIZES = Sizes(patch=(4, 4), grid=(3, 3), d=12, heads=3, d_ff=17, layers=2, classes=13)
@@ -69,6 +71,21 @@ def test_a_picture_its_patches_and_its_classes():
     for view in ("heatmap", "head_view", "grid", "downloads"):
         page.query_params["map"] = view
         fine(page.run())
+
+    page.toggle(key="preview-heads").set_value(True)
+    page = fine(page.run())
+    tensors = torch.load(io.BytesIO(weights()), weights_only=True)
+    pixels = torch.tensor(drawn_photo(Frame(12, 12, 0.9)).pixels / 255).permute(2, 0, 1)[None].float() * 2 - 1
+    for count in (2, 3):
+        original = TimmVision(replace(SIZES, heads=count))
+        original.load_state_dict(tensors)
+        with torch.no_grad():
+            expected = original(pixels)["encoder.0.self"][0, :, 0, 1:].reshape(count, 3, 3)
+        veils = chart(page, f"preview-{count}")["data"][::2]
+        shown = [np.frombuffer(base64.b64decode(one["z"]["bdata"]), one["z"]["dtype"]).reshape(3, 3) for one in veils]
+        np.testing.assert_allclose(shown, expected, atol=1e-5)
+    page.toggle(key="preview-heads").set_value(False)
+    page = fine(page.run())
 
     # one's own picture
     held = LEDGER.held

@@ -37,18 +37,19 @@ def over_picture(
 ) -> go.Figure:
     """One query's weights over the picture `png`; `names` are those of the patches, row by row.
 
-    The scale is 0 to 1, or up to the largest weight where it is `relative`, which the colour bar says. `selected` (row,
-    column) is the patch that looks. The points of the trace `patches` carry `customdata` (row, column).
+    The scale is 0 to 1, or up to the largest weight where it is `relative` and any is above 0, which the colour bar
+    says. `selected` (row, column) is the patch that looks. The points of the trace `patches` carry `customdata` (row,
+    column).
     """
     colours, (rows, columns) = theme(dark), weights.shape
-    most = float(weights.max()) if relative else 1.0
-    bar = words("patch_bar_relative", most=most) if relative else words("patch_bar")
+    largest = float(weights.max()) if relative else 0.0
+    bar = words("patch_bar_relative", most=largest) if largest else words("patch_bar")
     places = [(row, column) for row in range(rows) for column in range(columns)]
     hovers = [f"{labels.isolated(name)}: {weights[place]:.4f}" for name, place in zip(names, places, strict=True)]
     cell = SIDE / max(rows, columns)
     figure = go.Figure(
         [
-            _veil(weights, most or 1.0, colorbar=dict(
+            _veil(weights, largest or 1.0, colorbar=dict(
                 title=dict(text=bar, side="top"), orientation="h", thickness=12, len=1, y=0, yanchor="top",
             )),
             go.Scatter(
@@ -81,7 +82,7 @@ def heads_over_picture(
 ) -> go.Figure:
     """What one query looks at in every head of a layer, small and on one scale: 0 to the largest weight of all.
 
-    The points of the trace `heads` carry `customdata` (head,).
+    Where all are 0, it ends at 1. The points of the trace `heads` carry `customdata` (head,).
     """
     colours, (count, rows, columns) = theme(dark), weights.shape
     most = float(weights.max()) or 1.0

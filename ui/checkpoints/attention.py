@@ -7,7 +7,7 @@ from transformer.checkpoint.checkpoint import DRAWN
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
@@ -42,7 +42,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _sequence_classifier(checkpoint.task)
         return
     text, forced = _asked(name, checkpoint)
-    if not continues(checkpoint) and long.is_long(checkpoint, text):
+    if long.is_long(checkpoint, text):
+        if continues(checkpoint):
+            st.caption(t("checkpoints.long_read_alone", most=MAX_POSITIONS))
         long.long_panel(name, text, lambda run: results.told(run, checkpoint))
         return
     if continues(checkpoint):

@@ -20,6 +20,7 @@ from transformer.pictures.photo import Photo
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.classes import classes_of
 from transformer.runs.vision import on_patches
+from ui.checkpoints.previews import looks_at_first
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin
@@ -120,17 +121,14 @@ def _chosen(checkpoint: Checkpoint) -> str:
 
 
 def _query(config: VisionConfig) -> int:
-    """Which token looks: the first one, or the patch in the middle."""
-    rows, columns = config.grid
-    middle = len(config.leading) + rows // 2 * columns + columns // 2
+    """Which token looks."""
     tokens = config.tokens
-    usual = tokens[0] if config.leading else tokens[middle]
     chosen = address.choice(
         t("pictures.query"),
         list(tokens),
         key=QUERY,
         form="list",
-        default=usual,
+        default=looks_at_first(config),
         text=str,
         help=t("pictures.query_help"),
     )
@@ -180,7 +178,7 @@ def _heads(photo: Photo, attention: AttentionMap, config: VisionConfig, choice: 
         on_select=_open_head,
         config={"displayModeBar": False},
     )
-    st.caption(t("pictures.heads_note", most=float(on_patches(rows, config).max())))
+    st.caption(t("pictures.heads_note", most=float(on_patches(rows, config).max()) or 1.0))
 
 
 def _classes(shown: AnyRun, checkpoint: Checkpoint) -> None:

@@ -1,21 +1,17 @@
 """What a file does not say is asked: good defaults, a look at each number of heads, answers kept by fingerprint."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from transformer.attention.measures import entropy
 from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.foreign.previews import MAX_TOKENS, Preview, head_previews, plausible_heads
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
-from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.messages import say
-from ui.components.all_heads.component import Picked, all_heads
+from ui.checkpoints import previews
 from ui.store import store
-from ui.store.cache import in_session
 from ui.texts import catalogue, plain, said, t
 from ui.texts.markdown import as_text
 
@@ -53,9 +49,9 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition, *, is_wr
         if given:
             st.button(t("checkpoints.forget"), on_click=_forget, args=(name, found.fingerprint), key="forget-answers")
         heads = next((question for question in report.questions if question.name == "n_heads"), None)
-        has_ids = hasattr(report.config, "vocab") or hasattr(report.config, "source_vocab")
-        if heads is not None and has_ids and report.fits and st.toggle(t("checkpoints.preview"), key="preview-heads"):
-            _previews(name, found, recognition, heads, given)
+        can_be_shown = heads is not None and report.fits and previews.have_input(report.config)
+        if heads is not None and can_be_shown and st.toggle(t("checkpoints.preview"), key="preview-heads"):
+            previews.previews_panel(found, report.config, heads, given, partial(_pick, name, found.fingerprint, heads))
 
 
 def _taken(found: Bundle, questions: Sequence[Question], given: dict[str, Any]) -> list[str]:
@@ -91,44 +87,11 @@ def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any]) ->
         st.selectbox(label, question.options, format_func=_option, width=170, **answered)
 
 
-def _previews(name: str, found: Bundle, recognition: Recognition, heads: Question, given: dict[str, Any]) -> None:
-    """The first layer's heads for each plausible number of them; a click on one chooses that number."""
-    st.caption(t("checkpoints.preview_note"))
-    ids = sample_ids(recognition.report.config, MAX_TOKENS // 2)
-    chosen = given.get("n_heads", heads.default)
-    columns = st.columns(2, gap="medium")
-    for i, preview in enumerate(_made(found, heads, given, ids)):
-        with columns[i % 2]:
-            _preview(name, found.fingerprint, preview, heads, chosen == preview.n_heads)
-
-
-def _made(found: Bundle, heads: Question, given: dict[str, Any], ids: Sequence[int]) -> tuple[Preview, ...]:
-    counts = plausible_heads(heads, max(heads.options))
-    others = {question: answer for question, answer in given.items() if question != "n_heads"}
-    key = (found.fingerprint, tuple(sorted(others.items())), tuple(ids))
-    return in_session("previews", key, lambda: head_previews(found, others, counts, ids))
-
-
-def _preview(name: str, fingerprint: str, preview: Preview, heads: Question, chosen: bool) -> None:
-    spread = np.nanmean([entropy(head) for head in preview.weights]) / np.log(max(2, preview.weights.shape[-1]))
-    mark = " ✓" if chosen else ""
-    title = t("checkpoints.preview_title", heads=preview.n_heads, width=max(heads.options) // preview.n_heads)
-    st.markdown(f"**{title}{mark}** · {t('checkpoints.preview_spread', spread=spread)}")
-
-    def pick(_: Picked) -> None:
-        st.session_state[_key(fingerprint, "n_heads")] = preview.n_heads
-        _answered(name, _key(fingerprint, "n_heads"), "n_heads", heads.default)
-
-    all_heads(
-        preview.weights[None],
-        preview.visible,
-        row_names=["L0"],
-        column_names=[f"H{head}" for head in range(preview.n_heads)],
-        selected=None,
-        on_pick=pick,
-        key=f"preview-{preview.n_heads}",
-        file_name=f"{preview.n_heads}-heads",
-    )
+def _pick(name: str, fingerprint: str, heads: Question, count: int) -> None:
+    """Choose a number of heads by its preview."""
+    key = _key(fingerprint, heads.name)
+    st.session_state[key] = count
+    _answered(name, key, heads.name, heads.default)
 
 
 def _answered(name: str, key: str, question: str, default: Any) -> None:

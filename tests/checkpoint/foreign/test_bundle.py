@@ -11,7 +11,7 @@ from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
+from transformer.checkpoint.foreign.previews import head_previews, of_ids, plausible_heads
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -162,7 +162,7 @@ def test_previews_are_the_first_layer_of_the_real_thing():
     counts = plausible_heads(heads, 24)
     assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(heads.options)
     ids = sample_ids(brought.recognised({}).report.config, 7)
-    for preview in head_previews(brought, {}, counts, ids):
+    for preview in head_previews(brought, {}, counts, of_ids(ids)):
         expected = attention_maps(load(ANNOTATED, n_heads=preview.n_heads), [ids], [[1]])["encoder.0.self"][0]
         np.testing.assert_allclose(preview.weights, expected, atol=1e-5)
         assert preview.weights.shape == (preview.n_heads, 7, 7)

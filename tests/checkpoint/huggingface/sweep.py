@@ -218,7 +218,8 @@ def only_described(family: str, place: str) -> None:
     folder = Path(place)
     for file in folder.iterdir():
         file.unlink()
-    kind, about = getattr(transformers, CONFIG_MAPPING_NAMES[family], None), {}
+    kind: Any = getattr(transformers, CONFIG_MAPPING_NAMES[family], None)
+    about: dict[str, Any] = {}
     with suppress(Exception):  # some have no usual config
         about = kind().to_dict()
     about = json.loads(json.dumps(about | {"model_type": family, "architectures": [class_of(family)]}, default=str))
