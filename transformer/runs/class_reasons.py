@@ -157,7 +157,7 @@ def _slopes(
     question: _Question, parts: Sequence[Sequence[int]], points: int, told: Heard
 ) -> tuple[Float[np.ndarray, " word"], float]:
     """What the words add, by slopes at so many points; and what they have to sum to."""
-    twin = twin_of(question.checkpoint.model)
+    twin: Any = twin_of(question.checkpoint.model)
     table: nn.Module = twin.embedding
     moves = torch.zeros(len(question.ids), dtype=torch.bool)
     moves[[i for part in parts for i in part]] = True

@@ -17,6 +17,7 @@ from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices, measured, plane
 from ui.components.cells.component import cells
+from ui.shared import writing
 from ui.shared.address import choice
 from ui.shared.part import part
 from ui.shared.theme import is_dark
@@ -147,6 +148,8 @@ def _examples(name: str, known: list[Row], row: Row, corpus: str) -> None:
         )
     elif store.architecture(name) in store.TRANSLATORS:
         choices.open_in_translate(name, row, one["source"], one["target"])
+    else:
+        writing.lead_to_map(name, store.checkpoint(name))
 
 
 def _map(name: str, row: Row, example: Row) -> Picture:

@@ -11,12 +11,13 @@ import streamlit as st
 
 from transformer import Checkpoint, ContinueOptions
 from transformer.pictures.axes import WORD_START
-from transformer.runs.continuing import Continuation, NextToken
+from transformer.runs.continuing import Continuation, NextToken, continues
 from transformer.runs.filling import filled, hidden, mask_of
 from ui.shared import address
+from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.token_strip import token_strip
 from ui.store import runs
-from ui.texts import plain, t
+from ui.texts import KEY, language, plain, t
 from ui.texts.markdown import as_text
 
 MOST, USUAL = 40, 20
@@ -179,6 +180,16 @@ def words_to_hide(checkpoint: Checkpoint, text: str, put: Put) -> None:
         for place, word in enumerate(text.split()[:MOST_WORDS]):
             if mask not in word:
                 st.button(as_text(word), key=f"hide-{place}", on_click=put, args=(hidden(text, mask, place),))
+
+
+def lead_to_map(name: str, checkpoint: Checkpoint) -> None:
+    """Of a model that writes on or fills gaps: where it does, for pages that show another side of it."""
+    code = "on_map_continue" if continues(checkpoint) else "on_map_gaps" if mask_of(checkpoint) else ""
+    if code:
+        st.page_link(
+            "pages/map.py", label=t(f"writing.{code}"), query_params={ON_MAP: name, KEY: language()},
+            icon=":material/arrow_forward:",
+        )  # fmt: skip
 
 
 def readable(label: str) -> str:

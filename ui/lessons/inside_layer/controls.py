@@ -15,7 +15,7 @@ from transformer.lessons.inside.outputs import positions_of
 from transformer.lessons.toy import toy_sentences
 from ui.lessons import shared
 from ui.lessons.inside_layer.examples import Example, own_translation, run_of, toy_run
-from ui.shared import controls
+from ui.shared import controls, writing
 from ui.shared.address import belong_to, choice, line, switch, whole
 from ui.store import store
 from ui.texts import plain, t
@@ -91,8 +91,11 @@ def _trained() -> Example | None:
     if architecture not in TAKEN_APART:
         reason = architecture if architecture in {"kmer", "recurrent"} else "other"
         st.info(t(f"inside_layer.not_{reason}", name=name), icon=":material/info:")
+        if architecture.startswith(HUGGING_FACE):
+            writing.lead_to_map(name, store.checkpoint(name))
         return None
     checkpoint, typed, own = store.checkpoint(name), "", None
+    writing.lead_to_map(name, checkpoint)
     with st.popover(t("inside_layer.sentence"), icon=":material/edit:"):
         start = checkpoint.examples[0] if checkpoint.examples else ""
         if not start and checkpoint.tokenizer is not None:

@@ -10,6 +10,7 @@ from transformer.lessons.leaks import Leak, LeakReport
 from transformer.sites import Site
 from ui.lessons import shared
 from ui.lessons.masks.example import TrainedModel, tested
+from ui.shared import writing
 from ui.shared.address import choice
 from ui.store import store
 from ui.texts import plain, t
@@ -27,6 +28,7 @@ def leak_panel(bar: DeltaGenerator) -> None:
     with bar:
         name = choice(t("masks.which"), names, key="tested", form="list", width=320, text=str)
     checkpoint = store.checkpoint(name)
+    writing.lead_to_map(name, checkpoint)
     report = tested(TrainedModel.of(name))
     worst = max(report.sites, key=lambda leak: leak.largest)
     if worst.leaks:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer.lessons.positions import Variant, position_table, stored_table, trained_table
+from ui.shared import writing
 from ui.shared.address import choice
 from ui.store import store
 from ui.texts import plain, t
@@ -55,7 +56,10 @@ def learned_choice() -> str:
         for name in store.checkpoint_names("seq2seq", "encoder", "kmer")
         if stored_table(store.checkpoint(name).model) is not None
     ]
-    return choice(
+    chosen = choice(
         t("positions.whose"), [TRAINED, UNTRAINED, *found], key="whose", form="list", width=320,
         text=lambda name: plain(f"positions.{name}") if name in {TRAINED, UNTRAINED} else name,
     )  # fmt: skip
+    if chosen in found:
+        writing.lead_to_map(chosen, store.checkpoint(chosen))
+    return chosen
