@@ -29,9 +29,6 @@ try:
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
         request = controls.request(checkpoints[0], longest)
-    with models:
-        words = choices.words_choice()
-    shown = choices.pair(first, second, request, words)
 except HeedmapError as error:
     with picture:
         controls.explain(error)
@@ -39,7 +36,9 @@ except HeedmapError as error:
 
 
 def looked_at() -> None:
-    """What depends on the heads, and the open screen: the runs are looked up anew, since a part keeps nothing."""
+    """What depends on the target and the heads: the runs are looked up anew, since a part keeps nothing."""
+    with models:
+        words = choices.words_choice()
     shown = choices.pair(first, second, request, words)
     with models:
         aligned = choices.head_choice(shown)
@@ -53,9 +52,12 @@ def looked_at() -> None:
     }
     opened = choices.screen()
     with st.container(key="align-panel"):
-        panels[opened]()
+        try:
+            panels[opened]()
+        except HeedmapError as error:
+            controls.explain(error)
+    views.translations(shown)
 
 
 with picture:
     part(looked_at)
-    views.translations(shown)

@@ -10,7 +10,16 @@ from jaxtyping import install_import_hook
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-install_import_hook("transformer", "beartype.beartype")  # before the first import of the library
+ROOT = Path(__file__).parents[1]
+SHAPED = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "transformer").rglob("*.py"))
+    if "jaxtyping" in path.read_text(encoding="utf-8")
+]
+"""Modules whose signatures say shapes: these are executed. Elsewhere a check of every call would cost more than the
+tests themselves (a checkpoint is read four times as slowly), and mypy has done it."""
+
+install_import_hook(SHAPED, "beartype.beartype")  # before the first import of the library
 
 import torch  # noqa: E402
 
@@ -18,8 +27,6 @@ from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
 hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("heedmap")
-
-ROOT = Path(__file__).parents[1]
 
 LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",

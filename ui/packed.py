@@ -1,7 +1,8 @@
 """Scripts and styles travel packed: a new browser fetches a third of the bytes.
 
 Streamlit sends its static files as they are, since packing each anew for each browser costs more than it gains. Their
-names change with their content, so each is packed once here, and kept.
+names change with their content, so each is packed once here, and kept; whoever asks for it again is answered from
+memory, without a look at the disk. A new browser asks for a hundred.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class Packed:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._kept: dict[str, tuple[Message, bytes]] = {}
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,6 +35,10 @@ class Packed:
         asked = Headers(scope=scope) if scope["type"] == "http" else Headers()
         if scope["type"] != "http" or scope["method"] != "GET" or "range" in asked or not _reads_gzip(asked):
             await self.app(scope, receive, send)
+            return
+        kept = self._kept.get(scope["path"])
+        if kept is not None and "if-none-match" not in asked and "if-modified-since" not in asked:
+            await _send(*kept, send)
             return
         begun: list[Message] = []
         body = bytearray()
@@ -46,27 +51,37 @@ class Packed:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body", False):
-                    await self._send(scope["path"], begun[0], bytes(body), send)
+                    await _send(*await self._packed(scope["path"], begun[0], bytes(body)), send)
 
         await self.app(scope, receive, packing)
 
-    async def _send(self, path: str, start: Message, body: bytes, send: Send) -> None:
-        headers = MutableHeaders(raw=start["headers"])
-        key = path, headers["etag"]
-        if key not in self._kept:
+    async def _packed(self, path: str, start: Message, body: bytes) -> tuple[Message, bytes]:
+        """An answer as it is sent: packed, if there is room to keep it."""
+        if path not in self._kept:
             packed = await asyncio.to_thread(gzip.compress, body, LEVEL)  # other requests do not wait
-            if self._bytes + len(packed) <= MOST_KEPT and key not in self._kept:
-                self._kept[key] = packed
+            if self._bytes + len(packed) <= MOST_KEPT and path not in self._kept:
+                self._kept[path] = _told(start, packed), packed
                 self._bytes += len(packed)
-        headers.add_vary_header("Accept-Encoding")
-        if key in self._kept:
-            body = self._kept[key]
-            headers["content-encoding"] = "gzip"
-            headers["content-length"] = str(len(body))
-            headers["etag"] = f"W/{headers['etag']}"  # the same content, other bytes
-            del headers["accept-ranges"]
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
+        MutableHeaders(raw=start["headers"]).add_vary_header("Accept-Encoding")
+        return self._kept.get(path, (start, body))
+
+
+def _told(start: Message, packed: bytes) -> Message:
+    """How the answer begins that brings a packed file."""
+    told = {**start, "headers": list(start["headers"])}
+    headers = MutableHeaders(raw=told["headers"])
+    headers.add_vary_header("Accept-Encoding")
+    headers["content-encoding"] = "gzip"
+    headers["content-length"] = str(len(packed))
+    headers["etag"] = f"W/{headers['etag']}"  # the same content, other bytes
+    del headers["accept-ranges"]
+    return told
+
+
+async def _send(start: Message, body: bytes, send: Send) -> None:
+    # What stands around adds headers of its own to those of this answer.
+    await send({**start, "headers": list(start["headers"])})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _reads_gzip(asked: Headers) -> bool:

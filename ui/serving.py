@@ -16,7 +16,7 @@ from ui.same_theme import read_once
 from ui.store import holdings, log, settings
 from ui.store.user_folder import own_folder
 from ui.texts import t
-from ui.waking import wake_once
+from ui.waking import send_at_once, wake_once
 
 COLLECTIONS = 2_000, 10, 50
 """How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
@@ -45,6 +45,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     read_once()
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     wake_once(asyncio.get_running_loop())
+    send_at_once()
     start = time.monotonic()
     log.event(
         "start",

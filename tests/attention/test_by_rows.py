@@ -75,7 +75,7 @@ def by_the_book(kept: QueriesKeys, kind: str, batch: int, head: int, temperature
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_part_is_that_of_the_map_by_the_book(kind: str, causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CELLS_AT_ONCE", 5 * LENGTH)  # five rows at a time
+    monkeypatch.setattr(by_rows, "ROWS", 5)
     kept, v = softmax_of(kind, causal), drawn(BATCH, KEY_HEADS, LENGTH, D_V)
     mixed, sums = mixed_by_rows(kept, v)
     known = replace(kept, known=sums)
@@ -149,7 +149,6 @@ def test_a_map_of_a_thousand_positions_is_never_held_whole(monkeypatch: pytest.M
         return found
 
     monkeypatch.setattr(QueriesKeys, "scores", watched)
-    monkeypatch.setattr(by_rows, "CELLS_AT_ONCE", 2**13)
     q, k, v = (torch.randn(1, 1, 1000, 3) for _ in range(3))
     mixed_by_rows(QueriesKeys(q, k, Mask(), 1.0, softcap=3.0), v)
-    assert largest == 8000
+    assert largest == by_rows.ROWS * 1000

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, bias_of, mask_of
+from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask, bias_of, mask_of
 from transformer.layers.masks import Mask
 
 QUERIES, KEYS = 5, 7
@@ -72,6 +72,8 @@ def test_a_bias_of_any_other_form_is_kept_whole_and_one_that_adds_nothing_is_non
 PADDED = (torch.arange(KEYS) < torch.tensor([[6], [4]]))[:, None, None]
 PAST = torch.ones(QUERIES, KEYS, dtype=torch.bool).tril(KEYS - QUERIES)
 WINDOW = PAST & torch.ones(QUERIES, KEYS, dtype=torch.bool).triu(0)
+HOLED = WINDOW.clone()
+HOLED[2, 3] = False
 
 
 @pytest.mark.parametrize(
@@ -82,10 +84,20 @@ WINDOW = PAST & torch.ones(QUERIES, KEYS, dtype=torch.bool).triu(0)
         (PADDED & PAST, Mask),
         (PADDED[:1].expand(1, 1, QUERIES, KEYS), Mask),
         (PADDED[:1] & PAST, Mask),
-        (WINDOW[None, None], MaskTable),
+        (WINDOW[None, None], WindowMask),
+        (HOLED[None, None], MaskTable),
         (PADDED & WINDOW, MaskTable),
     ],
-    ids=["past", "padded", "both", "one row of padding for all", "one row of both for all", "window", "padded window"],
+    ids=[
+        "past",
+        "padded",
+        "both",
+        "one row of padding for all",
+        "one row of both for all",
+        "window",
+        "window with a hole",
+        "padded window",
+    ],
 )
 def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tensor, kind: type) -> None:
     found = mask_of(table.clone(), causal=False)
@@ -96,6 +108,13 @@ def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tenso
         assert part is not None or bool(rows[1:4, 2:7].all())
         if part is not None:
             assert torch.equal(part.expand(3, 5), rows[1:4, 2:7])
+        edge = found.edge(slice(1, 4), QUERIES, KEYS)
+        assert bool(rows[1:4, : edge.start].all())
+        assert not rows[1:4, edge.stop :].any()
+    dense = found.dense(QUERIES, KEYS, table.device)
+    assert dense is not None
+    assert torch.equal(dense.expand_as(table), table)
+    assert isinstance(found, MaskTable) or found.n_bytes <= 2 * KEYS
 
 
 def test_without_a_table_all_is_visible_or_the_past() -> None:

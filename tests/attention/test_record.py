@@ -271,6 +271,19 @@ def test_hidden_special_tokens_leave_rows_that_the_notes_explain() -> None:
     assert found.picture(0, words=True, special=False).keys.texts == ("bicycle", "rides")
 
 
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("special", [False, True])
+def test_all_pictures_at_once_are_those_of_each_head_and_of_the_mean(words: bool, special: bool) -> None:
+    found = in_pieces()
+    at_once = found.pictures(words, special)
+    assert [str(one.head) for one in at_once] == ["head 0", "head 1", "head 2", "mean of 3 heads"]
+    for head, picture in zip((0, 1, 2, "mean"), at_once, strict=True):
+        alone = found.picture(head, words, special)
+        np.testing.assert_array_equal(picture.values, alone.values)
+        np.testing.assert_array_equal(picture.visible, alone.visible)
+        assert (picture.queries, picture.keys, picture.notes) == (alone.queries, alone.keys, alone.notes)
+
+
 def test_scores_have_their_own_unit_and_stay_in_pieces() -> None:
     found = in_pieces()
     picture = found.picture(0, words=True, scores=True)

@@ -51,6 +51,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
     ]
     expect(page.locator(".map .tip")).to_contain_text("softmax(Q K")
     before = page.locator(".map .stream").last.get_attribute("d")
+    whole = here.whole
     with here.run():
         page.keyboard.press("ArrowRight")
     assert "at_word=7" in page.url
@@ -65,6 +66,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
         page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_have_count(0)
     assert "part=" not in page.url
+    assert here.whole == whole  # a step, opening and closing are drawn without the page around the map
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()

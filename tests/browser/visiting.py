@@ -51,6 +51,8 @@ class Visit:
         """Script runs that have started, and that have finished."""
         self.whole = 0
         """Those of the finished ones that drew the whole page, not a part of it."""
+        self._is_followed = False
+        """Whether the last run that finished made way for another one, which has not started yet."""
         self._socket: WebSocket | None = None
         page.on("websocket", self._listen)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -64,7 +66,7 @@ class Visit:
         before = self.started
         yield
         deadline = time.monotonic() + PATIENCE
-        while self.started == before or self.finished < self.started:
+        while self.started == before or self.finished < self.started or self._is_followed:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s")
             self.page.wait_for_timeout(20)
@@ -93,7 +95,8 @@ class Visit:
 
     def _listen(self, socket_: WebSocket) -> None:
         self._socket = socket_
-        self.finished = self.started  # nobody hears any more of a run that an earlier address left under way
+        # Nobody hears any more of a run that an earlier address left under way.
+        self.finished, self._is_followed = self.started, False
         socket_.on("framesent", lambda _: self._count_sent())
         socket_.on("framereceived", lambda payload: self._count_received(socket_, payload))
 
@@ -109,6 +112,8 @@ class Visit:
         self.whole += kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
         self.started += kind == "new_session"
         self.finished += kind == "script_finished"
+        if kind in {"new_session", "script_finished"}:
+            self._is_followed = message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
 def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.Popen[bytes], str]:

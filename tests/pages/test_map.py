@@ -165,7 +165,7 @@ def test_a_sequence_that_is_too_long_here_leads_to_where_it_is_seen(page: str, a
         assert not at.exception
         (told,) = at.warning
         assert f"{count:,} letters, at most" in told.value
-        link = next(one.proto for one in at.get("page_link") if "near and far" in one.proto.label)
+        link = next(one.proto for one in at.get("page_link") if "all of it" in one.proto.label)
         assert parse_qs(link.query_string).get("sequence") == ([letters] if carried else None)
     assert link.page == "sequences"
 

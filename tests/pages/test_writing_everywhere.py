@@ -1,5 +1,6 @@
 """Map and What if let a decoder write on and an encoder fill gaps, as Checkpoints does: all of it in the address."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.pages.opening import address_of, figure, fine, numbers, opened, sent
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.interventions.text import to_text
+from transformer.runs.class_reasons import class_reasons
 from ui.map import runs as map_runs
 from ui.store import runs, store, user_folder
 
@@ -31,7 +33,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = CONFIGS["bert"][1] | dict(id2label=LABELS, label2id={word: i for i, word in LABELS.items()})
     with quiet():
         random_model("BertForTokenClassification", config).save_pretrained(place / "tokens")
-    write_bert_tokenizer(place / "tokens")
+        random_model("BertForSequenceClassification", config).save_pretrained(place / "classes")
+    for name in ("tokens", "classes"):
+        write_bert_tokenizer(place / name)
     return place
 
 
@@ -152,3 +156,28 @@ def test_what_if_shows_gaps_and_named_classes_of_tokens_before_and_after() -> No
     held = run_any(store.checkpoint("mine/tokens"), TEXT).outputs["logits"].argmax(1)
     drawn = str(figure(tokens))
     assert all(f"→ {LABELS[i]}" in drawn for i in held)
+
+
+def test_a_class_is_explained_by_its_words_and_the_gap_is_told() -> None:
+    page = fine(opened("checkpoints", model="mine/classes", input=TEXT))
+    assert not [part for part in page.get("download_button") if part.key == "reasons-csv"]
+    page.toggle(key="why").set_value(True)
+    page = fine(page.run())
+    checkpoint = store.checkpoint("mine/classes")
+    run = run_any(checkpoint, TEXT)
+    likeliest = int(run.outputs["logits"].argmax())
+    for way, target in (("integrated_gradients", likeliest), ("deletion_removed", 1)):
+        if way != "integrated_gradients":
+            page.selectbox(key="reasons").set_value(way)
+            page.button_group(key="class").set_value("1")
+            page = fine(page.run())
+            assert {"why": "True", "class": "1", "reasons": way}.items() <= address_of(page).items()
+        found = class_reasons(checkpoint, run, target, way)  # type: ignore[arg-type]
+        for one in (page, fine(opened("checkpoints", **address_of(page)))):
+            bars = next(json.loads(chart.proto.spec) for chart in one.get("plotly_chart") if "reasons" in chart.key)
+            np.testing.assert_allclose(numbers(bars["data"][0]["x"]), found.added, atol=1e-4)
+            assert list(bars["layout"]["yaxis"]["ticktext"]) == ["the", "dog", "runs", "."]
+            assert LABELS[target].strip("*") in bars["layout"]["xaxis"]["title"]["text"].replace("*", "")
+        gap = [one.value for one in page.caption if "completeness gap" in one.value]
+        assert bool(gap) == (way == "integrated_gradients")
+        assert all(f"{found.gap:.4f}" in one and f"{found.points} points" in one for one in gap)

@@ -22,8 +22,10 @@ class Served:
         told = STATIC | {name.replace("_", "-"): value for name, value in headers.items()}
         self.headers = {name: value for name, value in told.items() if value is not None}
         self.middleware = Packed(self._app)
+        self.times = 0
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        self.times += 1
         raw = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         raw += [(b"content-length", str(len(self.body)).encode()), (b"accept-ranges", b"bytes")]
         await send({"type": "http.response.start", "status": self.status, "headers": raw})
@@ -64,9 +66,12 @@ def test_a_static_file_is_packed_once_and_says_so(monkeypatch: pytest.MonkeyPatc
         assert (headers["etag"], headers["vary"]) == ('W/"1"', "Accept-Encoding")
         assert "accept-ranges" not in headers
     assert len(times) == 1
-    served.headers["etag"] = '"2"'
+    assert served.times == 1, "a name stands for one content: what is kept is not asked for again"
     served.body = b"let other = 0;" * 100
-    assert gzip.decompress(served.asked(accept_encoding="gzip")[1]) == served.body
+    assert gzip.decompress(served.asked("/static/js/b.js", accept_encoding="gzip")[1]) == served.body
+    assert served.asked()[1] == served.body, "who reads no gzip is answered by the app behind"
+    served.asked(accept_encoding="gzip", if_none_match='"1"')
+    assert served.times == 4, "whether it is another than before, the app behind says"
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """The event loop wakes for whatever it is handed, by few bytes."""
 
 import asyncio
+import socket
 import sys
+from asyncio import base_events
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
-from ui.waking import wake_once
+from ui.waking import send_at_once, wake_once
 
 PATIENCE = 20
 
@@ -66,3 +68,28 @@ def test_a_loop_that_is_awake_is_not_woken_again(monkeypatch: pytest.MonkeyPatch
             thread.submit(loop.run_until_complete, asyncio.sleep(0.001)).result()
     loop.close()
     assert len(sent) == 2
+
+
+def test_a_connection_sends_short_messages_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base_events, "_set_nodelay", base_events._set_nodelay)  # it is as before after the test
+    send_at_once()
+
+    async def served() -> int:
+        told = asyncio.get_running_loop().create_future()
+
+        async def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            told.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listening = socket.socket(socket.AF_INET)  # names no protocol, as Streamlit's does not
+        listening.bind(("127.0.0.1", 0))
+        server = await asyncio.start_server(connected, sock=listening)
+        with socket.create_connection(listening.getsockname(), timeout=PATIENCE):
+            found = int(await told)
+        server.close()
+        await server.wait_closed()
+        return found
+
+    with ThreadPoolExecutor(1) as apart:  # in this thread a browser's loop may be running
+        assert apart.submit(asyncio.run, served()).result() != 0

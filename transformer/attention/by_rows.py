@@ -6,8 +6,8 @@ from torch import Tensor
 
 from transformer.attention.softmax_inputs import QueriesKeys, row_groups
 
-CELLS_AT_ONCE = 2**20
-"""Weights that are held at one time, where no slopes are asked for: what a processor's cache holds."""
+ROWS = 64
+"""Queries whose scores are held at one time: 4 MB at 16,384 keys, which a processor's cache holds."""
 
 
 def mixed_by_rows(
@@ -26,7 +26,7 @@ def mixed_by_rows(
 def _mixed(softmax: QueriesKeys, v: Float[Tensor, "key d_v"], batch: int, head: int) -> tuple[Tensor, Tensor]:
     """What one head of one sentence gives on, and its rows' log-sum-exps."""
     mixed, all_sums = [], []
-    for rows in row_groups(slice(0, softmax.n_queries), max(1, CELLS_AT_ONCE // softmax.n_keys)):
+    for rows in row_groups(slice(0, softmax.n_queries), ROWS):
         reach = slice(0, max(1, softmax.mask.edge(rows, softmax.n_queries, softmax.n_keys).stop))
         scores = softmax.scores(batch, head, rows, reach)
         visible = softmax.mask.part(rows, reach, softmax.n_queries, softmax.n_keys, batch)

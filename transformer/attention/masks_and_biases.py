@@ -45,6 +45,31 @@ class MaskTable(Mask):
 
 
 @dataclass(frozen=True, eq=False)
+class WindowMask(Mask):
+    """The past through a sliding window: a query sees itself and the `width` - 1 keys before it (Beltagy et al. 2020).
+
+    No key is padding.
+    """
+
+    width: int = field(kw_only=True)
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 query key"]:
+        """True where a query may see a key."""
+        past = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
+        return past.triu(n_keys - n_queries - self.width + 1)[None, None]
+
+    def part(self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int) -> Bool[Tensor, "query key"]:
+        """What `rows` may see of `keys`."""
+        offset = n_keys - n_queries
+        behind = _distances(slice(rows.start + offset, rows.stop + offset), keys, torch.device("cpu"))
+        return (behind <= 0) & (behind > -self.width)
+
+    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Keys after it are visible to none of `rows`; before it any may be hidden."""
+        return slice(0, max(0, min(rows.stop + n_keys - n_queries, n_keys)))
+
+
+@dataclass(frozen=True, eq=False)
 class RelativeBias:
     """A bias that depends on how far the key is from the query alone (Raffel et al. 2020, section 2.1).
 
@@ -158,6 +183,9 @@ def _smallest_mask(table: Tensor) -> Mask:
         dense = mask.dense(table.shape[2], table.shape[3], table.device)
         if bool(((dense == table) if dense is not None else table).all()):
             return mask
+    window = WindowMask(width=int(table[0, 0, -1].sum()))
+    if bool((window.dense(table.shape[2], table.shape[3], table.device) == table).all()):
+        return window
     return MaskTable(visible=table.clone())
 
 

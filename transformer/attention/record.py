@@ -182,29 +182,54 @@ class AttentionMap:
         """
         if head == "mean":
             every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
-            many = self.n_heads > 1
-            name = Message("mean_of_heads", count=self.n_heads) if many else Message("head_number", head=0)
             values = every.mean(axis=0)
         else:
-            values, name = (self.scores(head) if scores else self.weights(head)), Message("head_number", head=head)
-        visible, queries, keys = self.mask(), self.queries, self.keys
-        notes = [*self.source.notes, *self.notes, *self._changes(np.empty((0, 0)) if scores else values, visible)]
+            values = self.scores(head) if scores else self.weights(head)
+        return self._pictures([(head, values)], words, special, scores)[0]
+
+    def pictures(self, words: bool = False, special: bool = True) -> list[Picture]:
+        """`picture` of every head, and of their average as the last one: each weight is computed once for all."""
+        every = self.all_weights()
+        return self._pictures([*enumerate(every), ("mean", every.mean(axis=0))], words, special)
+
+    def _pictures(
+        self,
+        found: Sequence[tuple[int | Literal["mean"], Float[np.ndarray, "query key"]]],
+        words: bool,
+        special: bool,
+        scores: bool = False,
+    ) -> list[Picture]:
+        """Heads with their numbers as they will be drawn; see `picture`."""
+        seen = self.mask()
+        visible, queries, keys, of_form = seen, self.queries, self.keys, list[Message]()
         if words and not scores:
-            values = _mean_over(queries) @ values @ keys.membership.T
-            visible = (queries.membership @ visible @ keys.membership.T) > 0
+            rows_of, columns_of = _mean_over(queries), keys.membership.T
+            visible = (queries.membership @ visible @ columns_of) > 0
             queries, keys = queries.merged(), keys.merged()
-            notes.append(Message("note_merged_how"))
+            of_form.append(Message("note_merged_how"))
         elif words:
-            notes.append(Message("note_scores_of_pieces"))
+            of_form.append(Message("note_scores_of_pieces"))
         if not special:
-            rows = [i for i, special in enumerate(queries.special) if not special]
-            columns = [i for i, special in enumerate(keys.special) if not special]
-            values, visible = values[np.ix_(rows, columns)], visible[np.ix_(rows, columns)]
-            queries, keys = queries.kept(rows), keys.kept(columns)
-            notes.append(Message("note_special_hidden"))
+            rows, columns = ([i for i, hidden in enumerate(axis.special) if not hidden] for axis in (queries, keys))
+            kept = np.ix_(rows, columns)
+            visible, queries, keys = visible[kept], queries.kept(rows), keys.kept(columns)
+            of_form.append(Message("note_special_hidden"))
         quantity = self.source.score_quantity if scores else Quantity.WEIGHT
         changes = tuple(one.message for one in self.interventions)
-        return Picture(self.site, name, values, visible, queries, keys, quantity, tuple(notes), changes)
+        pictures = []
+        for head, values in found:
+            name = self._name(head)
+            changed = self._changes(np.empty((0, 0)) if scores else values, seen)
+            notes = (*self.source.notes, *self.notes, *changed, *of_form)
+            shown = rows_of @ values @ columns_of if words and not scores else values
+            shown = shown if special else shown[kept]
+            pictures.append(Picture(self.site, name, shown, visible, queries, keys, quantity, notes, changes))
+        return pictures
+
+    def _name(self, head: int | Literal["mean"]) -> Message:
+        if head == "mean" and self.n_heads > 1:
+            return Message("mean_of_heads", count=self.n_heads)
+        return Message("head_number", head=0 if head == "mean" else head)
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""

@@ -35,12 +35,17 @@ ROWS_AT_ONCE = 4_096
 
 
 @dataclass
-class _Fed:
+class Fed:
     """Puts given embeddings in the place of those that a pass looks up, in the order in which it does."""
 
     left: list[Tensor]
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], found: Tensor) -> Tensor:
+        """What is given, instead of what was found.
+
+        Raises:
+            AttributionError: nothing is left to give, or it has another shape.
+        """
         given = self.left.pop(0) if self.left else None
         if given is None or given.shape != found.shape:
             raise AttributionError("attribution_embeds_elsewhere", found=type(module).__name__)
@@ -66,9 +71,9 @@ def integrated_gradients(passage: Passage, points: int = POINTS, progress: Progr
     ids = [torch.tensor([part]) for part in (passage.source_ids, passage.read_ids) if part]
     with torch.no_grad():
         given = [table(part) for table, part in zip(ends.embeddings, ids, strict=True)]
-        start = [_mean_row(table).expand_as(end) for table, end in zip(ends.embeddings, given, strict=True)]
+        start = [mean_row(table).expand_as(end) for table, end in zip(ends.embeddings, given, strict=True)]
     ways = [end - begin for begin, end in zip(start, given, strict=True)]
-    places, shares = _gauss_legendre(points, given[0].dtype)
+    places, shares = gauss_legendre(points, given[0].dtype)
     whole = torch.zeros(len(passage.written_ids), sum(part.shape[1] for part in ids), dtype=torch.float64)
     size = max(1, POSITIONS_AT_ONCE // whole.shape[1])
     for first in range(0, points, size):
@@ -127,7 +132,7 @@ def _log_probs(
     twin: nn.Module, passage: Passage, ends: Ends, embedded: Sequence[Float[Tensor, "point _ _"]]
 ) -> tuple[Float[Tensor, "point target"], Float[Tensor, "point target width"]]:
     """Log-probabilities of the written tokens where tokens are embedded like this, and what scores are made of."""
-    fed, states = _Fed(list(embedded)), list[Tensor]()
+    fed, states = Fed(list(embedded)), list[Tensor]()
     hooks = [module.register_forward_hook(fed) for module in dict.fromkeys(ends.embeddings)]
     hooks.append(ends.projection.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0])))
     count = len(embedded[0])
@@ -143,7 +148,7 @@ def _log_probs(
     return logits.gather(-1, written)[..., 0].double() - logits.logsumexp(-1).double(), states[0]
 
 
-def _mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:
+def mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:
     """The mean embedding of a vocabulary."""
     size: int = table.num_embeddings  # type: ignore[assignment]
     total: Tensor | float = 0.0
@@ -153,7 +158,7 @@ def _mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:
     return mean.to(next(table.parameters()).dtype)[None, None]
 
 
-def _gauss_legendre(points: int, dtype: torch.dtype) -> tuple[Float[Tensor, " point"], Float[Tensor, " point"]]:
+def gauss_legendre(points: int, dtype: torch.dtype) -> tuple[Float[Tensor, " point"], Float[Tensor, " point"]]:
     """Places between 0 and 1, and their shares of the whole."""
     places, shares = np.polynomial.legendre.leggauss(points)
     return torch.tensor((places + 1) / 2, dtype=dtype), torch.tensor(shares / 2, dtype=torch.float64)

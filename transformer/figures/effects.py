@@ -20,12 +20,26 @@ ROOM = 1.5
 """The scale reaches so much further than the longest bar, for the number at its end."""
 
 
-def effect_bars(tokens: Sequence[str], changes: Sequence[float], step: int, *, dark: bool = False) -> go.Figure:
-    """Bars of the change of log p (nats), a row a token, on a scale that is symmetric about 0; `step` is marked."""
+def effect_bars(
+    tokens: Sequence[str],
+    changes: Sequence[float],
+    step: int | None,
+    *,
+    of_class: str | None = None,
+    dark: bool = False,
+) -> go.Figure:
+    """Bars of the change of log p (nats), a row a token, on a scale that is symmetric about 0; `step` is marked.
+
+    `of_class` names a class to whose log-odds they were added instead.
+    """
     colours = theme(dark)
+    title = words("figure_change_of_log_p")
+    if of_class is not None:
+        title = words("figure_added_to_log_odds", name=labels.isolated(of_class))
     most = max([LEAST_SCALE, *(abs(change) for change in changes)]) * ROOM
     names = [labels.short(token) for token in tokens]
-    names[step] = f"<b>{names[step]}</b>"
+    if step is not None:
+        names[step] = f"<b>{names[step]}</b>"
     low, high = colours.diverging[0][1], colours.diverging[-1][1]
     figure = go.Figure(
         go.Bar(
@@ -46,7 +60,7 @@ def effect_bars(tokens: Sequence[str], changes: Sequence[float], step: int, *, d
         margin=dict(l=round(labels.width(list(tokens))) + 24, r=24, t=8, b=52),
         bargap=0.25,
         showlegend=False,
-        xaxis=dict(range=[-most, most], title=words("figure_change_of_log_p"), fixedrange=True, zeroline=True),
+        xaxis=dict(range=[-most, most], title=title, fixedrange=True, zeroline=True),
         yaxis=dict(
             tickvals=list(range(len(names))),
             ticktext=names,

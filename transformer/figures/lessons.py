@@ -85,24 +85,26 @@ def curves(
     `points` are drawn as circles in the colour of the line of that name; in the legend they are called `points_name`
     too. `dots` are the positions of every line, by their place in it, that are marked.
     """
-    figure = go.Figure(layout=_layout(x_name, y_name))
+    traces = list[go.Scatter]()
     palette = theme(dark).series
     for i, (name, values) in enumerate(lines.items()):
-        at = list(range(len(values))) if x is None else list(x)
+        at = np.arange(len(values)) if x is None else np.asarray(x, dtype=float)  # a list is looked at number by number
         colour = palette[i % len(palette)]
         style = dict(color=colour, dash=("solid", "dash", "dot")[i // len(palette) % 3])
-        figure.add_trace(go.Scatter(x=at, y=values, mode="lines", name=safe(name), line=style, legendgroup=i))
+        line: dict[str, Any] = dict(y=np.asarray(values), name=safe(name), legendgroup=i)
+        traces.append(go.Scatter(line, x=at, mode="lines", line=style))
         if dots:
-            marked, heights = [at[place] for place in dots], np.asarray(values)[list(dots)]
+            marked, heights = at[list(dots)], line["y"][list(dots)]
             dot = dict(color=colour, size=5)
-            trace = go.Scatter(x=marked, y=heights, mode="markers", marker=dot, name=safe(name), legendgroup=i)
-            figure.add_trace(trace.update(showlegend=False))
+            traces.append(go.Scatter(line | dict(y=heights), x=marked, mode="markers", marker=dot, showlegend=False))
         if points and name in points:
             circle = dict(color=colour, size=8, symbol="circle-open")
             title = f"{safe(name)}, {safe(points_name)}"
-            figure.add_trace(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=circle))
+            traces.append(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=circle))
     # Below the axis: above the picture, the buttons of a narrow window would cover it.
-    figure.update_layout(showlegend=True, legend=legend(y=-0.2, yanchor="top"), margin=dict(b=90))
+    below = dict(showlegend=True, legend=legend(y=-0.2, yanchor="top"))
+    layout = _layout(x_name, y_name)
+    figure = go.Figure(traces, layout=layout | below | dict(margin=layout["margin"] | dict(b=90)))
     if log_x:
         figure.update_xaxes(type="log", dtick="D2")
     if log_y:

@@ -7,12 +7,12 @@ from transformer.checkpoint.checkpoint import DRAWN
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import heads, long, pictures, results
+from ui.checkpoints import heads, long, pictures, results, why
 from ui.shared import address, writing
 from ui.shared.visit import visit
 from ui.store import runs
@@ -42,7 +42,9 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         _sequence_classifier(checkpoint.task)
         return
     text, forced = _asked(name, checkpoint)
-    if not continues(checkpoint) and long.is_long(checkpoint, text):
+    if long.is_long(checkpoint, text):
+        if continues(checkpoint):
+            st.caption(t("checkpoints.long_read_alone", most=MAX_POSITIONS))
         long.long_panel(name, text, lambda run: results.told(run, checkpoint))
         return
     if continues(checkpoint):
@@ -50,6 +52,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     else:
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         results.result(shown, checkpoint)
+        why.why_panel(name, checkpoint, shown)
         if mask_of(checkpoint):
             writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
     heads.heads_panel(shown, whole)

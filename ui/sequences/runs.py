@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, TypeVar
 
@@ -21,9 +21,10 @@ from transformer.runs.sequence_attribution import Gradients, Mutations, integrat
 from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, deletions, window_relevance, window_shares
 from transformer.runs.sequence_sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
-from transformer.sequences.folding import received
+from transformer.sequences.folding import folded, rank_correlation, received
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.window_pictures import window_picture
+from transformer.sites import Site
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
 from ui.store.long_runs import for_long_runs
@@ -99,6 +100,32 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
         return _each_head(run, [run.record[site]], received, progress)[0]
 
     return _looked_over("received", (*key_of(run), site), run, plain("sequences.received"), compute)
+
+
+def agreement_of_heads(run: Classification, target: int, changes: Mutations) -> dict[Site, list[float]] | None:
+    """How far what letters receive from each head orders them as mutations do, by site; None once stopped.
+
+    `changes` are those of the class `target`.
+    """
+    received_of = {site: received_by_windows(run, site) for site in run.record.sites}
+    known = {site: heads for site, heads in received_of.items() if heads is not None}
+    return _agreement_of_heads(*key_of(run), target, run, changes, known) if len(known) == len(received_of) else None
+
+
+@cached()
+def _agreement_of_heads(
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the class)
+    text: str,  # noqa: ARG001
+    target: int,  # noqa: ARG001
+    _run: Classification,
+    _changes: Mutations,
+    _received: Mapping[Site, Float[np.ndarray, "head window"]],
+) -> dict[Site, list[float]]:
+    def agreement(heads: Float[np.ndarray, "head window"]) -> list[float]:
+        tracks = [folded(one, _run.spans, len(_run.letters)) for one in heads]
+        return [rank_correlation(one.relative, _changes.effect) for one in tracks]
+
+    return {site: agreement(heads) for site, heads in _received.items()}
 
 
 def _each_head(

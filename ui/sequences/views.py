@@ -147,7 +147,7 @@ def letters_panel(
     figure = sequence_tracks(drawn, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
-        _agreement(run, track, place, effects)
+        _agreement(run, track, place, label, effects)
         methods.agreement(found, effects[0])
         gradients = effects[1]
         total = float(gradients.contribution.sum())
@@ -271,19 +271,17 @@ def _tracks(
     return replace(shown, letters=changes.letters, change=changes.change, contribution=gradients.contribution)
 
 
-def _agreement(run: Classification, track: LetterTrack, place: Place, effects: tuple[Mutations, Gradients]) -> None:
-    """How far attention and effect order the letters alike, for this head and for every other."""
+def _agreement(
+    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Gradients]
+) -> None:
+    """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
     other = rank_correlation(np.abs(gradients.contribution), changes.effect)
     st.markdown(t("sequences.agreement", rho=rho, place=place.text, other=other))
-    rows: dict[str, Sequence[float]] = {}
-    for site in run.record.sites:
-        heads = runs.received_by_windows(run, site)
-        if heads is None:
-            return
-        each = [folded(one, run.spans, len(run.letters)) for one in heads]
-        rows[site] = [rank_correlation(one.relative, changes.effect) for one in each]
+    rows = runs.agreement_of_heads(run, target, changes)
+    if rows is None:
+        return
     with st.expander(t("sequences.every_head")):
         table = pd.DataFrame.from_dict(rows, orient="index")
         st.dataframe(table.rename(columns=lambda i: plain("sequences.head_number", head=i)).round(3))

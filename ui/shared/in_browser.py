@@ -166,7 +166,7 @@ def _form(record: Record, default: tuple[int, int], words: bool, special: bool) 
         sites: dict[str, Site] = {}
         sent = []
         for name, layers in _layers(record).items():
-            every = [[one.picture(head, words, special) for head in (*range(one.n_heads), MEAN)] for one in layers]
+            every = [one.pictures(words, special) for one in layers]
             for pictures in every:
                 stems = [" ".join(head_stem(one)) for one in pictures]
                 sites[str(pictures[0].site)] = Site([head_title(one) for one in pictures], stems)

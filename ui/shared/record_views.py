@@ -80,10 +80,7 @@ def _grid(layers: Sequence[AttentionMap], words: bool, special: bool) -> _Grid:
     """
     known: dict[tuple[bool, bool], _Grid] = vars(layers[0]).setdefault("grids", {})
     if (words, special) not in known:
-        pictures = [
-            [layer.picture(head, words, special).reduced(LARGEST_SIDE) for head in range(layer.n_heads)]
-            for layer in layers
-        ]
+        pictures = [[one.reduced(LARGEST_SIDE) for one in layer.pictures(words, special)[:-1]] for layer in layers]
         values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
         visible = np.logical_or.reduce([row[0].visible for row in pictures])
         known[words, special] = _Grid(values, visible, pictures[0][0])
@@ -166,9 +163,7 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
         return
     query, key = pair
     layers = [record[site] for site in sites_of(record, choice.kind)]
-    pictures = [
-        [layer.picture(head, choice.words, choice.special) for head in range(layer.n_heads)] for layer in layers
-    ]
+    pictures = [layer.pictures(choice.words, choice.special)[:-1] for layer in layers]
     seen = [layer for layer, row in enumerate(pictures) if row[0].visible[query, key]]  # windows differ by layer
     said = {"query": picture.queries.labels[query], "key": picture.keys.labels[key]}
     st.markdown(f"**{t('translate.marked')}**")

@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_around import Around, Bare, Pair, Parts
 from transformer import attention_maps, load
-from transformer.checkpoint import report
 from transformer.checkpoint.foreign.questions import Question
+from transformer.checkpoint.foreign.recognition import recognise
+from transformer.checkpoint.foreign.report import Report
+from transformer.checkpoint.safe.reading import read_file
 
 DIALECT = {"n_heads", "activation", "norm_first", "scale_embedding", "positions"}
 """What no name could tell: always answered."""
@@ -251,8 +253,13 @@ def _apart(path: Path, drawn: Drawn, answers: dict[str, Any]) -> float:
 def _outcome(drawn: Drawn, path: Path) -> str:
     """`right`, `asked` (right after answers about roles) or `refused`; anything else fails."""
     torch.save(drawn.state, path)
-    answers = {name: drawn.truth[name] for name in DIALECT & {q.name for q in report(path).questions}}
-    alone = report(path, **answers)
+    contents = read_file(path)  # once: what is asked depends on names and shapes
+
+    def report(**answers: Any) -> Report:
+        return recognise(contents, answers).report
+
+    answers = {name: drawn.truth[name] for name in DIALECT & {q.name for q in report().questions}}
+    alone = report(**answers)
     differs = [q.name for q in alone.questions if not q.rare and q.name not in {*answers, "head"}]
     doubtful = [q for q in alone.questions if q.name in differs and drawn.answer(q) != q.default]
     if alone.fits:
@@ -261,14 +268,14 @@ def _outcome(drawn: Drawn, path: Path) -> str:
             return "right"
     roles: dict[str, Any] = {}
     for _ in range(len(ROLES)):  # an answer may raise the next question, or settle another
-        asked = {q.name: q for q in report(path, **roles).questions}
+        asked = {q.name: q for q in report(**roles).questions}
         true = {name: drawn.answer(asked[name]) for name in ROLES if name in asked and name not in roles}
         new = next(({name: answer} for name, answer in true.items() if answer in asked[name].options), None)
         if new is None:
             break
         roles |= new
-    answers = roles | {name: drawn.truth[name] for name in DIALECT & {q.name for q in report(path, **roles).questions}}
-    found = report(path, **answers)
+    answers = roles | {name: drawn.truth[name] for name in DIALECT & {q.name for q in report(**roles).questions}}
+    found = report(**answers)
     if not found.fits:
         assert found.unexpected or found.missing or found.wrong_shape
         return "refused"

@@ -21,7 +21,7 @@ from tests.checkpoint.originals.torch_modules import Classifier, EncoderOnly, Tr
 from transformer import attention_maps, load
 
 HEADS, WIDTH = st.integers(1, 5), st.integers(2, 7)
-DEPTH, FEATURES = st.integers(1, 3), st.integers(3, 43)
+DEPTH, FEATURES = st.integers(1, 2), st.integers(3, 43)
 VOCAB = st.integers(11, 53)
 SEED = st.integers(0, 999)
 few = settings(max_examples=8)

@@ -14,7 +14,7 @@ from tests.checkpoint.originals.x_transformers import Options, XTransformers
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 from transformer.checkpoint.ours.convert import convert
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, ConfigError
 from transformer.runs.any_model import run_any
 
 IDS = torch.randint(0, 31, (2, 11), generator=torch.Generator().manual_seed(3))
@@ -104,8 +104,19 @@ def test_what_the_years_changed_in_rotary_positions_is_asked(tmp_path):
     asked = {question.name: question for question in report(saved(state, tmp_path), n_heads=3).questions}
     assert asked["rotary_pairs"].options == ("neighbours", "halves")
     assert asked["rotary_values"].options == (False, True)
-    with pytest.raises(CheckpointError, match="3 pairs of numbers would be turned"):
-        load(saved(state | {"attn_layers.rotary_pos_emb.inv_freq": torch.ones(3)}, tmp_path), n_heads=3)
+    assert (asked["n_heads"].options, asked["n_heads"].default) == ((1, 3), 3)  # 5 heads of 3 have no 2 pairs to turn
+    with pytest.raises(CheckpointError, match="n_heads=5"):
+        load(saved(state, tmp_path), n_heads=5)
+    config = report(saved(state, tmp_path), n_heads=3).config
+    with pytest.raises(ConfigError, match="3 pairs of numbers would be turned"):
+        replace(config, rotary=3)
+
+
+def test_an_answer_that_makes_no_model_keeps_the_questions(tmp_path):
+    _, state = state_of(NEWER)
+    found = report(saved(state, tmp_path), options_off=False)
+    assert not found.fits
+    assert {"options_off", "n_heads"} <= {question.name for question in found.questions}
 
 
 def test_whether_gains_lie_around_0_is_seen_and_asked(tmp_path):

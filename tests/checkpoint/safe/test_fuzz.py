@@ -102,11 +102,10 @@ def test_programs_of_random_steps(steps):
         read_stream(io.BytesIO(hostile.archive(program)), "mutated")
 
 
-@pytest.mark.parametrize("first", [0, 100, 200])
-def test_mutants_are_refused_or_read_as_other_readers_read_them(first):
+def test_mutants_are_refused_or_read_as_other_readers_read_them():
     """Each in a process with 4 GB and 20 s; `python -m tests.checkpoint.safe.fuzz --files 20000` does more of them."""
-    command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "100", "--first", str(first)]
+    command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "300"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "100 files, 0 bad" in done.stdout
+    assert "300 files, 0 bad" in done.stdout
     assert "read as others read it" in done.stdout

@@ -52,7 +52,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
             if fit is not None:
                 candidates.append((fit, asked, _compare(contents, layout, fit, asked, patterns)))
         except ConfigError as error:
-            candidates.append((None, asked, _broken(contents, layout, error)))
+            candidates.append((None, asked, _broken(contents, layout, error, asked)))
     if not candidates:
         return Recognition(contents, _nearest(contents), None)
     fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
@@ -152,8 +152,8 @@ def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:
     return None
 
 
-def _broken(contents: Contents, layout: Layout, error: ConfigError) -> Report:
-    """The layout's signs are there, but the sizes do not make a model."""
+def _broken(contents: Contents, layout: Layout, error: ConfigError, answers: Answers) -> Report:
+    """The layout's signs are there, but the sizes do not make a model; another answer may mend that."""
     return Report(
         contents.source,
         layout.name,
@@ -161,6 +161,7 @@ def _broken(contents: Contents, layout: Layout, error: ConfigError) -> Report:
         0.0,
         (error.message,),
         unexpected=contents.shapes,
+        questions=tuple(answers.asked.values()),
         format=contents.format,
     )
 

@@ -15,7 +15,7 @@ from transformer.attention.by_rows import mixed_by_rows
 from transformer.attention.capture import is_recording, record_site
 from transformer.attention.changed import changed_attention, kept_inputs
 from transformer.attention.masks_and_biases import bias_of, mask_of
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, QueriesKeys, row_groups
 from transformer.errors import CheckpointError
 from transformer.interventions.active import active
 from transformer.layers import log_sums
@@ -73,7 +73,7 @@ def register(library: Any) -> None:
 
 def _noting(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, options: dict[str, Any]
-) -> tuple[Tensor, Tensor | None] | None:
+) -> tuple[Tensor, Tensor] | None:
     """The same bits as the library's fused attention with the log-sum-exp of each row; None where they are not noted.
 
     What it is given is made as the library makes it, and a mask as torch does.
@@ -88,10 +88,19 @@ def _noting(
     added = attention_mask
     if bias is not None:
         added, is_causal = create_position_bias_mask(bias, attention_mask, is_causal, query, key), False
-    if added is not None and added.dtype == torch.bool:
-        added = query.new_zeros(added.shape).masked_fill(~added, -torch.inf)
-    mixed = log_sums.attention(query, key, value, is_causal, _scale(query, options), added)
-    return None if mixed is None else (mixed, log_sums.noted())
+    masked = added is not None and added.dtype == torch.bool
+    mixed, sums = [], []
+    for rows in row_groups(slice(0, query.shape[2]), ROWS_AT_ONCE if masked else query.shape[2]):
+        part = None if added is None else added[:, :, rows if added.shape[2] > 1 else slice(0, 1)]
+        if masked and part is not None:  # as torch does, but for a few rows at a time: four bytes for each of one
+            part = query.new_zeros(part.shape).masked_fill(~part, -torch.inf)
+        given = log_sums.attention(query[:, :, rows], key, value, is_causal, _scale(query, options), part)
+        noted = log_sums.noted()
+        if given is None or noted is None:
+            return None
+        mixed.append(given)
+        sums.append(noted)
+    return torch.cat(mixed, dim=2), torch.cat(sums, dim=2)
 
 
 def _kept(

@@ -7,7 +7,7 @@ refused by name.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, root_of, size
@@ -21,7 +21,7 @@ from transformer.checkpoint.foreign.layouts.x_transformers import (
     Changed,
     has_newer_parts,
 )
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
+from transformer.checkpoint.foreign.questions import Answers, Question, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
 from transformer.messages import Message
@@ -72,7 +72,7 @@ class _Found:
         attentions = re.compile(rf"{re.escape(layers)}(\d+)\.1\.to_q\.weight")
         n_layers = sum(1 for name in shapes if attentions.fullmatch(name))
         inner, values = (size(shapes, (f"{layers}0.1.to_{part}.weight", 0)) for part in "qv")
-        n_heads = answers.ask(heads_question(inner))
+        n_heads = answers.ask(_heads(inner, size(shapes, (f"{root}{RATES}", 0)) if f"{root}{RATES}" in shapes else 0))
         net = next((one for one in ("ff", "net") if any(f"{layers}1.1.{one}.{w}" in shapes for w in _WIDE)), "ff")
         wide = next((w for w in _WIDE if f"{layers}1.1.{net}.{w}" in shapes), _WIDE[1])
         gated = wide == _WIDE[1]
@@ -193,6 +193,14 @@ class _Found:
         scaled = choice(self.answers, "positions_scaled", (newer, not newer), Message("why_original"))
         self.sources["positions.table"] = Changed(table, times=d_model**-0.5 if scaled else 1.0)
         return {"positions": "learned", "max_length": size(self.shapes, (table, 0))}
+
+
+def _heads(inner: int, pairs: int) -> Question:
+    """How many heads there are: few enough that each has the numbers that are turned."""
+    question = heads_question(inner)
+    fitting = tuple(n for n in question.options if inner // n >= 2 * pairs) or question.options[:1]
+    default = question.default if question.default in fitting else fitting[-1]
+    return replace(question, options=fitting, default=default)
 
 
 _WIDE = ("0.0.weight", "0.proj.weight")

@@ -1,0 +1,133 @@
+"""Why this class: words add what the other library's own model says, along the way from no word and without each."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_gpt2_tokenizer
+from tests.interventions.readers import TEXT as IDS
+from tests.interventions.readers import reader
+from transformer import Checkpoint, load, run_any
+from transformer.checkpoint.huggingface.library import quiet
+from transformer.errors import AttributionError
+from transformer.runs.class_reasons import CLOSE, class_reasons, ways
+
+TEXT = "the dog plays and xyz eats."
+LABELS = {0: "sad", 1: "so", 2: "glad"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("classes")
+    named = dict(id2label=LABELS, label2id={word: i for i, word in LABELS.items()})
+    with quiet():
+        random_model("BertForSequenceClassification", CONFIGS["bert"][1] | named).save_pretrained(place / "bert")
+        many = CONFIGS["bert"][1] | named | dict(problem_type="multi_label_classification")
+        random_model("BertForSequenceClassification", many).save_pretrained(place / "each")
+        random_model("GPT2ForSequenceClassification", CONFIGS["gpt2"][1] | named).save_pretrained(place / "gpt2")
+    for name in ("bert", "each"):
+        write_bert_tokenizer(place / name)
+    write_gpt2_tokenizer(place / "gpt2")
+    return place
+
+
+def doubled(folder: Path) -> tuple[Checkpoint, Any]:
+    """A checkpoint in double precision, and the library's own model of it."""
+    checkpoint = load(folder)
+    checkpoint.model.double()
+    with quiet():
+        net = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float64).eval()
+    return checkpoint, net
+
+
+def odds(logits: torch.Tensor, target: int) -> torch.Tensor:
+    """Of classes that exclude one another: ln p - ln (1 - p)."""
+    p = logits.softmax(-1)[:, target]
+    return p.log() - (1 - p).log()
+
+
+def words_of(folder: Path, text: str) -> tuple[list[int], list[list[int]]]:
+    """The library's ids, and which of them make up each word; marks belong to none."""
+    read = transformers.AutoTokenizer.from_pretrained(folder)(text)
+    groups: dict[int, list[int]] = {}
+    for place, word in enumerate(read.word_ids()):
+        if word is not None:
+            groups.setdefault(word, []).append(place)
+    return read["input_ids"], list(groups.values())
+
+
+def test_gradients_on_the_way_sum_to_the_difference_and_are_those_of_a_midpoint_sum(folder: Path) -> None:
+    checkpoint, net = doubled(folder / "bert")
+    run = run_any(checkpoint, TEXT)
+    found = class_reasons(checkpoint, run, 2, "integrated_gradients")
+    ids, groups = words_of(folder / "bert", TEXT)
+    assert list(run.ids) == ids
+    assert len(found.words) == len(groups)
+    table = net.get_input_embeddings().weight.detach()
+    end = table[ids]
+    start = table.mean(0).expand_as(end).clone()
+    start[[0, -1]] = end[[0, -1]]  # [CLS] and [SEP] stay
+    total, steps = torch.zeros_like(end), 3_000
+    for some in ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).split(250):
+        moved = (start + some[:, None, None] * (end - start)).requires_grad_()
+        (slopes,) = torch.autograd.grad(odds(net(inputs_embeds=moved).logits, 2).sum(), moved)
+        total += slopes.sum(0) / steps
+    each = (total * (end - start)).sum(-1)
+    whole = odds(net(inputs_embeds=torch.stack([end, start])).logits.detach(), 2)
+    assert found.difference == pytest.approx(float(whole[0] - whole[1]), abs=1e-9)
+    assert found.gap is not None
+    assert found.gap <= CLOSE * abs(found.difference)
+    expected = [float(each[part].sum()) for part in groups]
+    np.testing.assert_allclose(found.added, expected, atol=max(2e-3, 2 * found.gap))
+    assert found.added.sum() == pytest.approx(found.difference, abs=found.gap + 1e-12)
+    assert np.ptp(found.added) > 0.1
+
+
+@pytest.mark.parametrize("name", ["bert", "each", "gpt2"])
+def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: Path, name: str) -> None:
+    checkpoint, net = doubled(folder / name)
+    run = run_any(checkpoint, TEXT)
+    assert ways(checkpoint, run)[:2] == ("integrated_gradients", "deletion_removed")
+    ids = list(run.ids)
+    axis = next(iter(run.record.values())).keys
+    groups = [
+        np.flatnonzero(row).tolist() for row in axis.membership if not any(axis.special[i] for i in np.flatnonzero(row))
+    ]
+
+    def asked(read: list[int]) -> float:
+        with torch.inference_mode():
+            logits = net(torch.tensor([read])).logits
+        return float(logits[0, 1] if name == "each" else odds(logits, 1)[0])
+
+    removed = class_reasons(checkpoint, run, 1, "deletion_removed")
+    expected = [asked(ids) - asked([one for i, one in enumerate(ids) if i not in part]) for part in groups]
+    np.testing.assert_allclose(removed.added, expected, atol=1e-9)
+    assert removed.gap is None
+    if name != "gpt2":
+        unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer else -1
+        found = class_reasons(checkpoint, run, 1, "deletion_unknown").added
+        expected = [asked(ids) - asked([unknown if i in part else one for i, one in enumerate(ids)]) for part in groups]
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    else:  # one row at a time: its answer stands at a row's last token
+        walked = class_reasons(checkpoint, run, 1, "integrated_gradients")
+        assert walked.gap is not None
+        assert walked.difference is not None
+        assert walked.gap <= max(CLOSE * abs(walked.difference), 1e-9)
+
+
+def test_a_classifier_of_our_own_is_asked_too_and_what_has_no_class_is_refused() -> None:
+    own = reader("classes")
+    run = run_any(own, IDS)
+    assert ways(own, run) == ("integrated_gradients", "deletion_removed")
+    told: list[float] = []
+    found = class_reasons(own, run, 1, "integrated_gradients", told.append)
+    assert (found.gap or 0) <= CLOSE * abs(found.difference or 0) + 1e-5
+    assert told[-1] == 1.0
+    assert told == sorted(told)
+    states = reader("states")
+    with pytest.raises(AttributionError, match="states"):
+        class_reasons(states, run_any(states, IDS), 0, "deletion_removed")

@@ -1,0 +1,224 @@
+"""Why this class: what each word adds to the log-odds of a class, of a model that puts whole texts into classes.
+
+Two views of one question, in nats. Integrated gradients: the embeddings of all words move along the straight line from
+the mean row of their table ("no word in particular") to those given, while marks around the text ([CLS]) stay; slopes
+along the way, times the way, sum to the difference of the log-odds at both ends, up to a gap that is told. Source:
+Sundararajan et al. 2017, section 3. Deletion: a word is taken out and the rest read again, or the unknown token stands
+in its place; what the log-odds lose is the word's. Source: Zeiler and Fergus 2014, section 4.2 (occlusion).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer.attribution.integrated_gradients import Fed, gauss_legendre, mean_row
+from transformer.attribution.twins import twin_of
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import AttributionError
+from transformer.models.common import refuse_elsewhere
+from transformer.models.kmer import KmerClassifier
+from transformer.runs.any_model import AnyRun
+from transformer.runs.changed import run_of
+from transformer.runs.classes import classes_of
+from transformer.runs.continuing import untold
+from transformer.runs.pace import Heard
+
+Way = Literal["integrated_gradients", "deletion_removed", "deletion_unknown"]
+
+WAYS: tuple[Way, ...] = ("integrated_gradients", "deletion_removed", "deletion_unknown")
+
+CLOSE = 0.01
+"""The share of the difference by which the sum of integrated gradients may miss it."""
+
+FIRST_POINTS, MOST_POINTS = 16, 512
+"""Points on the way that are tried first, and at most."""
+
+POSITIONS_AT_ONCE = 1_024
+"""Positions that share a pass: gradients keep what a forward pass drops."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """What each word adds to the log-odds of a class (nats): positive where it speaks for the class.
+
+    NaN where without a word there would be nothing to read. Integrated gradients sum to `difference`, the log-odds of
+    the text less those of no word in particular, up to `gap`, with slopes at so many `points`.
+    """
+
+    words: tuple[str, ...]
+    added: Float[np.ndarray, " word"]
+    difference: float | None = None
+    points: int = 0
+
+    @property
+    def gap(self) -> float | None:
+        """How far the sum lies from where it must; None of deletion, whose parts have no fixed sum."""
+        return None if self.difference is None else float(abs(self.added.sum() - self.difference))
+
+
+def ways(checkpoint: Checkpoint, run: AnyRun) -> tuple[Way, ...]:
+    """The ways in which a run's class can be asked about; none where it put no whole text of words into classes."""
+    model: Any = checkpoint.model
+    logits, tokenizer = run.outputs.get("logits"), checkpoint.tokenizer
+    if logits is None or logits.ndim != 1 or tokenizer is None or isinstance(model, KmerClassifier) or not run.ids:
+        return ()
+    axis = next((each.keys for site, each in run.record.items() if site.kind == "self"), None)
+    if axis is None or len(axis) != len(run.ids):  # windows are no words
+        return ()
+    return WAYS if tokenizer.unknown_id >= 0 else WAYS[:-1]
+
+
+def class_reasons(checkpoint: Checkpoint, run: AnyRun, target: int, way: Way, progress: Heard = untold) -> Reasons:
+    """What each word of the text of `run` adds to the log-odds of class `target`; marks around it are no words.
+
+    `progress` is told the share that is done, and may raise to stop.
+
+    Raises:
+        AttributionError: no such way for this run; or its model embeds its tokens elsewhere.
+        CheckpointError: the model is not on the CPU.
+    """
+    refuse_elsewhere(checkpoint.model)
+    if way not in ways(checkpoint, run):
+        raise AttributionError("reasons_not_defined", name=checkpoint.name, way=way)
+    axis = next(each.keys for site, each in run.record.items() if site.kind == "self")
+    parts = [np.flatnonzero(member).tolist() for member in axis.membership]
+    parts = [part for part in parts if not any(axis.special[i] for i in part)]
+    merged = axis.merged()
+    words = tuple(merged.labels[axis.words[part[0]]] for part in parts)
+    question = _Question(checkpoint, torch.tensor(run.ids), target, _each(checkpoint, run))
+    if way == "integrated_gradients":
+        return _integrated(question, words, parts, progress)
+    unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer and way == "deletion_unknown" else None
+    return Reasons(words, _deleted(question, parts, unknown, progress))
+
+
+def log_odds(logits: Float[Tensor, "row class"], target: int, each: bool) -> Float[Tensor, " row"]:
+    """ln(p / (1 - p)) of the class `target`; of a class that is a yes or no of its own, its logit."""
+    if each or logits.shape[1] == 1:
+        return logits[:, target]
+    others = torch.arange(logits.shape[1]) != target
+    return logits[:, target] - logits[:, others].logsumexp(1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What is asked: of which model, about which text, and which class."""
+
+    checkpoint: Checkpoint
+    ids: Int[Tensor, " token"]
+    target: int
+    each: bool
+
+    @property
+    def at_once(self) -> int:
+        """Rows that share a pass. A decoder finds its answer at a row's last token, for which some need a row alone."""
+        if getattr(self.checkpoint.model.config, "kind", "") == "decoder":
+            return 1
+        return max(1, POSITIONS_AT_ONCE // len(self.ids))
+
+    def answer(self, model: Any, ids: Int[Tensor, "row token"]) -> Float[Tensor, " row"]:
+        """The log-odds that are asked about, calibrated where the checkpoint's probabilities are."""
+        task = self.checkpoint.task
+        logits: Tensor = model.outputs(ids)["logits"].double()
+        known = task is not None and len(task.classes) == logits.shape[1]
+        return log_odds(logits / (task.temperature if task and known else 1.0), self.target, self.each)
+
+
+def _each(checkpoint: Checkpoint, run: AnyRun) -> bool:
+    return classes_of(checkpoint, run.outputs["logits"]).each
+
+
+def _integrated(
+    question: _Question, words: tuple[str, ...], parts: Sequence[Sequence[int]], progress: Heard
+) -> Reasons:
+    """With more points each time, until the sum is close enough."""
+    points, before = FIRST_POINTS, 0.0
+    while True:
+        left = (1.0 - before) / 2
+
+        def told(done: float, before: float = before, left: float = left) -> None:
+            progress(before + left * done)
+
+        added, difference = _slopes(question, parts, points, told)
+        found = Reasons(words, added, difference, points)
+        if abs(added.sum() - difference) <= CLOSE * abs(difference) or points >= MOST_POINTS:
+            progress(1.0)
+            return found
+        points, before = 2 * points, before + left
+
+
+@torch.inference_mode(mode=False)
+def _slopes(
+    question: _Question, parts: Sequence[Sequence[int]], points: int, told: Heard
+) -> tuple[Float[np.ndarray, " word"], float]:
+    """What the words add, by slopes at so many points; and what they have to sum to."""
+    twin = twin_of(question.checkpoint.model)
+    table: nn.Module = twin.embedding
+    moves = torch.zeros(len(question.ids), dtype=torch.bool)
+    moves[[i for part in parts for i in part]] = True
+    with torch.no_grad():
+        end = table(question.ids)
+        start = torch.where(moves[:, None], mean_row(table)[0], end)
+    places, shares = gauss_legendre(points, end.dtype)
+    added, way = torch.zeros(len(end), dtype=torch.float64), (end - start).double()
+    for first in range(0, points, question.at_once):
+        some = slice(first, first + question.at_once)
+        with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.enable_grad():
+            moved = (start + places[some, None, None] * (end - start)).requires_grad_()
+            (slopes,) = torch.autograd.grad(_embedded(question, twin, table, moved).sum(), moved)
+        added += torch.einsum("p,pnd,nd->n", shares[some], slopes.double(), way)
+        told(min(1.0, (first + question.at_once) / points))
+    with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.no_grad():
+        ends = [float(_embedded(question, twin, table, one[None])[0]) for one in (end, start)]
+    return np.array([float(added[list(part)].sum()) for part in parts]), ends[0] - ends[1]
+
+
+def _embedded(
+    question: _Question, twin: Any, table: nn.Module, moved: Float[Tensor, "row token width"]
+) -> Float[Tensor, " row"]:
+    """The answer where tokens are embedded like this."""
+    fed = Fed([moved])
+    hook = table.register_forward_hook(fed)
+    try:
+        found = question.answer(twin, question.ids.expand(len(moved), -1))
+    finally:
+        hook.remove()
+    if fed.left:
+        raise AttributionError("attribution_embeds_elsewhere", found=type(twin).__name__)
+    return found
+
+
+def _deleted(
+    question: _Question, parts: Sequence[Sequence[int]], unknown: int | None, progress: Heard
+) -> Float[np.ndarray, " word"]:
+    """What the answer loses without each word; `unknown` stands in its place, or it is taken out if None."""
+    model: Any = question.checkpoint.model
+    without = [_without(question.ids, part, unknown) for part in parts]
+    lost = np.full(len(parts), np.nan)
+    with run_of(question.checkpoint):
+        whole = float(question.answer(model, question.ids[None])[0])
+    by_length: dict[int, list[int]] = {}
+    for number, ids in enumerate(without):
+        by_length.setdefault(len(ids), []).append(number)
+    done = 0
+    for length, numbers in by_length.items():
+        for first in range(0, len(numbers), question.at_once):
+            some = numbers[first : first + question.at_once]
+            done += len(some)
+            if length:
+                with run_of(question.checkpoint):
+                    answers = question.answer(model, torch.stack([without[number] for number in some]))
+                lost[some] = whole - answers.numpy()
+            progress(done / len(parts))
+    return lost
+
+
+def _without(ids: Int[Tensor, " token"], part: Sequence[int], unknown: int | None) -> Int[Tensor, " _"]:
+    here = torch.zeros(len(ids), dtype=torch.bool)
+    here[list(part)] = True
+    return ids[~here] if unknown is None else torch.where(here, unknown, ids)
