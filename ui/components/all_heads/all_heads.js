@@ -50,7 +50,8 @@ export default component("all-heads", (frame) => {
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: (received) => Object.assign(view, received),
-    adopt: (options) => Object.assign(view, { selected: options.selected, off: options.off }),
+    // Where the server begins to draw what the browser drew, what it said of that may come first: it chose nothing.
+    adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [] }),
     draw: () => draw(view),
     resize: () => fit(view),
   };
