@@ -52,8 +52,8 @@ def cell(page: Page, query: int, key: int) -> tuple[float, float]:
     canvas = page.locator(".heatmap canvas")
     canvas.scroll_into_view_if_needed()
     around = box(canvas)
-    left, top, side = (float(part) for part in (canvas.get_attribute("data-cells") or "").split())
-    return around["x"] + left + (key + 0.5) * side, around["y"] + top + (query + 0.5) * side
+    left, top, wide, tall = (float(part) for part in (canvas.get_attribute("data-cells") or "").split())
+    return around["x"] + left + (key + 0.5) * wide, around["y"] + top + (query + 0.5) * tall
 
 
 def told(page: Page, picture: Picture, query: int, key: int) -> str:
@@ -149,8 +149,8 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     active = layer.get_attribute("aria-activedescendant")
     spoken = page.locator(f"[id='{active}']")
     assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
-    left, top, side = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
-    place = [left + key * side, top + (query + 0.5) * side]  # one pixel of the canvas is one of the page here
+    left, top, wide, tall = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
+    place = [left + key * wide, top + (query + 0.5) * tall]  # one pixel of the canvas is one of the page here
     ring = layer.evaluate("(one, [x, y]) => [...one.getContext('2d').getImageData(x - 2, y, 3, 1).data]", place)
     assert max(ring[:3]) < 60, "black outside"
     assert min(ring[8:11]) > 150, "and white inside, which are seen on any ground"

@@ -292,6 +292,19 @@ def test_the_default_is_a_beam_of_five_and_nothing_decodes_to_nothing() -> None:
     assert decode(model, source[:0]) == []
 
 
+def test_each_row_has_the_keys_of_the_source_that_it_continues() -> None:
+    source = sources(5, 3)
+    cache = tiny_model().start(source)
+    keys, real = [block.source.k for block in cache.blocks], cache.source_mask.keys
+    assert real is not None
+    for rows, continued in [([2, 0, 0], [2, 0, 0]), ([2, 1, 0], [0, 0, 2]), ([1, 0], [0, 0]), ([1, 0, 0], [0, 0, 0])]:
+        cache.reorder(torch.tensor(rows))
+        for block, before in zip(cache.blocks, keys, strict=True):
+            assert block.source.k.equal(before[continued])
+        assert cache.source_mask.keys is not None
+        assert cache.source_mask.keys.equal(real[continued])
+
+
 def test_likeliest_breaks_ties_by_the_lower_id() -> None:
     values = torch.tensor([[0.0] * 1000, [*range(999), 997]])
     found, ids = likeliest(values, 3)

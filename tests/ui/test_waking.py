@@ -7,6 +7,7 @@ from asyncio import base_events
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_a_loop_that_is_awake_is_not_woken_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_connection_sends_short_messages_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_events, "_set_nodelay", base_events._set_nodelay)  # it is as before after the test
+    whole: Any = base_events
+    monkeypatch.setattr(base_events, "_set_nodelay", whole._set_nodelay)  # it is as before after the test
     send_at_once()
 
     async def served() -> int:
