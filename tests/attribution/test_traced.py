@@ -293,10 +293,16 @@ ODD: dict[str, tuple[str, dict[str, Any], Callable[[Reading], Any], str]] = {
         lambda given: list(in_reading(given)),
         "follow_no_residual",
     ),
-    "given away": (
+    "normed on both sides": (
         "Gemma2ForCausalLM",
         dict(vocab_size=61, hidden_size=12, num_attention_heads=3, num_key_value_heads=3, intermediate_size=7)
         | dict(num_hidden_layers=1, head_dim=4),
+        lambda given: list(in_reading(given)),
+        "follow_no_residual",
+    ),
+    "given away": (
+        "OpenAIGPTLMHeadModel",
+        dict(vocab_size=61, n_embd=12, n_head=3, n_layer=1, n_positions=40),
         lambda given: list(in_reading(given)),
         "follow_no_values",
     ),

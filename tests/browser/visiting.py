@@ -68,7 +68,9 @@ class Visit:
         deadline = time.monotonic() + PATIENCE
         while self.started == before or self.finished < self.started or self._is_followed:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s")
+                seen = f"{before} had started before, {self.started} now, {self.finished} finished"
+                follows = ", and another one was to follow" if self._is_followed else ""
+                raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s: {seen}{follows}")
             self.page.wait_for_timeout(20)
 
     def move(self, url: str) -> None:

@@ -344,7 +344,8 @@ def test_files_of_a_changed_run_name_what_was_changed() -> None:
 def test_what_is_shown_elsewhere_can_be_changed_here(
     page: str, address: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # the browser makes a link of its own
+    for room in ("shared", "sequences"):  # the browser makes links of its own
+        monkeypatch.setattr(f"ui.{room}.in_browser.MOST_BYTES", 0)
     found = [link.proto for link in fine(opened(page, **address)).get("page_link")]
     link = next(one for one in found if one.page == "what_if" and "model=" in one.query_string)
     there = {key: value for key, (value,) in parse_qs(link.query_string).items()}
