@@ -70,8 +70,6 @@ def looked_at() -> None:
     other = runs.other_strand(name, task, run)
     sequence_controls.take_old_names()
     chooser, fits = st.container(), in_browser.fits(run)
-    if fits:
-        asked.pooling_note(run)
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
     with detail:
@@ -87,6 +85,7 @@ def looked_at() -> None:
             what_if_link(model=name)
         else:
             in_browser.all_heads_panel(browser)
+            asked.pooling_note(run)
             views.groups_note(run)
     with detail:
         if view == "letters":
