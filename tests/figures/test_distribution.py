@@ -28,6 +28,14 @@ def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
     assert layout.yaxis.range[0] > layout.yaxis.range[1], "the likeliest is on top"
 
 
+def test_where_nothing_is_written_the_bars_do_not_say_so() -> None:
+    figure = next_tokens(Step("▁Mann", 0.25, 1, LIKELIEST), is_next=False)
+    assert figure.layout.xaxis.title.text == "probability of a token here"
+    assert [("measured" in text) for text in figure.data[0].text] == [False, True, False, False]
+    assert "measured; rank 2 of all tokens" in figure.data[0].hovertext[1]
+    assert "written" not in str(figure.to_dict())
+
+
 def test_the_written_token_is_marked_by_more_than_its_colour() -> None:
     figure = next_tokens(Step("▁Mann", 0.25, 1, LIKELIEST))
     assert figure.layout.yaxis.ticktext == ("▁Hund", "<b>▁Mann</b>", "▁a", "all others")

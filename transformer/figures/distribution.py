@@ -21,13 +21,16 @@ _BAR = 24
 """Pixels from one bar to the next."""
 
 
-def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
+def next_tokens(step: Step, *, is_next: bool = True, dark: bool = False) -> go.Figure:
     """The likeliest next tokens as bars of probability, on a scale from 0 to 1.
 
     The written token is marked; it has a bar also if it is not among the likeliest. The last bar is all other tokens
-    together, so the bars sum to 1.
+    together, so the bars sum to 1. Without `is_next` they are those of a position that the model has read: nothing is
+    written there, and the marked one is what is measured.
     """
-    colours = theme(dark)
+    colours, rank = theme(dark), step.rank + 1
+    mark = words("figure_written" if is_next else "figure_measured")
+    ranked = words("figure_written_rank", rank=rank) if is_next else words("figure_measured_rank", rank=rank)
     rows = [(candidate.text, candidate.probability) for candidate in step.likeliest]
     written = next((i for i, (text, _) in enumerate(rows) if text == step.text), step.rank)
     if written >= len(rows):
@@ -37,11 +40,11 @@ def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
     names = [labels.short(text) for text, _ in rows] + [words("figure_all_others")]
     names[written] = f"<b>{names[written]}</b>"
     hovers = [f"{labels.isolated(text)}<br>{words('figure_probability', value=p)}" for text, p in rows]
-    hovers[written] += f"<br>{words('figure_written_rank', rank=step.rank + 1)}"
+    hovers[written] += f"<br>{ranked}"
     hovers.append(f"{words('figure_all_other_tokens')}<br>{words('figure_probability', value=others)}")
     values = [probability for _, probability in rows] + [others]
     texts = [f"{value:.3f}" for value in values]
-    texts[written] = f"<b>{texts[written]}  ◀ {words('figure_written')}</b>"
+    texts[written] = f"<b>{texts[written]}  ◀ {mark}</b>"
     figure = go.Figure(
         go.Bar(
             x=values,
@@ -60,7 +63,7 @@ def next_tokens(step: Step, *, dark: bool = False) -> go.Figure:
         margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
         bargap=0.25,
         showlegend=False,
-        xaxis=dict(**PROBABILITY, title=words("figure_next_token"), side="bottom"),
+        xaxis=dict(**PROBABILITY, title=words("figure_next_token" if is_next else "figure_token_here"), side="bottom"),
         yaxis=dict(
             tickvals=list(range(len(names))),
             ticktext=names,

@@ -202,7 +202,7 @@ def _by_position(
     before, after = (
         step_at(one[step], ids[step], names([ids[step], *top]), top) for one, top in zip((was, now), tops, strict=True)
     )
-    views.step_panel(steps[step], before, after)
+    views.step_panel(steps[step], before, after, is_next=own > 0)
 
 
 def _states(shown: Shown) -> None:

@@ -112,8 +112,8 @@ def step_choice(steps: Sequence[StepEffect], owner: tuple[object, ...], label: s
     return whole(t(f"what_if.{label}"), 0, last, most, key=STEP)
 
 
-def step_panel(one: StepEffect, before: Step, after: Step) -> None:
-    """What could be written at one step, before and after, and what is measured there."""
+def step_panel(one: StepEffect, before: Step, after: Step, is_next: bool = True) -> None:
+    """What could be written at one step (or else stand there), before and after, and what is measured there."""
     st.caption(
         t(
             "what_if.measures", token=one.text, change=one.change, kl=one.divergence, rank=one.ranks[0] + 1,
@@ -125,7 +125,7 @@ def step_panel(one: StepEffect, before: Step, after: Step) -> None:
         with column:
             st.markdown(f"**{t(f'what_if.{key}')}**")
             few = replace(step, likeliest=step.likeliest[:TOP])  # so that both fit beside each other
-            st.plotly_chart(next_tokens(few, dark=is_dark()), key=key, config=PLOT_CONFIG)
+            st.plotly_chart(next_tokens(few, is_next=is_next, dark=is_dark()), key=key, config=PLOT_CONFIG)
 
 
 def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
