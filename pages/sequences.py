@@ -78,7 +78,7 @@ def looked_at() -> None:
         browser = in_browser.bring(run, with_numbers=view == "windows") if fits else None
         place = asked.place(run) if browser is None else browser.place
         if browser is not None:
-            in_browser.head_panel(browser, name, None if view == "windows" else follow)
+            in_browser.head_panel(browser, name, view != "windows")
     with overview:
         if browser is None:
             views.all_heads_panel(run, place)
@@ -96,10 +96,6 @@ def looked_at() -> None:
             views.windows_panel(run, place)
         else:
             in_browser.heatmap_panel(browser, views.groups(run))
-
-
-def follow() -> None:
-    """The browser has changed the address: the run that it asks for draws what follows."""
 
 
 part(looked_at)

@@ -10,7 +10,7 @@ from transformer.runs.familiarity import known_familiarity
 from ui import shell
 from ui.shared import address, controls, downloads, heads, in_browser, record_views
 from ui.shared.files import Origin
-from ui.shared.part import anew, in_page, part
+from ui.shared.part import in_page, part
 from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
@@ -59,10 +59,9 @@ def looked_at() -> None:
     checkpoint = store.checkpoint(name)
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
-    fits = in_browser.fits(shown.record)
-    (drawn_by_browser if fits else drawn_by_server)(shown, checkpoint)
-    if in_browser.fits(shown.record) != fits:
-        anew()  # the switch of the scores, which stands below what it changes
+    in_browser.where_it_fits(
+        shown.record, lambda: drawn_by_browser(shown, checkpoint), lambda: drawn_by_server(shown, checkpoint)
+    )
 
 
 def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
@@ -85,7 +84,7 @@ def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
     with place:
         view = open_view(panels)
     with chooser:
-        first_screen.head_panel(name, browser, asked if view in FOLLOWING else None)
+        first_screen.head_panel(name, browser, view in FOLLOWING)
     with selection:
         in_browser.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
@@ -138,10 +137,6 @@ def open_view(panels: dict[str, Callable[[], None]]) -> str:
     if view == SLOW:
         in_page()
     return view
-
-
-def asked() -> None:
-    """The browser has changed the address: the run that it asks for draws what follows."""
 
 
 if address.parameter("view") == SLOW:

@@ -10,7 +10,7 @@ from transformer.attention.measures import has_kind, strongest_head
 from transformer.runs.any_model import AnyRun
 from ui.shared import address, controls, downloads, in_browser, record_views
 from ui.shared.files import Origin
-from ui.shared.part import anew, in_page, part
+from ui.shared.part import in_page, part
 from ui.texts import t
 
 DOWNLOADS = "downloads"
@@ -28,10 +28,9 @@ def heads_panel(shown: AnyRun, whole: AnyRun) -> None:
         if run is None:
             in_page()
             return
-        fits = in_browser.fits(run.record)
-        (_drawn_by_browser if fits else _drawn_by_server)(run, first)
-        if in_browser.fits(run.record) != fits:
-            anew()  # the switch of the scores, which stands below what it changes
+        in_browser.where_it_fits(
+            run.record, lambda: _drawn_by_browser(run, first), lambda: _drawn_by_server(run, first)
+        )
 
     part(draw)
 
@@ -53,7 +52,7 @@ def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
     with detail:
         opened, place = _tabs(panels)
     with chooser:
-        in_browser.head_panel(browser, asked=_asked if opened == DOWNLOADS else None)
+        in_browser.head_panel(browser, followed=opened == DOWNLOADS)
     with overview:
         in_browser.all_heads_panel(browser, origin)
     with place:
@@ -89,7 +88,3 @@ def _places() -> tuple[DeltaGenerator, DeltaGenerator]:
 def _tabs(panels: dict[str, Callable[[], None]]) -> tuple[str, DeltaGenerator]:
     """Which view is open, and its place."""
     return address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
-
-
-def _asked() -> None:
-    """The browser has changed the address: the run that it asks for draws what follows."""

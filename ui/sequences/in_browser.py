@@ -5,7 +5,7 @@ What the page calls a layer (a number, or "pooling") tells which of them is mean
 the server's to draw, as are the letters, which are made of more than the record.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,8 +88,8 @@ def bring(run: Classification, with_numbers: bool) -> Shown:
     return Shown(run, Local(form.packed.id, KEYS, held), asked.chosen(site, head), form)
 
 
-def head_panel(shown: Shown, name: str, follow: Callable[[], None] | None) -> None:
-    """Buttons for layer and head. `follow` is called before the run that draws what follows them, if anything does."""
+def head_panel(shown: Shown, name: str, followed: bool) -> None:
+    """Buttons for layer and head, which may be `followed` by something that the server draws."""
     place, kinds = shown.place, shown.form.kinds
     number = next(number for number, sites in enumerate(kinds) if place.site in sites)
     along = {key: key for key in ("layer", "head")}
@@ -105,7 +105,7 @@ def head_panel(shown: Shown, name: str, follow: Callable[[], None] | None) -> No
         [Link(plain("what_if.link"), "what_if", query, along)],
         drawn=(_name(kinds[number]), kinds[number].index(place.site), None if place.head == MEAN else int(place.head)),
         key="sequence-head-choice",
-        on_asked=follow,
+        followed=followed,
     )
 
 

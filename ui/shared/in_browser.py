@@ -26,6 +26,7 @@ from ui.shared.active_heads import HEADS
 from ui.shared.address import parameter, set_parameter, switch
 from ui.shared.controls import KINDS, MEAN, Selection, plain_sentence
 from ui.shared.files import Origin, head_stem, head_title
+from ui.shared.part import anew
 from ui.shared.selected_pair import PAIR
 from ui.texts import plain, said, t
 
@@ -64,6 +65,17 @@ def fits(record: Record) -> bool:
     return is_small and is_plain and all(map(_are_alike, _layers(record).values()))
 
 
+def where_it_fits(record: Record, by_browser: Callable[[], None], by_server: Callable[[], None]) -> None:
+    """Draw a record in one of two ways, and again if a control that this draws changes which: the switch of the scores.
+
+    To be called in a part.
+    """
+    is_browsers = fits(record)
+    (by_browser if is_browsers else by_server)()
+    if fits(record) != is_browsers:
+        anew()
+
+
 def bring(record: Record, default: tuple[int, int], words: bool, special: bool) -> Shown:
     """Send a record, and take what the address chooses of it: at first the layer and head of `default`."""
     form = _form(record, default, words, special)
@@ -82,11 +94,11 @@ def head_panel(
     shown: Shown,
     known: Mapping[str, Sequence[Known]] | None = None,
     links: Sequence[Link] = (),
-    asked: Callable[[], None] | None = None,
+    followed: bool = False,
 ) -> None:
     """Buttons for kind, layer and head, `links`, and what is known of the chosen head (by site, one entry a head).
 
-    `asked` is called before the run that another choice starts, where what the server draws follows it.
+    Where it is `followed` by something that the server draws, another choice starts a run.
     """
     pickers = (
         Picker(
@@ -98,7 +110,7 @@ def head_panel(
     )  # fmt: skip
     choice = shown.choice
     drawn = choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
-    head_choice(shown.local, pickers, known or {}, links, drawn=drawn, key="head-choice", on_asked=asked)
+    head_choice(shown.local, pickers, known or {}, links, drawn=drawn, key="head-choice", followed=followed)
 
 
 def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None) -> None:

@@ -1,6 +1,5 @@
 """What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
@@ -78,16 +77,16 @@ def bitext_in_browser(shown: Translation, checkpoint: Checkpoint, browser: in_br
     )
 
 
-def head_panel(name: str, browser: in_browser.Shown, asked: Callable[[], None] | None) -> None:
+def head_panel(name: str, browser: in_browser.Shown, followed: bool) -> None:
     """Buttons for kind, layer and head, what is known of the chosen one, and the way to What if with it.
 
-    `asked` is called before the run that another choice starts, where what the server draws follows it.
+    Where it is `followed` by something that the server draws, another choice starts a run.
     """
     record = browser.record
     known = _known_of_all(name, record)
     along = {key: key for key in ("kind", "layer", "head")}
     query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
-    in_browser.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], asked)
+    in_browser.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], followed)
 
 
 def _known_of_all(name: str, record: Record) -> dict[str, list[Known]]:

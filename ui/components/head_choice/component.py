@@ -1,6 +1,6 @@
 """Head choice: the kind of attention, layer and head of the page's record that is shown, and what is known of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ def head_choice(
     *,
     drawn: tuple[str, int, int | None],
     key: str,
-    on_asked: Callable[[], None] | None = None,
+    followed: bool = False,
 ) -> None:
     """Buttons for the kind, the layer and the head (the last of them the mean), and what is known of the chosen head.
 
@@ -54,9 +54,8 @@ def head_choice(
     A choice is written into the address by the browser, and every component of the page that draws from the record
     follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
 
-    `on_asked` is given where the server draws something that follows the choice: `drawn` is the kind, layer and head
-    (None: the mean) that it draws. Once another one is chosen, and none for a quarter of a second, it is called before
-    the run that this starts.
+    It is `followed` where the server draws something that depends on the choice: `drawn` is the kind, layer and head
+    (None: the mean) that it draws. Once another one is chosen, and none for a quarter of a second, a run starts.
     """
     component(
         key=key,
@@ -67,9 +66,13 @@ def head_choice(
             "links": [asdict(link) for link in links],
         },
         arrays={},
-        options={"asks": on_asked is not None, "drawn": list(drawn)},
-        events={"asked": None if on_asked is None else lambda _: on_asked()},
+        options={"asks": followed, "drawn": list(drawn)},
+        events={"asked": _ask if followed else None},
     )
+
+
+def _ask(_: Any) -> None:
+    """Nothing is left to do: the browser has changed the address, and the run that this starts reads it."""
 
 
 def _told(known: Known) -> dict[str, Any]:
