@@ -13,7 +13,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.same_theme import read_once
-from ui.store import holdings, log, settings
+from ui.store import holdings, log, readers, settings
 from ui.store.user_folder import own_folder
 from ui.texts import t
 from ui.waking import send_at_once, wake_once
@@ -44,6 +44,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     gc.set_threshold(*COLLECTIONS)
     read_once()
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
+    readers.install()
     wake_once(asyncio.get_running_loop())
     send_at_once()
     start = time.monotonic()

@@ -1,7 +1,7 @@
 """From a path to a model that is ready to run: whoever reads that kind of folder or file is asked."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedIOBase
@@ -19,6 +19,7 @@ from transformer.checkpoint.huggingface import folder as hugging_face
 from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
+from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
@@ -33,8 +34,22 @@ from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.models.vision import VisionTransformer
+from transformer.tokens.base import FolderTokenizer
+from transformer.tokens.text import TextTokenizer
 
 Answers = Mapping[str, Any]
+
+TokenizerAt = Callable[[Path], FolderTokenizer]
+"""What reads the tokenizer at a path: a SentencePiece file, or a folder of the transformers library."""
+
+
+def read_folder_tokenizer(path: Path) -> FolderTokenizer:
+    """The tokenizer at `path`, in this process.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    return TextTokenizer.read(path) if path.is_file() else read_tokenizer(path)
 
 
 @runtime_checkable
@@ -50,7 +65,7 @@ class Reader(Protocol):
     def contents(self, path: Path, limits: ReadLimits) -> Contents:
         """The weights, all parts together."""
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """The model, ready to run and watched."""
 
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
@@ -75,10 +90,10 @@ class HuggingFaceFolders:
         tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
         return Contents(path.name, tensors, format="safetensors")
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """Through the library, if it is installed."""
         _refuse_answers(path, answers)
-        return load_hugging_face(path, limits)
+        return load_hugging_face(path, limits, tokenizer_at)
 
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What its config says."""
@@ -92,7 +107,7 @@ class VisionFolders(HuggingFaceFolders):
         """Whether its config.json names such a family."""
         return is_hugging_face(path) and is_vision(path)
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """By the names of its weights."""
         _refuse_answers(path, answers)
         return load_vision(path, limits)
@@ -119,7 +134,7 @@ class Files:
         check_together({file.name: file.stat().st_size for file in files.values()}, limits)
         return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """The nearest layout, if all of the file is of it."""
         found = recognise(self.contents(path, limits), answers)
         return build(found, name=path.name if path.is_dir() else path.stem)
@@ -136,10 +151,10 @@ class OwnFolders(Files):
         """Whether config.json and model.safetensors are there."""
         return is_folder(path)
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """What the config describes, with its tokenizer."""
         _refuse_answers(path, answers)
-        return _with_whole_vocabulary(load_folder(checked_folder(path, limits)))
+        return _with_whole_vocabulary(load_folder(checked_folder(path, limits), tokenizer_at))
 
 
 class ZippedFolders:
@@ -158,10 +173,10 @@ class ZippedFolders:
         with _unpacked(path, limits) as folder:
             return reader_of(folder).contents(folder, limits)
 
-    def load(self, path: Path, limits: ReadLimits, answers: Answers) -> Checkpoint:
+    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """The model of the folder in it; what lies beside its weights is gone once it is loaded."""
         with _unpacked(path, limits) as folder:
-            return replace(reader_of(folder).load(folder, limits, answers), folder=None)
+            return replace(reader_of(folder).load(folder, limits, answers, tokenizer_at), folder=None)
 
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What the folder in it is taken for."""
@@ -210,7 +225,7 @@ def load(
             the device is not here.
     """
     path = Path(path)
-    found = reader_of(path).load(path, limits, answers)
+    found = reader_of(path).load(path, limits, answers, read_folder_tokenizer)
     return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
 
 

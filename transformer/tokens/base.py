@@ -60,6 +60,22 @@ class Tokenizer(Protocol):
         """Whether `token` is a special token or padding, and so no part of any text."""
 
 
+@runtime_checkable
+class FolderTokenizer(Tokenizer, Protocol):
+    """The tokenizer that a checkpoint's folder brings."""
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens that its model reads, if it knows."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """What it reads and writes, if it knows; empty otherwise."""
+
+    def as_target(self) -> "FolderTokenizer":
+        """The same tokenizer for what is written, where its model reads one language and writes another."""
+
+
 def check_unicode(text: str) -> None:
     """Refuse text that cannot be written as UTF-8.
 

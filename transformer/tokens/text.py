@@ -25,6 +25,9 @@ CHECKED = 100
 class TextTokenizer:
     """A SentencePiece model with its padding, start and end tokens."""
 
+    max_length: int | None = None
+    languages: tuple[str, str] = ("", "")
+
     def __init__(self, model: bytes) -> None:
         """`model` is the content of a `.model` file.
 
@@ -80,6 +83,10 @@ class TextTokenizer:
 
     def __len__(self) -> int:
         return self._pieces.get_piece_size()
+
+    def as_target(self) -> "TextTokenizer":
+        """Itself: it writes as it reads."""
+        return self
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, without special tokens.

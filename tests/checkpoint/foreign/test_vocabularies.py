@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.checkpoint.safe import hostile
 from transformer.checkpoint.foreign.bundle import read_vocabulary
-from transformer.checkpoint.foreign.vocabularies import parse_tokenizer, read_tokens
+from transformer.checkpoint.foreign.vocabularies import read_tokens
 from transformer.errors import CheckpointError, InputError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import train_tokenizer
@@ -21,7 +21,7 @@ WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
 
 
 def _read(data: bytes, name: str, special_ids: SpecialIds | None = None) -> Tokenizer:
-    return parse_tokenizer(data, name, special_ids or SpecialIds())
+    return read_vocabulary(io.BytesIO(data), name).tokenizer(special_ids or SpecialIds())
 
 
 @pytest.mark.parametrize(

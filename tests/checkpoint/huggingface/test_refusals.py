@@ -110,11 +110,10 @@ def test_a_panic_at_work_is_told_and_no_other_end_is_taken_for_one(
 
 
 def test_a_worker_tries_a_folder_before_the_server_loads_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "load", None)
+    monkeypatch.setattr(apart, "reader_of", None)
     assert apart.folder_architecture(folder) == "hugging-face-decoder"
-    template = pool.WORKERS._template
-    assert template is not None
-    assert len(list(Path(f"/proc/{template.pid}/task").iterdir())) == 1  # what has threads must not fork
+    threads = Path(f"/proc/{pool.WORKERS.with_library.pid}/task")
+    assert len(list(threads.iterdir())) == 1  # what has threads must not fork
     broken_normalizer(folder, "AAAA")
     with pytest.raises(CheckpointError, match="gpt2's tokenizer is refused"):
         apart.load_folder(folder)
@@ -124,7 +123,7 @@ def test_a_folder_that_takes_too_long_is_a_refusal(tmp_path: Path, monkeypatch: 
     folder = write_folder(tmp_path / "marian", "marian")
     change(folder / "config.json", max_position_embeddings=100_000)  # a table made number by number
     monkeypatch.setattr(apart, "FOLDER_SECONDS", 2)
-    with pytest.raises(CheckpointError, match="marian is refused: reading it took more than 2 s of work"):
+    with pytest.raises(CheckpointError, match="marian is refused: it took more than 2 s of work"):
         apart.load_folder(folder)
 
 

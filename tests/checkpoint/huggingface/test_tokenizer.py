@@ -60,7 +60,7 @@ def test_sessions_do_not_turn_each_other_s_language(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "marian", "marian")
     (folder / "target.spm").write_bytes(train_tokenizer(TEXT, 41).model)
     reader = read_tokenizer(folder)
-    writer = HuggingFaceTokenizer(reader.library, target=True)
+    writer = reader.as_target()
     text = "the dog runs"
     expected = reader.encode(text), writer.encode(text)
     assert expected[0] != expected[1]

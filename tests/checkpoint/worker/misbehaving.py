@@ -11,7 +11,8 @@ import torch
 
 from transformer.checkpoint.worker import frames
 from transformer.checkpoint.worker.child import main
-from transformer.checkpoint.worker.jobs import JOBS, Part
+from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Part
+from transformer.errors import InputError
 
 
 def raw(data: bytes, times: int = 1) -> None:
@@ -68,6 +69,25 @@ def endless(_: Mapping[str, Any]) -> None:
     raw(framed(b'{"kind": "part", "blocks": []}'), times=10**9)
 
 
+def keep(request: Mapping[str, Any], _: list[bytearray]) -> tuple[dict[str, Any], Any]:
+    """Keep a number, and do what is asked."""
+    acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "add": lambda asked: request["kept"] + asked["value"],
+        "pid": lambda _: os.getpid(),
+        "refuse": lambda asked: (_ for _ in ()).throw(InputError("broken_character", position=asked["value"])),
+        "spin": spin,
+        "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+        "memory": lambda _: len(bytearray(10**9)),
+        "die": lambda _: os._exit(3),
+        "raw": lambda asked: raw(bytes.fromhex(asked["hex"])),
+    }
+    if request.get("broken"):
+        raise InputError("broken_character", position=7)
+    return {"kept": request["kept"]}, lambda asked: {"found": acts[asked["do"]](asked)}
+
+
+KEEPERS["keep"] = keep
+
 JOBS.update(
     spin=job(spin),
     stop=job(lambda _: os.kill(os.getpid(), signal.SIGSTOP)),
@@ -86,4 +106,4 @@ JOBS.update(
 )
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[-1]))

@@ -20,8 +20,10 @@ from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.inspect.tensors import inspect_contents
 from transformer.checkpoint.load import find_files, load, read
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.worker import apart, frames
+from transformer.checkpoint.worker import apart, frames, jobs
+from transformer.checkpoint.worker import vocabularies as texts
 from transformer.checkpoint.worker.frames import GarbledError
+from transformer.checkpoint.worker.pool import WORKERS
 from transformer.errors import CheckpointError
 from transformer.tokens.text import train_tokenizer
 
@@ -178,27 +180,21 @@ def test_a_file_that_changes_while_it_is_sent_is_a_refusal() -> None:
         apart.read_files({"model.pt": Shrinking(b"x" * 1000)})
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("words.txt", "\n".join(f"w{i}" for i in range(29)).encode()),
-        ("words.json", json.dumps([f"w{i}" for i in range(31)]).encode()),
-        ("spm.model", train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40).model),
-    ],
-)
-def test_a_sound_vocabulary_is_let_through(name: str, data: bytes) -> None:
-    apart.try_vocabulary(data, name)
+@pytest.mark.parametrize("words", [["<pad>", "", "b"], ["a", "\x01", "é", "😀", '"', "a b"]])
+def test_a_list_of_tokens_is_read_the_same_in_a_worker(words: list[str]) -> None:
+    words = [word for word in words if word] + [f"w{i}" for i in range(29)]
+    assert texts.read_tokens("\n".join(words).encode(), "words.txt") == words
+    assert texts.read_tokens(json.dumps(words).encode(), "words.json") == words
+    assert texts.read_tokens(json.dumps({word: i for i, word in enumerate(words)}).encode(), "w.json") == words
 
 
-def test_a_vocabulary_is_parsed_once_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[str] = []
-    original = vocabularies.read_tokens
+def test_a_vocabulary_is_parsed_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parsed(*_: Any) -> None:
+        raise AssertionError("parsed in the server")
 
-    def counted(data: bytes, name: str, limits: ReadLimits) -> list[str]:
-        parsed.append(name)
-        return original(data, name, limits)
-
-    monkeypatch.setattr(vocabularies, "read_tokens", counted)
+    WORKERS.close()
+    monkeypatch.setattr(vocabularies, "read_tokens", parsed)
+    monkeypatch.setattr(jobs, "read_tokens", parsed)
     weights = (REFERENCE / "annotated" / "model.pt").read_bytes()
     words = "\n".join(["<pad>", "<unk>", "</s>", "<s>", *(f"w{i}" for i in range(27))]).encode()
     brought = bundle({"model.pt": io.BytesIO(weights), "src.txt": io.BytesIO(words)})
@@ -209,7 +205,6 @@ def test_a_vocabulary_is_parsed_once_by_the_server(monkeypatch: pytest.MonkeyPat
             3,
             1,
         )
-    assert parsed == ["src.txt"]
 
 
 @pytest.mark.parametrize("name", ["words.txt", "words.json"])
@@ -223,8 +218,8 @@ def test_a_vocabulary_of_too_many_tokens_is_refused(name: str, monkeypatch: pyte
 
 def test_a_vocabulary_that_takes_all_memory_is_refused_and_the_server_parses_nothing() -> None:
     data = b"[" + b"[],[]," * 6_000_000 + b"[]]"
-    with pytest.raises(CheckpointError, match=r"bomb\.json is refused: (reading it took more than|it is neither)"):
-        apart.try_vocabulary(data, "bomb.json")
+    with pytest.raises(CheckpointError, match=r"bomb\.json is refused: (it took more than|it is neither)"):
+        texts.read_tokens(data, "bomb.json")
 
 
 def test_a_folder_of_ours_is_tried_once_and_loaded(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vectors import is_vectors, with_vectors
-from transformer.checkpoint.foreign.vocabularies import Vocabulary, parse_vocabulary
+from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
 from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
@@ -25,12 +26,12 @@ from transformer.checkpoint.safe.legacy import LEGACY_START
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import apart, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.models.vision import VisionConfig
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import SpecialIds
+from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
@@ -61,7 +62,7 @@ class Bundle:
     contents: Contents
     n_bytes: int
     fingerprint: str
-    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     vectors: Contents | None = None
     limits: ReadLimits = DEFAULT_LIMITS
 
@@ -77,24 +78,21 @@ class Bundle:
         words = {name: stream for name, stream in files.items() if not is_vectors(name)}
         vectors = read_vectors(files, [name for name in files if is_vectors(name)])
         new = {name: self._words(stream, name) for name, stream in words.items()}
-        kept = {name: data for name, data in self.vocabularies.items() if name not in new}
+        kept = {name: one for name, one in self.vocabularies.items() if name not in new}
         if kept and new and self._fit(new):
-            kept = {name: data for name, data in kept.items() if self._fit({name: data, **new})}
+            kept = {name: one for name, one in kept.items() if self._fit({name: one, **new})}
         return replace(self, vocabularies={**kept, **new}, vectors=vectors or self.vectors)
 
-    def _words(self, stream: BufferedIOBase, name: str) -> bytes:
+    def _words(self, stream: BufferedIOBase, name: str) -> Vocabulary:
         """A vocabulary as `read_vocabulary` reads it; where classes of pictures are named, names may stand twice."""
-        try:
-            return read_vocabulary(stream, name, self.limits)
-        except CheckpointError as error:
-            if error.code != "token_stands_twice" or not isinstance(self.recognised({}).report.config, VisionConfig):
-                raise
-            stream.seek(0)
-            return stream.read()
+        found = read_vocabulary(stream, name, self.limits)
+        if found.repeating and not isinstance(self.recognised({}).report.config, VisionConfig):
+            found.tokenizer(NO_SPECIAL_IDS)  # which refuses it
+        return found
 
     def without(self, file: str) -> "Bundle":
         """The same weights without one of the files beside them."""
-        words = {name: data for name, data in self.vocabularies.items() if name != file}
+        words = {name: one for name, one in self.vocabularies.items() if name != file}
         is_of_vectors = self.vectors is not None and self.vectors.source == file
         return replace(self, vocabularies=words, vectors=None if is_of_vectors else self.vectors)
 
@@ -103,13 +101,13 @@ class Bundle:
         """The names of the files beside the weights: vocabularies, and vectors."""
         return {*self.vocabularies, *([self.vectors.source] if self.vectors is not None else [])}
 
-    def _fit(self, vocabularies: Mapping[str, bytes]) -> bool:
+    def _fit(self, vocabularies: Mapping[str, Vocabulary]) -> bool:
         """Whether each of these vocabularies has a place of its own in what the weights are taken for."""
         beside = replace(self, vocabularies=vocabularies)
         try:
             config = beside.recognised({}).report.config
             if isinstance(config, VisionConfig):  # whose classes have one list of names
-                return [len(one) for one in beside._parsed.values()] == list(config.head[-1:])
+                return [len(one) for one in beside.vocabularies.values()] == list(config.head[-1:])
             beside._tokenizers(config)
         except CheckpointError:
             return False
@@ -146,20 +144,11 @@ class Bundle:
         )
 
     @cached_property
-    def _parsed(self) -> dict[str, Vocabulary]:
-        """Every vocabulary, parsed once for all that asks for it."""
-        return {name: parse_vocabulary(data, name, self.limits) for name, data in self.vocabularies.items()}
-
-    @cached_property
     def special_ids(self) -> dict[str, int]:
-        """The special tokens that a vocabulary names; the target's start and end count before the source's.
-
-        Raises:
-            CheckpointError: a vocabulary cannot be read.
-        """
+        """The special tokens that a vocabulary names; the target's start and end count before the source's."""
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            named = self._parsed[name].special_ids
+            named = self.vocabularies[name].special_ids
             known = {special: getattr(named, special) for special in SPECIAL_IDS}
             found |= {special: i for special, i in known.items() if i >= 0}
         return found
@@ -207,7 +196,7 @@ class Bundle:
             CheckpointError: a list has more or fewer.
         """
         count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
-        for name, vocabulary in self._parsed.items():
+        for name, vocabulary in self.vocabularies.items():
             if len(vocabulary) != count:
                 raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
             built = replace(built, class_names=vocabulary.names)
@@ -225,7 +214,7 @@ class Bundle:
         target: Tokenizer | None = None
         by_name = sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name)))
         for name in by_name:
-            vocabulary = self._parsed[name]
+            vocabulary = self.vocabularies[name]
             count = len(vocabulary)
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
             if count == source_size and source is None and not (aims_at_target and target_size):
@@ -335,8 +324,8 @@ def is_vocabulary(name: str) -> bool:
     return Path(name).suffix.lower() in VOCABULARY_ENDINGS and name not in {CONFIG, EXAMPLES}
 
 
-def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
-    """The bytes of a vocabulary, once they are found (in a worker process) to be readable as one.
+def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Vocabulary:
+    """A vocabulary, read in a worker process; a SentencePiece model stays there, and cuts texts there.
 
     Raises:
         CheckpointError: it is too large, no vocabulary, or a pickle.
@@ -346,8 +335,10 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
         raise refused("file_large", name, found=length, most=limits.vocabulary_bytes)
     stream.seek(0)
     data = stream.read()
-    apart.try_vocabulary(data, name, limits)
-    return data
+    known = sha256(data).hexdigest()
+    if Path(name).suffix == SENTENCEPIECE:
+        return Vocabulary(name, known, vocabularies.sentencepiece(data, name, limits))
+    return vocabulary_of(vocabularies.read_tokens(data, name, limits), name, known)
 
 
 def _config(stream: BufferedIOBase) -> dict[str, Any]:

@@ -6,8 +6,8 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 import io
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
@@ -23,31 +23,25 @@ from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds, Vocabulary
 AS_TEXT = Message("remedy_write_tokens")
 ONE_A_LINE = Message("remedy_one_a_line")
 
+SENTENCEPIECE = ".model"
+"""What files of SentencePiece are called."""
+
 MOST_TOKENS = 1_000_000
 """Four times the largest vocabulary in use (mT5's and Gemma's 250,000); a million take about 300 MB of memory."""
 
 
-def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
-    """The tokenizer in the bytes of a file.
-
-    A SentencePiece model knows its own special tokens; in a list, those with usual names are found, and `special_ids`
-    says the rest.
-
-    Raises:
-        CheckpointError: the bytes are none of the known kinds, or are refused.
-    """
-    return parse_vocabulary(data, name, limits).tokenizer(special_ids)
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Vocabulary:
     """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there.
 
-    A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes.
+    A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes. Two are
+    equal whose files, called `name`, hold the same bytes.
     """
 
-    found: TextTokenizer | VocabularyTokenizer | None
-    repeating: tuple[str, ...] = ()
+    name: str = field(compare=False)
+    fingerprint: str
+    found: Tokenizer | None = field(compare=False)
+    repeating: tuple[str, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.repeating) if self.found is None else len(self.found)
@@ -74,36 +68,45 @@ class Vocabulary:
             CheckpointError: a token stands twice.
         """
         if self.found is None:
-            return VocabularyTokenizer(self.repeating, special_ids)
+            try:
+                return VocabularyTokenizer(self.repeating, special_ids)
+            except CheckpointError as error:  # which does not know the file's name
+                raise refused_because(error.message, self.name) from error
         return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 
-def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Vocabulary:
-    """What the bytes of a file hold. Costs several passes over them and, in memory, many times their size.
+def vocabulary_of(tokens: Sequence[str], name: str, fingerprint: str) -> Vocabulary:
+    """A vocabulary of these tokens, in the order of their ids."""
+    if len(set(tokens)) < len(tokens):
+        return Vocabulary(name, fingerprint, None, tuple(tokens))
+    special_ids = replace(NO_SPECIAL_IDS, **find_special_ids(tokens))
+    return Vocabulary(name, fingerprint, VocabularyTokenizer(tokens, special_ids))
+
+
+def parse_sentencepiece(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> TextTokenizer:
+    """The tokenizer in the bytes of a `.model` file.
 
     Raises:
-        CheckpointError: the bytes are none of the known kinds, or are refused.
+        CheckpointError: it is no such file, or a pickle.
     """
     _refuse_pickles(data, name, limits)
-    if Path(name).suffix == ".model":
-        try:
-            found = TextTokenizer(data)
-        except CheckpointError as error:  # which does not know the file's name
-            raise refused_because(error.message, name) from error
-        _check_count(len(found), name)
-        return Vocabulary(found)
-    tokens = read_tokens(data, name, limits)
-    if len(set(tokens)) < len(tokens):
-        return Vocabulary(None, tuple(tokens))
-    return Vocabulary(VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))))
+    try:
+        found = TextTokenizer(data)
+    except CheckpointError as error:  # which does not know the file's name
+        raise refused_because(error.message, name) from error
+    _check_count(len(found), name)
+    return found
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
     """The tokens of a text file (one a line; what follows a tab is a score) or of JSON (a list, or token -> id).
 
+    Costs several passes over the bytes and, in memory, many times their size.
+
     Raises:
-        CheckpointError: it is neither, or a line holds no token.
+        CheckpointError: it is neither, or a line holds no token; or it is a pickle.
     """
+    _refuse_pickles(data, name, limits)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -6,6 +6,7 @@ what was kept is held against what the model's own eager attention says. Where t
 
 import copy
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,13 +31,13 @@ from transformer.checkpoint.huggingface.model import (
     Kind,
 )
 from transformer.checkpoint.huggingface.probing import FAILURES, adopted_sites, eager_sites, lazy_sites
-from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
+from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.base import Tokenizer
+from transformer.tokens.base import FolderTokenizer, Tokenizer
 from transformer.tokens.vocabulary import id_tokenizers
 
 CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
@@ -62,8 +63,12 @@ TITLES = {
 """What a report calls each kind of model."""
 
 
-def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
+def load_hugging_face(
+    path: Path, limits: ReadLimits = DEFAULT_LIMITS, tokenizer_at: Callable[[Path], FolderTokenizer] = read_tokenizer
+) -> Checkpoint:
     """The checkpoint in a local folder of config.json, safetensors and a tokenizer. Nothing is fetched, no code run.
+
+    `tokenizer_at` reads the folder's tokenizer.
 
     Raises:
         CheckpointError: the library is not installed; the folder is refused, or does not fit its config; or its
@@ -74,7 +79,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
     check_of_text(contents.name, contents.family)
     settings = _settings(path, contents)
     kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
-    tokenizer = read_tokenizer(path) if contents.has_tokenizer else None
+    tokenizer = tokenizer_at(path) if contents.has_tokenizer else None
     _described(contents, _maker(contents, kind, settings), settings)
     config = _config(contents, settings, kind, tokenizer)
     model, spare = _watchable(path, config, settings)
@@ -86,6 +91,7 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
         if len(spare) > len(some):
             some = (*some, Message("and_more", count=len(spare) - len(some)))
         assumptions.append(Message("weights_not_used", names=some))
+    languages = tokenizer.languages if tokenizer is not None else ("", "")
     reader: Tokenizer | None = tokenizer
     writer: Tokenizer | None = None
     if tokenizer is None:
@@ -93,13 +99,13 @@ def load_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkp
         reader, ids = id_tokenizers(config)
         writer = ids if kind == "seq2seq" else None
     elif kind == "seq2seq":
-        writer = HuggingFaceTokenizer(tokenizer.library, target=True)
+        writer = tokenizer.as_target()
     return Checkpoint(
         name=path.name,
         model=model,
         tokenizer=reader,
         target_tokenizer=writer,
-        languages=_languages(tokenizer),
+        languages=(languages[0] or "source", languages[1] or "target"),
         examples=(EXAMPLE,) if tokenizer else (),
         folder=path,
         assumptions=tuple(assumptions),
@@ -146,7 +152,7 @@ def _settings(path: Path, contents: FolderContents) -> Any:
 
 
 def _config(
-    contents: FolderContents, settings: Any, kind: Kind, tokenizer: HuggingFaceTokenizer | None
+    contents: FolderContents, settings: Any, kind: Kind, tokenizer: FolderTokenizer | None
 ) -> HuggingFaceConfig:
     """The sizes and special ids that are needed here; generation settings go before the config's own."""
 
@@ -320,10 +326,3 @@ def _matched(contents: FolderContents, net: Any) -> tuple[str, ...]:
     prefix = f"{net.base_model_prefix}."
     needed = {name.removeprefix(prefix): tuple(tensor.shape) for name, tensor in net.state_dict().items()}
     return tuple(name for name, shape in contents.shapes.items() if needed.get(name.removeprefix(prefix)) == shape)
-
-
-def _languages(tokenizer: HuggingFaceTokenizer | None) -> tuple[str, str]:
-    """What a Marian tokenizer says that it translates."""
-    named = (getattr(tokenizer.library, name, None) for name in ("source_lang", "target_lang")) if tokenizer else ()
-    source, target = (*(name if isinstance(name, str) else "" for name in named), "", "")[:2]
-    return source or "source", target or "target"

@@ -28,16 +28,28 @@ UNKNOWN_LENGTH = 10**6
 PROBE = "A man is riding a bicycle."
 """What a tokenizer reads and writes before it is believed."""
 
-_turn = RLock()
-"""These tokenizers change while they work (Marian switches languages), and sessions are threads."""
-
 
 class HuggingFaceTokenizer:
-    """What reads the source of a model, or with `target` writes its target."""
+    """What reads the source of a model, or as `as_target` writes its target.
 
-    def __init__(self, tokenizer: Any, target: bool = False) -> None:
+    Both sides share a lock: the library's tokenizers change while they work (Marian switches languages).
+    """
+
+    def __init__(self, tokenizer: Any, other: "HuggingFaceTokenizer | None" = None) -> None:
         self.library = tokenizer
-        self.target = target
+        self.target = other is not None
+        self._turn: Any = RLock() if other is None else other._turn
+
+    def as_target(self) -> "HuggingFaceTokenizer":
+        """The same tokenizer for what is written."""
+        return HuggingFaceTokenizer(self.library, self)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """What a Marian tokenizer says that it translates; empty where nothing says it."""
+        named = [getattr(self.library, name, None) for name in ("source_lang", "target_lang")]
+        source, target = (name if isinstance(name, str) else "" for name in named)
+        return source, target
 
     @property
     def folder(self) -> str:
@@ -178,7 +190,7 @@ class HuggingFaceTokenizer:
             InputError: the native code gave up.
         """
         try:
-            with _turn, panics_raised():
+            with self._turn, panics_raised():
                 yield
         except PanicError as error:
             raise InputError("tokenizer_gave_up", folder=self.folder, error=_line(error)) from error

@@ -6,7 +6,7 @@ Weights may be half precision on disk; they are read as float32. Double precisio
 
 import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.interventions import means
 from transformer.messages import Message
 from transformer.sequences.task import SequenceTask
+from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import TextTokenizer
 
 CONFIG, WEIGHTS = weight_files.CONFIG, weight_files.WEIGHTS
@@ -42,8 +43,8 @@ def is_folder(path: Path) -> bool:
     return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not weight_files.is_hugging_face(path)
 
 
-def load_folder(path: Path) -> Checkpoint:
-    """The checkpoint in one of our folders.
+def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextTokenizer.read) -> Checkpoint:
+    """The checkpoint in one of our folders. `tokenizer_at` reads its tokenizer.
 
     Raises:
         CheckpointError: a file is missing, cannot be read, or does not fit the others.
@@ -64,7 +65,7 @@ def load_folder(path: Path) -> Checkpoint:
         model = model_type(config)
     weights = _read_weights(path / WEIGHTS)
     fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
-    tokenizer = TextTokenizer.read(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
+    tokenizer = tokenizer_at(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
     return Checkpoint(
         name=path.name,
         model=watch(model.eval()),

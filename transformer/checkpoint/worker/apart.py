@@ -6,7 +6,7 @@ process that calls them.
 
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from io import BufferedIOBase
@@ -21,7 +21,7 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Check
 from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
-from transformer.checkpoint.load import find_files, load
+from transformer.checkpoint.load import find_files, reader_of
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
@@ -30,15 +30,13 @@ from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.safe.zips import KEPT
 from transformer.checkpoint.weight_files import is_hugging_face
-from transformer.checkpoint.worker import frames, jobs
+from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker.answers import answers_of, garbled, only
 from transformer.checkpoint.worker.frames import Block, GarbledError
-from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
-from transformer.errors import CheckpointError
+from transformer.checkpoint.worker.pool import Answer, Budget
+from transformer.checkpoint.worker.vocabularies import folder_tokenizer
 from transformer.messages import Message
 from transformer.pictures.photo import Frame, Photo
-
-Tick = Callable[[], None]
-"""Called several times a second while a worker works; what it raises ends the worker."""
 
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 60
 """The floor of what loading a folder may take: another library may have to be loaded first."""
@@ -101,7 +99,7 @@ def inspect(
     names, count = list(contents.tensors), len(contents.tensors)
     found: list[TensorSummary] = []
     tied: tuple[tuple[str, ...], ...] = ()
-    answers = _answers(
+    answers = answers_of(
         "inspect",
         contents.source,
         {"tensors": described, "limits": asdict(limits)},
@@ -118,21 +116,11 @@ def inspect(
                 else:
                     found += _summaries(answer, contents, names[len(found) :])
             except GarbledError as error:
-                raise _garbled(contents.source, error) from error
+                raise garbled(contents.source, error) from error
             on_progress(len(found) / count)
     if len(found) != count:
-        raise _garbled(contents.source, GarbledError("fewer tensors than it was given"))
+        raise garbled(contents.source, GarbledError("fewer tensors than it was given"))
     return Inspection(contents.source, contents.format, file_bytes, tuple(found), tied)
-
-
-def try_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> None:
-    """Parse a vocabulary and use it a little, where that can do no harm.
-
-    Raises:
-        CheckpointError: it is refused, or takes too much memory or time, or ends the process that reads it.
-    """
-    request = {"name": name, "limits": asdict(limits)}
-    _only(_answers("vocabulary", name, request, [data], budget=Budget.of(len(data))), name)
 
 
 def read_photo(data: bytes, name: str, frame: Frame) -> Photo:
@@ -146,9 +134,9 @@ def read_photo(data: bytes, name: str, frame: Frame) -> Photo:
     size = frame.rows * frame.columns * _CHANNELS
     request = {"name": name, "frame": asdict(frame)}
     budget = Budget.of(MOST_PIXELS * _CHANNELS + size)
-    block = b"".join(_only(_answers("photo", name, request, [data], budget=budget, most_bytes=size), name).blocks)
+    block = b"".join(only(answers_of("photo", name, request, [data], budget=budget, most_bytes=size), name).blocks)
     if len(block) != size:
-        raise _garbled(name, GarbledError("no picture of that size"))
+        raise garbled(name, GarbledError("no picture of that size"))
     return Photo(name, np.frombuffer(block, np.uint8).reshape(frame.rows, frame.columns, _CHANNELS))
 
 
@@ -167,12 +155,12 @@ def unpack(
     most = limits.file_bytes
     found = PrivateFolder(Path(name).stem)
     try:
-        answers = _answers("unzip", name, request, [stream], budget=Budget.of(size + most), most_bytes=most)
+        answers = answers_of("unzip", name, request, [stream], budget=Budget.of(size + most), most_bytes=most)
         with closing(answers):
             told = next(answers, None)
             room = -1 if told is None else told.header.get("bytes")
             if not isinstance(room, int) or not 0 <= room <= most:
-                raise _garbled(name, GarbledError("no size of a folder"))  # noqa: TRY301
+                raise garbled(name, GarbledError("no size of a folder"))  # noqa: TRY301
             on_size(room)
             for answer in answers:
                 room -= _written(found, answer, name, room)
@@ -186,11 +174,11 @@ def _written(folder: PrivateFolder, answer: Answer, source: str, room: int) -> i
     """Write the file that a worker unpacked; how many bytes it has."""
     name, size = answer.header.get("name"), sum(map(len, answer.blocks))
     if not isinstance(name, str) or Path(name).suffix.lower() not in KEPT or size > room:
-        raise _garbled(source, GarbledError("no file of a folder"))
+        raise garbled(source, GarbledError("no file of a folder"))
     try:
         folder.put(name, answer.blocks)
     except (ValueError, FileExistsError) as error:
-        raise _garbled(source, GarbledError("no file of a folder")) from error
+        raise garbled(source, GarbledError("no file of a folder")) from error
     return size
 
 
@@ -211,22 +199,22 @@ def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
     if known is None:
         budget = Budget.of(sum(file.stat().st_size for file in files), FOLDER_MEMORY, FOLDER_SECONDS)
         request = {"path": str(path.resolve()), "limits": asdict(limits)}
-        answers = _answers("folder", path.name, request, budget=budget, other_library=other_library)
-        known = _only(answers, path.name).header.get("architecture")
+        answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
+        known = only(answers, path.name).header.get("architecture")
         if known not in KNOWN_ARCHITECTURES:
-            raise _garbled(path.name, GarbledError("no known architecture"))
+            raise garbled(path.name, GarbledError("no known architecture"))
         _TRIED.put(key, known)
     return known
 
 
 def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
-    """As `load`, after a worker has survived it.
+    """As `load`, after a worker has survived it; its tokenizer works in a worker.
 
     Raises:
         CheckpointError: as `folder_architecture`.
     """
     folder_architecture(path, limits)
-    return load(path, limits=limits)
+    return reader_of(path).load(path, limits, {}, folder_tokenizer)
 
 
 class _Remembered:
@@ -255,20 +243,20 @@ def _contents(
     job: str, source: str, request: Mapping[str, Any], blocks: list[Block], size: int, limits: ReadLimits
 ) -> Contents:
     """What a job reads of a file; its tensors have at most `size` bytes."""
-    answer = _only(_answers(job, source, request, blocks, budget=Budget.of(size), most_bytes=size), source)
+    answer = only(answers_of(job, source, request, blocks, budget=Budget.of(size), most_bytes=size), source)
     header = answer.header
     texts = [header.get(name) for name in ("source", "place", "format")]
     settings = header.get("settings")
     try:
         tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
-        raise _garbled(source, error) from error
+        raise garbled(source, error) from error
     dropped = header.get("dropped")
     if not isinstance(dropped, list) or not all(isinstance(kind, str) for kind in dropped):
-        raise _garbled(source, GarbledError("no list of kinds"))
+        raise garbled(source, GarbledError("no list of kinds"))
     plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
     if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
-        raise _garbled(source, GarbledError("no contents of a checkpoint"))
+        raise garbled(source, GarbledError("no contents of a checkpoint"))
     name, place, file_format = (str(text) for text in texts)
     return Contents(name, tensors, dict(settings or {}), place, file_format, tuple(dropped))
 
@@ -314,39 +302,3 @@ def _groups(tied: Any, names: list[str]) -> tuple[tuple[str, ...], ...]:
     if len(set(map(repr, places))) < len(places) or not all(type(i) is int and 0 <= i < len(names) for i in places):
         raise GarbledError("groups of tensors that are not there")
     return tuple(tuple(names[place] for place in group) for group in tied)
-
-
-def _only(answers: Iterator[Answer], source: str) -> Answer:
-    """The one part of a job that has one."""
-    found = list(answers)
-    if len(found) != 1:
-        raise _garbled(source, GarbledError(f"{len(found)} parts"))
-    return found[0]
-
-
-def _answers(
-    job: str,
-    source: str,
-    request: Mapping[str, Any],
-    blocks: list[Any] | None = None,
-    *,
-    budget: Budget,
-    most_bytes: int = 0,
-    on_tick: Tick = lambda: None,
-    other_library: bool = False,
-) -> Generator[Answer, None, None]:
-    """The parts of a job's answer, from a worker where the system has them, else worked out here."""
-    if POSSIBLE:
-        yield from WORKERS.answers(
-            job, source, request, blocks or (),
-            budget=budget, most_bytes=most_bytes, on_tick=on_tick, other_library=other_library,
-        )  # fmt: skip
-        return
-    held = [bytearray(b"".join(frames.chunks(block))) for block in blocks or ()]
-    for header, found in jobs.JOBS[job](request, held):
-        on_tick()
-        yield Answer(header, [bytearray(block) for block in found])
-
-
-def _garbled(source: str, error: GarbledError) -> CheckpointError:
-    return refused("worker_garbled", source, said=str(error))

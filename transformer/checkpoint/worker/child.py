@@ -1,19 +1,21 @@
-"""The template process and its workers: `python -m transformer.checkpoint.worker.child LINE`.
+"""The template process and its workers: `python -m transformer.checkpoint.worker.child [--library] LINE`.
 
-The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" (F; H with the
-transformers library) and "end this worker" (E). It has one thread and runs nothing of a file; a worker does one job and
-is gone.
+The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" (F) and "end this
+worker" (E). It has one thread and runs nothing of a file; with `--library` it imports the transformers library first. A
+worker does one job and is gone, or keeps what it was given and answers requests about it until its channel is closed.
 """
 
 import ctypes
 import gc
+import math
 import os
 import signal
 import socket
 import sys
 import tempfile
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,8 +24,9 @@ import torch
 from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import frames
-from transformer.checkpoint.worker.jobs import JOBS
-from transformer.checkpoint.worker.pool import MESSAGE_BYTES
+from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Answerer
+from transformer.checkpoint.worker.pool import LIBRARY
+from transformer.checkpoint.worker.template import MESSAGE_BYTES
 from transformer.checkpoint.worker.told import packed
 from transformer.errors import CheckpointError, HeedmapError
 
@@ -39,9 +42,12 @@ PARENT_DEATH_SIGNAL = 1
 """The option of Linux's `prctl` that names the signal."""
 
 
-def main(line: int) -> None:
+def main(line: int, with_library: bool = False) -> None:
     """Fork and end workers as the server says, until it is gone."""
     torch.set_num_threads(1)
+    if with_library:
+        with suppress(CheckpointError):  # the worker says what is missing
+            library()
     with suppress(FileNotFoundError):
         tempfile.gettempdir()  # found by writing to it, which a worker cannot; libraries ask where it is
     gc.freeze()  # so that workers share what is loaded
@@ -50,10 +56,7 @@ def main(line: int) -> None:
         message, channels, _, _ = socket.recv_fds(server, MESSAGE_BYTES, 1)
         if len(message) < MESSAGE_BYTES:
             break
-        if message[:1] == b"H":
-            with suppress(CheckpointError):  # the worker says what is missing
-                library()
-        if message[:1] in {b"F", b"H"}:
+        if message[:1] == b"F":
             pid = os.fork()
             if not pid:
                 server.close()
@@ -95,19 +98,53 @@ def _serve(channel: socket.socket) -> None:
     request = frames.receive_header(channel)
     if request is None:
         return
-    try:
+    answer: Answerer | None = None
+    with _told(channel) as told:
         limit(**request["budget"])
         blocks = frames.receive_blocks(channel, request, MOST_REQUEST)
-        for header, found in JOBS[request["job"]](request, blocks):
-            frames.send(channel, {**header, "kind": "part"}, found)
-        last: dict[str, Any] = {"kind": "done"}
+        if request["job"] in KEEPERS:
+            about, answer = KEEPERS[request["job"]](request, blocks)
+            frames.send(channel, {**about, "kind": "done"})
+        else:
+            for header, found in JOBS[request["job"]](request, blocks):
+                frames.send(channel, {**header, "kind": "part"}, found)
+            frames.send(channel, {"kind": "done"})
+    while answer is not None and told.goes_on and (asked := frames.receive_header(channel)) is not None:
+        with _told(channel) as told:
+            allow(asked["seconds"])
+            frames.send(channel, {**answer(asked), "kind": "done"})
+
+
+class _Told:
+    """Whether a worker may go on after what it did."""
+
+    goes_on = True
+
+
+@contextmanager
+def _told(channel: socket.socket) -> Iterator[_Told]:
+    """Tell the server what goes wrong inside. After a refusal the worker may go on, otherwise it is at its end."""
+    found = _Told()
+    last: dict[str, Any] | None = None
+    try:
+        yield found
     except HeedmapError as error:
         last = {"kind": "refused", "error": packed(error)}
     except MemoryError:
-        last = {"kind": "memory"}
+        last, found.goes_on = {"kind": "memory"}, False
     except BaseException:  # noqa: BLE001  (panics of native libraries are no Exception; the server logs all)
-        last = {"kind": "failed", "sentence": traceback.format_exc()[-MOST_TRACE:]}
-    frames.send(channel, last)
+        last, found.goes_on = {"kind": "failed", "sentence": traceback.format_exc()[-MOST_TRACE:]}, False
+    if last is not None:
+        frames.send(channel, last)
+
+
+def allow(seconds: int) -> None:
+    """Let this process work for so many seconds more."""
+    import resource  # only where processes can be forked
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, hard))
 
 
 def limit(memory_bytes: int, seconds: int) -> None:
@@ -131,4 +168,4 @@ def limit(memory_bytes: int, seconds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[-1]), LIBRARY in sys.argv)

@@ -1,6 +1,7 @@
 """What a worker process does with an untrusted file. Each job yields tables and blocks of bytes (see `frames`)."""
 
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,25 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from transformer.checkpoint.foreign.vocabularies import parse_tokenizer
+from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
 from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
-from transformer.checkpoint.load import load, read, read_uploads
+from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.photos import read_photo as safe_photo
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
 from transformer.pictures.photo import Frame
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS
 
 Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
 """A table and its blocks."""
 
 SLICE_NUMBERS, SLICE_TENSORS = 4_000_000, 256
 """How much is looked through between two reports: about a tenth of a second."""
+
+Answerer = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What answers requests about what is kept."""
 
 PROBES = (
     "a",
@@ -75,11 +79,10 @@ def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Par
     yield {"tied": [[place[name] for name in group] for group in tied_groups(tensors)]}, []
 
 
-def try_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
-    """Parse the vocabulary called `name` and use it a little."""
-    tokenizer = parse_tokenizer(bytes(blocks[0]), request["name"], NO_SPECIAL_IDS, ReadLimits(**request["limits"]))
-    probe(tokenizer)
-    yield {"tokens": len(tokenizer)}, []
+def read_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The tokens of the list called `name`, as JSON."""
+    tokens = read_tokens(bytes(blocks[0]), request["name"], ReadLimits(**request["limits"]))
+    yield {"tokens": len(tokens)}, [json.dumps(tokens).encode()]
 
 
 def read_photo(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
@@ -111,12 +114,40 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "read": read_files,
     "arrays": read_arrays,
     "inspect": inspect,
-    "vocabulary": try_vocabulary,
+    "vocabulary": read_vocabulary,
     "folder": try_folder,
     "unzip": unzip,
     "photo": read_photo,
 }
 """Every job by name."""
+
+
+def keep_tokenizer(request: Mapping[str, Any], blocks: list[bytearray]) -> tuple[dict[str, Any], Answerer]:
+    """Keep the tokenizer of the folder or file at `path`, or in the bytes of the file called `name`, once it was tried.
+
+    Each request names a `side`, a `call` of the tokenizer and its `value`.
+    """
+    if "path" in request:
+        path = Path(request["path"])
+        name, found = path.name, read_folder_tokenizer(path)
+    else:
+        name = request["name"]
+        found = parse_sentencepiece(bytes(blocks[0]), name, ReadLimits(**request["limits"]))
+    sides = {"source": found, "target": found.as_target()}
+    for tokenizer in sides.values():
+        probe(tokenizer)
+
+    def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+        call = getattr(sides[asked["side"]], asked["call"])
+        return {"found": bounded(call(asked["value"]), name)}
+
+    return {side: About.of(tokenizer).packed() for side, tokenizer in sides.items()}, answer
+
+
+KEEPERS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], tuple[dict[str, Any], Answerer]]] = {
+    "tokenizer": keep_tokenizer,
+}
+"""What a worker may keep, by name: it answers what was kept in a few words, and then requests."""
 
 
 def probe(tokenizer: Tokenizer) -> None:

@@ -1,8 +1,7 @@
 """Work on untrusted files in processes of their own, which can fail, hang or be ended without the server noticing.
 
-One template process is started with the first job. It has the library loaded and a single thread, and forks a worker
-for each job (about 10 ms; a process from scratch takes 1.4 s, torch's import). A worker bounds its own memory, CPU
-time and files; the server bounds the clock, and ends a worker that exceeds it. The threaded server itself never forks.
+A `Template` forks a worker for each job. A worker bounds its own memory, CPU time and files; the server bounds the
+clock, and ends a worker that exceeds it. A worker does one job and is gone; a `Resident` keeps one.
 """
 
 import atexit
@@ -10,50 +9,43 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
-from threading import BoundedSemaphore, Lock
 from typing import Any
 
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refused
+from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refused_because
 from transformer.checkpoint.worker import frames
 from transformer.checkpoint.worker.frames import Block, GarbledError
+from transformer.checkpoint.worker.queue import Queue
+from transformer.checkpoint.worker.template import STOPPED_SECONDS, TICK_SECONDS, Stillness, Template
 from transformer.checkpoint.worker.told import unpacked
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
 COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker.child")
-"""What starts the template, before the number of its end of the line."""
+"""What starts a template, before the number of its end of the line."""
+
+LIBRARY = "--library"
+"""The option with which a template imports the transformers library at its start."""
 
 POSSIBLE = hasattr(os, "fork") and hasattr(socket, "send_fds")
 """Whether this system has what workers need; without it (Windows), files are read in the server itself."""
 
 MOST_WORKERS = 3
-"""Jobs at a time; others wait for `PATIENCE_SECONDS` and are then told to come again."""
+"""Jobs at a time; others wait in a queue for `PATIENCE_SECONDS` and are then told to come again."""
 
-PATIENCE_SECONDS = 60.0
-START_SECONDS, REPLY_SECONDS = 60.0, 10.0
-"""How long the template may take to start, and to answer."""
-
-TICK_SECONDS = 0.2
-"""How often a caller that waits is asked whether it still wants to."""
-
-MESSAGE_BYTES = 5
-"""What the template hears and says: a letter and the id of a process."""
+PATIENCE_SECONDS = 180.0
+GLANCE_SECONDS = 0.05
+"""How long somebody may wait who holds a turn to draw."""
 
 LESS = Message("remedy_bring_less")
 """What helps against a bound that is too tight."""
 
 MOST_SENTENCE = 20_000
-SETTINGS = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
-"""What workers see of the server's environment: no keys, no addresses."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,15 +71,54 @@ class Answer:
     blocks: Sequence[bytearray]
 
 
+class Host:
+    """The program that asks workers, as they know it: here a notebook or a command, with one user and nothing to share.
+
+    A server has many users, whose pages take turns: `WORKERS.host` is told of them.
+    """
+
+    def client(self) -> Hashable | None:
+        """For whom this thread works: each client has one job at a time. None sets no such bound."""
+        return None
+
+    def waits(self) -> None:
+        """Hear that this thread waits for a worker, so that it holds up nobody meanwhile."""
+
+    def queued(self, ahead: int) -> None:
+        """Hear how many jobs come before that of this thread; 0 when it begins."""
+
+
+class Worker:
+    """A process that waits for its job at the other end of `channel`."""
+
+    def __init__(self, channel: socket.socket, pid: int, template: Template) -> None:
+        self.channel, self.pid = channel, pid
+        self._template = template
+        self._status: int | None = None
+
+    def end(self) -> int:
+        """End it, whatever it does; how it had ended, as `os.waitpid` says. Once is enough."""
+        if self._status is None:  # afterwards the id may be another's
+            self.channel.close()
+            self._status = self._template.end(self.pid)
+        return self._status
+
+    def leave(self) -> None:
+        """Have it ended some time. Never waits, so that finalizers may call it."""
+        if self._status is None:
+            self._status = 0
+            self.channel.close()
+            self._template.leave(self.pid)
+
+
 class Workers:
-    """The template process and the workers that it forks; safe to use from many threads."""
+    """Template processes and the workers that they fork; safe to use from many threads."""
 
     def __init__(self, command: Sequence[str] = COMMAND, most: int = MOST_WORKERS) -> None:
-        self._command, self._most = tuple(command), most
-        self._places = BoundedSemaphore(most)
-        self._lock = Lock()
-        self._template: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
+        self.host = Host()
+        self.queue = Queue(most)
+        self.plain = Template(command)
+        self.with_library = Template([*command, LIBRARY])
 
     def answers(
         self,
@@ -104,119 +135,65 @@ class Workers:
         """What a worker says of a job about the file `source`, part by part; `most_bytes` bounds all blocks together.
 
         `on_tick` is called several times a second and may raise, which ends the worker; so does leaving the loop.
-        `other_library` lets the template import the transformers library first, once for all workers.
+        `other_library` has the worker forked where the transformers library is loaded, which takes seconds once.
 
         Raises:
             CheckpointError: the file is refused; or the worker took too much, failed, or was not understood.
         """
-        with self._place(source, on_tick), self._forked(other_library) as (channel, end):
-            clock = _Clock(2 * budget.seconds, on_tick)
+        with self.place(source, on_tick):
+            worker = self.fork(other_library, on_tick)
             try:
-                frames.send(channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
-                while (header := frames.receive_header(channel, clock)) is not None and header.get("kind") == "part":
-                    found = frames.receive_blocks(channel, header, most_bytes, clock)
+                clock = Clock(2.0 * budget.seconds, self.host, on_tick, worker.pid)
+                frames.send(worker.channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
+                while (header := frames.receive_header(worker.channel, clock)) and header.get("kind") == "part":
+                    found = frames.receive_blocks(worker.channel, header, most_bytes, clock)
                     most_bytes -= sum(map(len, found))
                     yield Answer(header, found)
+                if header is None:
+                    raise ConnectionResetError("it ended before it had said all")
+                if header.get("kind") != "done":
+                    raise _refusal(source, reason(header, budget, source))
+            except (TimeoutError, GarbledError, OSError) as error:
+                raise _refusal(source, failure(error, worker, budget)) from error
+            finally:
+                worker.end()
+
+    def fork(self, other_library: bool, on_tick: Callable[[], None] = lambda: None) -> Worker:
+        """A worker that waits for its job; whoever asks for it ends it."""
+        template = self.with_library if other_library else self.plain
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                return Worker(ours, template.fork(theirs, Clock(PATIENCE_SECONDS, self.host, on_tick)), template)
+        except BaseException:
+            ours.close()
+            raise
+
+    @contextmanager
+    def place(self, source: str, on_tick: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Wait for a place in the queue, and say so.
+
+        Raises:
+            CheckpointError: others have the places for too long.
+        """
+        clock = Clock(PATIENCE_SECONDS, self.host, on_tick)
+
+        def wait(ahead: int) -> float:
+            self.host.queued(ahead)
+            return clock()
+
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.queue.place(self.host.client(), wait))
             except TimeoutError as error:
-                raise _too_long(source, budget) from error
-            except GarbledError as error:
-                raise _not_understood(source, str(error)) from error
-            except OSError:
-                _log.info("the worker of %s went away while it was spoken to", source)
-                header = None
-            if header is None:
-                raise _ended(source, end(), budget)
-            if header.get("kind") != "done":
-                raise _told(source, header, budget)
+                raise CheckpointError("worker_busy", source=source, count=self.queue.count) from error
+            self.host.queued(0)
+            yield
 
     def close(self) -> None:
-        """End the template and with it every worker."""
-        with self._lock:
-            self._close()
-
-    @contextmanager
-    def _place(self, source: str, on_tick: Callable[[], None]) -> Iterator[None]:
-        """Wait for one of the places."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not self._places.acquire(timeout=TICK_SECONDS):
-            on_tick()
-            if time.monotonic() > until:
-                raise CheckpointError("worker_busy", source=source, count=self._most)
-        try:
-            yield
-        finally:
-            self._places.release()
-
-    @contextmanager
-    def _forked(self, other_library: bool) -> Iterator[tuple[socket.socket, Callable[[], int]]]:
-        """A worker that waits for its job, and what ends it and says how; it is gone afterwards, whatever it did."""
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                pid = self._fork(theirs, other_library)
-            end = cache(lambda: self._end(pid))  # once: afterwards the id may be another's
-            try:
-                yield ours, end
-            finally:
-                end()
-
-    def _fork(self, channel: socket.socket, other_library: bool) -> int:
-        """The process id of a new worker at the other end of `channel`."""
-        with self._lock:
-            for _ in range(2):  # a template that was ended by someone is started once more
-                if self._line is None:
-                    self._start()
-                wish = b"H" if other_library else b"F"
-                pid = self._ask(wish + bytes(MESSAGE_BYTES - 1), channel, START_SECONDS)
-                if pid is not None:
-                    return pid
-                self._close()
-        raise CheckpointError("worker_not_started")
-
-    def _end(self, pid: int) -> int:
-        """End a worker, if it has not ended, and let its id go; how it ended, as `os.waitpid` says."""
-        with self._lock:
-            status = self._ask(b"E" + pid.to_bytes(MESSAGE_BYTES - 1, "little"), None, REPLY_SECONDS)
-            if status is None:
-                self._close()
-            return status or 0
-
-    def _ask(self, message: bytes, channel: socket.socket | None, seconds: float) -> int | None:
-        """The template's answer; None if it has none."""
-        if self._line is None:
-            return None
-        self._line.settimeout(seconds)
-        try:
-            socket.send_fds(self._line, [message], [channel.fileno()] if channel else [])
-            reply = self._line.recv(MESSAGE_BYTES, socket.MSG_WAITALL)
-        except OSError as error:
-            _log.warning("the process that reads files does not answer: %s", error)
-            return None
-        return int.from_bytes(reply[1:], "little") if len(reply) == MESSAGE_BYTES else None
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        root = str(Path(__file__).parents[3])
-        known = {name: os.environ[name] for name in SETTINGS if name in os.environ}
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-        with theirs:
-            self._template = subprocess.Popen(  # noqa: S603  (our own program)
-                [*self._command, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={**known, **threads, "PYTHONPATH": root, "TOKENIZERS_PARALLELISM": "false"},
-                start_new_session=True,  # the terminal's Ctrl-C is the server's: its end ends the template
-            )
-        self._line = ours
-
-    def _close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        if self._template is not None:
-            self._template.kill()
-            self._template.wait()
-        self._line = self._template = None
+        """End the templates and with them every worker."""
+        self.plain.close()
+        self.with_library.close()
 
 
 WORKERS = Workers()
@@ -225,56 +202,71 @@ WORKERS = Workers()
 atexit.register(WORKERS.close)
 
 
-class _Clock:
-    """How long each read or write may wait, until the time is up."""
+class StoppedError(TimeoutError):
+    """A worker stands still: somebody sent it SIGSTOP."""
 
-    def __init__(self, seconds: int, on_tick: Callable[[], None]) -> None:
-        self._until, self._on_tick = time.monotonic() + seconds, on_tick
+
+class Clock:
+    """How long each read or write may wait, until the time is up or the process `pid` stands still."""
+
+    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None], pid: int | None = None) -> None:
+        self._start, self._seconds = time.monotonic(), seconds
+        self._host, self._on_tick = host, on_tick
+        self._still = None if pid is None else Stillness(pid)
 
     def __call__(self) -> float:
+        """Seconds to wait before this is asked again.
+
+        Raises:
+            TimeoutError: it took too long.
+        """
         self._on_tick()
-        left = self._until - time.monotonic()
-        if left <= 0:
+        taken = time.monotonic() - self._start
+        if taken < GLANCE_SECONDS:
+            return GLANCE_SECONDS
+        self._host.waits()
+        if taken >= self._seconds:
             raise TimeoutError
-        return min(TICK_SECONDS, left)
+        if self._still is not None and self._still.for_seconds() > STOPPED_SECONDS:
+            raise StoppedError
+        return min(TICK_SECONDS, self._seconds - taken)
 
 
-def _told(source: str, header: Mapping[str, Any], budget: Budget) -> CheckpointError:
-    """What a worker says that went wrong."""
+def reason(header: Mapping[str, Any], budget: Budget, source: str) -> CheckpointError | Message:
+    """What a worker says that went wrong: an error of ours, or in a few words what it was not."""
     sentence = header.get("sentence")
     if header.get("kind") == "refused":
         try:
             return unpacked(header.get("error"))
         except GarbledError as error:
-            return _not_understood(source, str(error))
+            return Message("worker_garbled", said=str(error))
     if header.get("kind") == "memory":
-        return _too_much(source, budget)
+        return Message("worker_memory", megabytes=_megabytes(budget))
     if header.get("kind") == "failed" and isinstance(sentence, str):
-        _log.warning("reading %r failed:\n%s", source, sentence[:MOST_SENTENCE])
-        last = sentence.strip().rpartition("\n")[2]
-        return refused("worker_failed", source, SAVE_AGAIN, error=last[:200])
-    return _not_understood(source, "an answer of no known kind")
+        _log.warning("work on %r failed:\n%s", source, sentence[:MOST_SENTENCE])
+        return Message("worker_failed", error=sentence.strip().rpartition("\n")[2][:200])
+    return Message("worker_garbled", said="an answer of no known kind")
 
 
-def _ended(source: str, status: int, budget: Budget) -> CheckpointError:
-    """How a worker ended that said nothing more."""
+def failure(error: Exception, worker: Worker, budget: Budget) -> Message:
+    """Why a worker gave no answer that could be used, in a few words; it is ended."""
+    status = worker.end()
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if number == signal.SIGXCPU:
-        return _too_long(source, budget)
+    if isinstance(error, GarbledError):
+        return Message("worker_garbled", said=str(error))
+    if isinstance(error, StoppedError):
+        return Message("worker_stopped")
+    if isinstance(error, TimeoutError) or number == signal.SIGXCPU:
+        return Message("worker_time", seconds=budget.seconds)
     how = f"signal {signal.Signals(number).name}" if number in set(signal.Signals) else f"status {status}"
-    return refused("worker_ended", source, SAVE_AGAIN, megabytes=_megabytes(budget), how=how)
+    return Message("worker_ended", megabytes=_megabytes(budget), how=how)
 
 
-def _too_long(source: str, budget: Budget) -> CheckpointError:
-    return refused("worker_time", source, LESS, seconds=budget.seconds)
-
-
-def _too_much(source: str, budget: Budget) -> CheckpointError:
-    return refused("worker_memory", source, LESS, megabytes=_megabytes(budget))
-
-
-def _not_understood(source: str, what: str) -> CheckpointError:
-    return refused("worker_garbled", source, SAVE_AGAIN, said=what)
+def _refusal(source: str, why: CheckpointError | Message) -> CheckpointError:
+    if isinstance(why, CheckpointError):
+        return why
+    is_bound = why.code in {"worker_time", "worker_memory"}
+    return refused_because(why, source, LESS if is_bound else SAVE_AGAIN)
 
 
 def _megabytes(budget: Budget) -> float:

@@ -1,0 +1,167 @@
+"""A tokenizer in a worker says what it says here; one that would take all memory or time costs one sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkpoint.huggingface.families import write_folder
+from transformer.checkpoint.load import read_folder_tokenizer
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+from transformer.checkpoint.worker import resident, tokenizer_facts
+from transformer.checkpoint.worker import vocabularies as texts
+from transformer.checkpoint.worker.pool import Answer
+from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer
+from transformer.checkpoint.worker.resident import Here
+from transformer.checkpoint.worker.tokenizer_facts import About
+from transformer.errors import CheckpointError, InputError
+from transformer.tokens.text import TextTokenizer, train_tokenizer
+
+TEXT = ["a man rides a bicycle", "two men ride", "the dog runs in the park"] * 3
+TEXTS = ("two men", "the dog rides a bicycle.", "", "a  zebra 你好 😀", "ride\tride")
+
+
+def model() -> bytes:
+    return train_tokenizer(TEXT, 47).model
+
+
+def some_tokenizer() -> RemoteTokenizer:
+    return texts.sentencepiece(model(), "some.model")
+
+
+def same(there: Any, here: Any) -> None:
+    assert len(there) == len(here)
+    for name in ("pad_id", "bos_id", "eos_id", "unknown_id", "max_length", "languages"):
+        assert getattr(there, name) == getattr(here, name)
+    assert (there.mask_id, there.mask) == (getattr(here, "mask_id", -1), getattr(here, "mask", ""))
+    every = range(len(here))
+    assert [there.is_special(i) for i in every] == [here.is_special(i) for i in every]
+    assert there.labels(every) == here.labels(every)
+    assert there.labels([3, 3, 1]) == here.labels([3, 3, 1])
+    for text in TEXTS:
+        for call in ("encode", "pieces", "source_ids", "encoder_ids", "target_ids"):
+            assert getattr(there, call)(text) == getattr(here, call)(text)
+        assert there.decode(here.source_ids(text)) == here.decode(here.source_ids(text))
+
+
+def test_a_sentencepiece_model_says_the_same_in_a_worker() -> None:
+    same(some_tokenizer(), TextTokenizer(model()))
+
+
+@pytest.mark.parametrize("family", ["marian", "gpt2", "bert"])
+def test_a_folder_s_tokenizer_says_the_same_in_a_worker(family: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / family, family)
+    there, here = texts.folder_tokenizer(folder), read_folder_tokenizer(folder)
+    same(there, here)
+    same(there.as_target(), here.as_target())
+
+
+def changed(folder: Path, **parts: Any) -> None:
+    """Have the folder's tokenizer work with these parts, as its file says."""
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **parts}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+
+
+def replaced(folder: Path, rules: list[tuple[str, str]]) -> None:
+    """Have it replace each text by another before it cuts."""
+    steps = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in rules]
+    changed(folder, normalizer={"type": "Sequence", "normalizers": steps})
+
+
+def split(folder: Path, pattern: str) -> None:
+    """Have it cut at a regular expression."""
+    step = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    changed(folder, pre_tokenizer=step)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "ASK_SECONDS", 1)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda folder: replaced(folder, [("q", "qq")] * 40), "qqqqqqqq"),
+        (lambda folder: replaced(folder, [("q", "z" * 1_000_000)]), "q" * 2000),
+        (lambda folder: split(folder, "(?:q|qq){20}!"), "q" * 2000),
+    ],
+    ids=["doubles", "grows", "backtracks"],
+)
+def test_a_text_that_a_tokenizer_makes_enormous_costs_a_sentence(spoil: Any, text: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "gpt2", "gpt2")
+    spoil(folder)
+    tokenizer = texts.folder_tokenizer(folder)
+    usual = tokenizer.encode("the dog")
+    with pytest.raises(InputError, match=r"tokenizer of gpt2 (cannot work on this|makes .* out of this)"):
+        tokenizer.encode(text)
+    assert tokenizer.encode("the dog") == usual
+
+
+def test_more_tokens_or_letters_than_are_read_are_refused_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = some_tokenizer()
+    monkeypatch.setattr(tokenizer_facts, "MOST_IDS", 5)  # here; the worker has the usual bound
+    with pytest.raises(InputError, match=r"some\.model makes 6 tokens of 17 letters out of this; at most 5 "):
+        tokenizer_facts.bounded(["abc"] * 5 + ["de"], "some.model")
+    assert tokenizer_facts.bounded(["abc"] * 5, "some.model") == ["abc"] * 5
+    text = "a man " * 200_000
+    with pytest.raises(InputError, match=r"the text has 1,200,000 letters.*at most 1,000,000"):
+        tokenizer.encode(text)
+
+
+def liar(found: Any) -> RemoteTokenizer:
+    """A tokenizer whose worker was taken over, and answers this."""
+    resident = Here("liar.model", {}, lambda _: {"found": found})
+    return RemoteTokenizer(resident, {"source": About.unpacked(HONEST, "liar.model")})
+
+
+HONEST = About.of(TextTokenizer(model())).packed()
+
+
+@pytest.mark.parametrize("found", [None, 7, "ids", [1.5], [True], [-1], [10**9], ["1"], {"a": 1}, [1] * 200_001, [[1]]])
+def test_ids_that_cannot_be_are_refused(found: Any) -> None:
+    tokenizer = liar(found)
+    with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
+        tokenizer.encode("two men")
+
+
+@pytest.mark.parametrize("found", [None, 7, "pieces", [1], [None], ["a"] * 3, ["x" * 1_000_001] * 2])
+def test_labels_that_cannot_be_are_refused(found: Any) -> None:
+    tokenizer = liar(found)
+    with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
+        tokenizer.labels([4, 5])
+
+
+@pytest.mark.parametrize("found", [None, 7, ["text"], "x" * 1_000_001])
+def test_texts_that_cannot_be_are_refused(found: Any) -> None:
+    tokenizer = liar(found)
+    with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
+        tokenizer.decode([4, 5])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": -1}, {"size": 10**8}, {"size": "47"}, {"size": True}, {"pad_id": None}, {"pad_id": -2},
+        {"eos_id": 1.5},
+        {"mask": 7}, {"mask": "x" * 201}, {"languages": ["a"]}, {"languages": [1, 2]}, {"languages": None},
+        {"special": None}, {"special": [-1]}, {"special": [47]}, {"special": ["1"]}, {"max_length": 0},
+        {"max_length": "9"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_tokenizer_cannot_say_of_itself_is_refused(wrong: dict[str, Any]) -> None:
+    assert About.unpacked(HONEST, "liar.model").size == 47
+    with pytest.raises(CheckpointError, match=r"liar\.model is refused: .*not understood \(no tokenizer\)"):
+        About.unpacked({**HONEST, **wrong}, "liar.model")
+
+
+def test_a_list_of_tokens_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found in (b"{}", b"[]", b"7", b"[1]", b'[""]', b"no json", json.dumps(["x" * 2000]).encode()):
+        answer = Answer({}, [bytearray(found)])
+        monkeypatch.setattr(texts, "answers_of", lambda *_, answer=answer, **__: iter([answer]))
+        with pytest.raises(CheckpointError, match=r"w\.txt is refused: .*not understood"):
+            texts.read_tokens(b"a", "w.txt", DEFAULT_LIMITS)
