@@ -13,6 +13,7 @@ from tests.checkpoint.originals.torch_modules import step_by_step, watch_layers
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 from transformer.checkpoint.foreign.bundle import Bundle
+from transformer.checkpoint.foreign.vocabularies import vocabulary_of
 from transformer.checkpoint.safe.reading import read_file
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -102,7 +103,7 @@ def test_a_vocabulary_has_no_row_for_a_class_token(tmp_path):
     torch.manual_seed(4)
     path = tmp_path / "model.pt"
     torch.save(scramble(WithClassToken(5, 6, 2, 11, 0, True, 3)).state_dict(), path)
-    words = b"one\ntwo\nthree\nfour\nfive\n"
+    words = vocabulary_of(["one", "two", "three", "four", "five"], "words.txt", "")
     found = Bundle("model", read_file(path), 1, "", {"words.txt": words}).checkpoint({"n_heads": 2})
     assert run_any(found, "two five").record["encoder.1.self"].keys.labels == ("[CLS]", "two", "five")
 

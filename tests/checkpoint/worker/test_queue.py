@@ -58,7 +58,8 @@ def test_places_are_given_in_order_and_each_is_told_how_many_come_first() -> Non
     assert fourth.waits(1)
     first.end()
     assert fourth.began.wait(PATIENCE)
-    third.end(), fourth.end()
+    third.end()
+    fourth.end()
 
 
 def test_a_client_waits_behind_its_own_job_and_others_pass_it() -> None:
