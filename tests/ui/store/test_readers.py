@@ -80,7 +80,10 @@ def queue_page() -> None:
         host.queued(ahead)
 
 
-@pytest.mark.parametrize(("told", "said"), [([2, 2, 1], ["1 file will be"]), ([3], ["3 files will be"]), ([2, 0], []), ([0], [])])
+QUEUES = [([2, 2, 1], ["1 file will be"]), ([3], ["3 files will be"]), ([2, 0], []), ([0], [])]
+
+
+@pytest.mark.parametrize(("told", "said"), QUEUES)
 def test_the_place_in_the_queue_is_said(told: list[int], said: list[str]) -> None:
     page = AppTest.from_function(queue_page)
     page.session_state["told"] = told
