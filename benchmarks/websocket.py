@@ -224,7 +224,7 @@ class Session:
             if kind == "exception":
                 answer.errors.append(element.exception.message or element.exception.type)
             content = getattr(element, kind)
-            if kind in {"button_group", "text_area", "checkbox", "bidi_component"}:
+            if kind in {"button_group", "text_area", "text_input", "checkbox", "bidi_component"}:
                 self._ids[content.id.split("-", 2)[2]] = content.id, message.delta.fragment_id
             elif kind == "button":
                 self._ids[content.label] = content.id, message.delta.fragment_id

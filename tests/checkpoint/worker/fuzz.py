@@ -1,0 +1,224 @@
+"""Use mutated tokenizers and folders, five texts each, as the server does: `python -m tests.checkpoint.worker.fuzz`.
+
+This process stands for the server: it has 4 GB, it must never fail, and what it gets must be a refusal in a sentence or
+the ids that the same tokenizer gives in a process of its own. A use that takes more than 20 s of work (40 by the clock)
+is bad, too.
+"""
+
+import argparse
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.checkpoint.huggingface.families import TEXT, write_folder
+from transformer.checkpoint.huggingface.library import library
+from transformer.checkpoint.load import read_folder_tokenizer
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+from transformer.checkpoint.worker import apart, vocabularies
+from transformer.errors import HeedmapError
+from transformer.tokens.base import FolderTokenizer
+from transformer.tokens.text import TextTokenizer, train_tokenizer
+
+MEMORY_BYTES, SECONDS = 4 * 1024**3, 20.0
+TEXTS = ("the dog runs", "qqqqqqqq", "x" * 700, "A man,  2 men! 你好 😀", "")
+STARTING = 5.0
+"""Seconds by the clock that starting and ending a worker may take besides, on a busy machine."""
+
+REPORTED = 100
+
+
+def ids(tokenizer: FolderTokenizer) -> list[list[int]]:
+    """What it makes of every text."""
+    return [tokenizer.source_ids(text) for text in TEXTS]
+
+
+@cache
+def folders() -> Path:
+    """Small folders of three kinds of tokenizers, which mutants are made of."""
+    root = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    for family in ("gpt2", "bert", "marian"):
+        write_folder(root / family, family)
+    for family in ("gpt2", "bert"):  # so that the file is what is used, and not a class of the library's
+        (root / family / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    return root
+
+
+@cache
+def sentencepiece() -> bytes:
+    """A small SentencePiece model."""
+    return train_tokenizer(TEXT, 61).model
+
+
+def hostile_steps(draws: Random) -> dict[str, Any]:
+    """A part of a tokenizer.json that does much with little."""
+    long, letter = draws.choice([10, 1_000, 100_000]), draws.choice("qxa ")
+    slow = f"(?:{letter}|{letter}{letter}){{20}}!"
+    regex = draws.choice([slow, f"({letter}+)+$", "", "(", ".{0,1000}", r"\s*\S*x\b"])
+    replace = {"type": "Replace", "pattern": {"String": letter}, "content": letter * draws.choice([2, 3, long])}
+    steps = [replace] * draws.choice([1, 5, 40])
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": draws.random() < 0.5}
+    prepend = {"type": "Prepend", "prepend": "z" * long}
+    return draws.choice(
+        [
+            {"normalizer": {"type": "Sequence", "normalizers": steps}},
+            {"normalizer": {"type": "Sequence", "normalizers": [prepend] * draws.choice([1, 30])}},
+            {"normalizer": {"type": "Replace", "pattern": {"Regex": regex}, "content": "z" * long}},
+            {"pre_tokenizer": split},
+            {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split] * draws.choice([1, 50])}},
+            {"decoder": {"type": "Sequence", "decoders": steps}},
+            {"truncation": {"max_length": draws.choice([0, 1, 2**40]), "strategy": "LongestFirst", "stride": 7}},
+            {"padding": {"strategy": {"Fixed": draws.choice([7, 10**6, 2**33])}, "pad_id": 0, "pad_token": "x"}},
+            {"added_tokens": [{"id": draws.choice([0, 10**9]), "content": letter, "special": True}]},
+        ]
+    )
+
+
+def damaged(data: bytes, draws: Random) -> bytes:
+    """Some bytes otherwise, some gone, some twice."""
+    found = bytearray(data)
+    for _ in range(draws.choice([1, 1, 3, 20])):
+        at = draws.randrange(len(found))
+        match draws.randrange(4):
+            case 0:
+                found[at] = draws.randrange(256)
+            case 1:
+                del found[at : at + draws.randrange(1, 9)]
+            case 2:
+                found[at:at] = found[at : at + draws.randrange(1, 99)]
+            case _:
+                found[at] ^= 1 << draws.randrange(8)
+        if not found:
+            return b"x"
+    return bytes(found)
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[str, Callable[[], list[list[int]]], Callable[[], list[list[int]]]]]:
+    """What is tried: its name, the server's way, and the same in the process that calls it."""
+    for number in range(count):
+        draws = Random(seed * 1_000_003 + number)
+        kind = draws.choice(["steps", "steps", "bytes", "model", "model", "zip"])
+        if kind == "model":
+            data = damaged(sentencepiece(), draws)
+            there = lambda data=data: ids(vocabularies.sentencepiece(data, "mutated.model", DEFAULT_LIMITS))  # noqa: E731
+            here = lambda data=data: ids(TextTokenizer(data))  # noqa: E731
+            yield f"{kind} {number}", there, here
+            continue
+        family = draws.choice(["gpt2", "bert"] if kind == "steps" else ["gpt2", "bert", "marian"])
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+            folder = Path(place) / family
+            shutil.copytree(folders() / family, folder)
+            if kind == "steps":
+                file = folder / "tokenizer.json"
+                file.write_text(json.dumps({**json.loads(file.read_text()), **hostile_steps(draws)}))
+            elif kind == "bytes":
+                names = sorted(file.name for file in folder.iterdir() if file.suffix in {".json", ".spm", ".txt"})
+                file = folder / draws.choice(names)
+                file.write_bytes(damaged(file.read_bytes(), draws))
+            if kind == "zip":
+                data = zipped(folder)
+                yield f"{kind} {number}", lambda data=data: of_zip(damaged(data, draws)), list  # noqa: B023
+            else:
+                yield (
+                    f"{kind} {number}",
+                    lambda folder=folder: ids(vocabularies.folder_tokenizer(folder)),
+                    lambda folder=folder: ids(read_folder_tokenizer(folder)),
+                )
+
+
+def zipped(folder: Path) -> bytes:
+    """A folder as a ZIP."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, f"{folder.name}/{file.name}")
+    return stream.getvalue()
+
+
+def of_zip(data: bytes) -> list[list[int]]:
+    """Unpack it, load the model in a worker and here, and cut texts."""
+    folder = apart.unpack(io.BytesIO(data), "mutated.zip", lambda _: None)
+    try:
+        found = apart.load_folder(folder.path)
+        return [] if found.tokenizer is None else [found.tokenizer.source_ids(text) for text in TEXTS]
+    finally:
+        folder.remove()
+
+
+def in_a_process(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
+    """What the same tokenizer makes of the texts in a process of its own; None where it fails there."""
+    seen, told = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(int(SECONDS))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, 2)
+            os.write(told, json.dumps(here()).encode()[: 60_000])
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(told)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(seen, "rb") as pipe:
+        data = pipe.read()
+    try:
+        return json.loads(data) if status == 0 else None
+    except ValueError:
+        return None
+
+
+def outcome(there: Callable[[], list[list[int]]], here: Callable[[], list[list[int]]]) -> str:
+    """What became of one case; "bad ..." if that must not be."""
+    start = time.monotonic()
+    try:
+        found = there()
+    except HeedmapError as error:
+        end = "refused" if str(error).strip() and not str(error).startswith("Traceback") else "bad: no sentence"
+        end = f"bad: {error}" if error.code == "worker_failed" else end
+    except Exception:  # noqa: BLE001  (whatever it is, it must be told)
+        return "bad: " + traceback.format_exc()
+    else:
+        expected = in_a_process(here)
+        end = "right ids" if found == expected or not expected else f"bad: {found} instead of {expected}"
+    taken = time.monotonic() - start
+    return f"bad: {taken:.0f} s" if taken > 2 * SECONDS + STARTING else end
+
+
+def main() -> None:
+    """Count what becomes of so many; exit with 1 if one was bad."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    library()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    ends = Counter[str]()
+    for number, (name, there, here) in enumerate(cases(given.seed, given.count), 1):
+        end = outcome(there, here)
+        ends[f"{name.partition(' ')[0]}: {end.partition(':')[0]}"] += 1
+        if end.startswith("bad"):
+            sys.stdout.write(f"{name}: {end}\n")
+        if number % REPORTED == 0 or number == given.count:
+            sys.stdout.write(f"{number}: {dict(ends)}\n")
+            sys.stdout.flush()
+    sys.exit(any("bad" in end for end in ends))
+
+
+if __name__ == "__main__":
+    main()
