@@ -19,7 +19,7 @@ import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -113,9 +113,7 @@ def cases(seed: int, count: int) -> Iterator[tuple[str, Callable[[], list[list[i
         kind = draws.choice(["steps", "steps", "bytes", "model", "model", "zip"])
         if kind == "model":
             data = damaged(sentencepiece(), draws)
-            there = lambda data=data: ids(vocabularies.sentencepiece(data, "mutated.model", DEFAULT_LIMITS))  # noqa: E731
-            here = lambda data=data: ids(TextTokenizer(data))  # noqa: E731
-            yield f"{kind} {number}", there, here
+            yield f"{kind} {number}", partial(of_model, data), partial(of_model_here, data)
             continue
         family = draws.choice(["gpt2", "bert"] if kind == "steps" else ["gpt2", "bert", "marian"])
         with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
@@ -129,14 +127,29 @@ def cases(seed: int, count: int) -> Iterator[tuple[str, Callable[[], list[list[i
                 file = folder / draws.choice(names)
                 file.write_bytes(damaged(file.read_bytes(), draws))
             if kind == "zip":
-                data = zipped(folder)
-                yield f"{kind} {number}", lambda data=data: of_zip(damaged(data, draws)), list  # noqa: B023
+                yield f"{kind} {number}", partial(of_zip, damaged(zipped(folder), draws)), list
             else:
-                yield (
-                    f"{kind} {number}",
-                    lambda folder=folder: ids(vocabularies.folder_tokenizer(folder)),
-                    lambda folder=folder: ids(read_folder_tokenizer(folder)),
-                )
+                yield f"{kind} {number}", partial(of_folder, folder), partial(of_folder_here, folder)
+
+
+def of_model(data: bytes) -> list[list[int]]:
+    """With a SentencePiece model in a worker."""
+    return ids(vocabularies.sentencepiece(data, "mutated.model", DEFAULT_LIMITS))
+
+
+def of_model_here(data: bytes) -> list[list[int]]:
+    """With a SentencePiece model in this process."""
+    return ids(TextTokenizer(data))
+
+
+def of_folder(folder: Path) -> list[list[int]]:
+    """With a folder's tokenizer in a worker."""
+    return ids(vocabularies.folder_tokenizer(folder))
+
+
+def of_folder_here(folder: Path) -> list[list[int]]:
+    """With a folder's tokenizer in this process."""
+    return ids(read_folder_tokenizer(folder))
 
 
 def zipped(folder: Path) -> bytes:

@@ -62,9 +62,9 @@ class About:
             CheckpointError: that cannot be.
         """
         names = cls.__dataclass_fields__
-        found: dict[str, Any] = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
-        ids = [found.get(name) for name in names if name.endswith("_id")]
-        special, size, languages = (found.get(name) for name in ("special", "size", "languages"))
+        found: dict[str, Any] = {name: said.get(name) if isinstance(said, dict) else None for name in names}
+        ids = [found[name] for name in names if name.endswith("_id")]
+        special, size, languages = found["special"], found["size"], found["languages"]
         sound = (
             is_count(size)
             and size <= MOST_TOKENS
