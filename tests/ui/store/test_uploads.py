@@ -4,9 +4,11 @@ import asyncio
 import gc
 import io
 import os
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +20,11 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
+from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.originals.rnn import EncoderRNN, LocationDecoder
 from tests.checkpoint.references import REFERENCE
+from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
 from ui.store import arrivals, holdings, ledger, uploads
 from ui.store.arrivals import MAX_FILES, NO_ROOM, TOO_LARGE, Arrivals
@@ -313,3 +318,62 @@ def test_what_may_arrive_is_what_a_file_the_server_and_its_disk_allow(monkeypatc
     counted.strike()
     free[0] = 0
     assert uploads.may_arrive(UploadLimits(file_bytes=500)) == 0
+
+
+def gpt2_files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in write_folder(folder / "gpt2", "gpt2").iterdir()}
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(f"gpt2/{name}", data)
+    return stream.getvalue()
+
+
+def asks_for(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker measures of every folder."""
+    found = Trial("hugging-face-decoder", 1.0, 0.1, held_bytes)
+    monkeypatch.setattr("transformer.checkpoint.worker.apart.tried_folder", lambda _: found)
+
+
+@pytest.mark.parametrize("as_zip", [False, True])
+def test_a_folder_counts_what_its_files_or_its_model_take(
+    mine: Holdings, as_zip: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = gpt2_files(tmp_path)
+    together = sum(map(len, files.values()))
+    brought = {"gpt2.zip": zipped(files)} if as_zip else files
+    for held_bytes, counted in ((together + 10_007, together + 10_007), (10_007, together)):
+        asks_for(held_bytes, monkeypatch)
+        name = take(limits=UploadLimits(session_bytes=together + 10_007), **brought)
+        assert mine.uploads[name].n_bytes == ledger.LEDGER.held == counted
+        uploads.forget(name)
+        assert ledger.LEDGER.held == 0
+
+
+@pytest.mark.parametrize("as_zip", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"session_bytes": 3_000_000}, r"gpt2 takes 4\.8 MB of memory .* \(its files have 0\.1 MB\), and 2\.9 MB are left"),
+        ({"server_bytes": 3_000_000}, r"the server holds 0\.\d MB .* no room for 4\.8 MB more"),
+    ],
+)  # fmt: skip
+def test_a_model_that_takes_more_than_may_be_held_is_refused_and_leaves_nothing(
+    as_zip: bool, limits: dict[str, int], reason: str, mine: Holdings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = gpt2_files(tmp_path)
+    asks_for(5_000_000, monkeypatch)
+    made = list[Path]()
+    original = PrivateFolder.__init__
+
+    def noted(self: PrivateFolder, name: str) -> None:
+        original(self, name)
+        made.append(self.path)
+
+    monkeypatch.setattr(PrivateFolder, "__init__", noted)
+    with pytest.raises(CheckpointError, match=reason):
+        take(limits=UploadLimits(**limits), **({"gpt2.zip": zipped(files)} if as_zip else files))
+    assert (mine.uploads, ledger.LEDGER.held, [path.exists() for path in made]) == ({}, 0, [False])
