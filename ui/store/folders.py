@@ -56,19 +56,24 @@ def brought(
     else:
         folder, own = _unzipped(*next(iter(files.items())), limits, room)
     try:
-        held = apart.tried_folder(folder.path).held_bytes
-        files_bytes = sum(file.stat().st_size for file in folder.path.iterdir())
+        held = _held(folder, apart.tried_folder(folder.path).held_bytes, room)
         if own is not None:
             own.strike()
-        if held > room:
-            taken = {"found": megabytes(held), "files": megabytes(files_bytes), "most": megabytes(room)}
-            raise CheckpointError("upload_model_large", name=name, **taken)
-        return folder, Counted(max(held, files_bytes), limits.server_bytes)
+        return folder, Counted(held, limits.server_bytes)
     except BaseException:
         folder.remove()
         if own is not None:
             own.strike()
         raise
+
+
+def _held(folder: PrivateFolder, model_bytes: int, room: int) -> int:
+    """Bytes that a folder counts for: those of its files or of its model, whichever are more."""
+    files_bytes = sum(file.stat().st_size for file in folder.path.iterdir())
+    if model_bytes > room:
+        taken = {"found": megabytes(model_bytes), "files": megabytes(files_bytes), "most": megabytes(room)}
+        raise CheckpointError("upload_model_large", name=folder.path.name, **taken)
+    return max(model_bytes, files_bytes)
 
 
 def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: int) -> tuple[PrivateFolder, Counted]:

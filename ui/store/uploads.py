@@ -170,6 +170,9 @@ class Uploads:
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
         """Its architecture; None where it cannot be loaded."""
+        folder = upload(ref).folder
+        if folder is not None:
+            return architecture_of(lambda: apart.tried_folder(folder.path).architecture)
         revision = Revision(ref, self.stamp(ref))
         return in_session(
             "architecture",

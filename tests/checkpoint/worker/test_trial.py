@@ -115,9 +115,8 @@ def test_an_ordinary_folder_is_accepted_and_its_numbers_are_plausible(tmp_path: 
     assert found.architecture == load(folder).architecture
     assert 0 < found.load_seconds < trial.LOAD_SECONDS
     assert 0 <= found.run_seconds < trial.RUN_SECONDS
-    tensors = (*load(folder).model.parameters(), *load(folder).model.buffers())
-    assert 0.5 * found.held_bytes <= sum(one.nbytes for one in load(folder).model.parameters()) <= found.held_bytes
-    assert found.held_bytes <= sum(one.nbytes for one in tensors)
+    stored = sum(tensor.nbytes for tensor in load_file(folder / "model.safetensors").values())
+    assert 0.9 * stored <= found.held_bytes <= 2 * stored
 
 
 def test_a_folder_of_ours_is_run_too(tmp_path: Path) -> None:
@@ -151,8 +150,8 @@ GOOD: dict[str, Any] = {
     ("name", "wrong"),
     [
         *(("architecture", value) for value in (None, 7, "gru", ["seq2seq"], "hugging-face-")),
-        *((name, value) for name in ("load_seconds", "run_seconds") for value in (None, "1", -0.1, math.nan, math.inf, True)),
-        *((name, value) for name in ("weight_bytes", "grown_bytes") for value in (None, "1", -1, 1.5, True, 2**45)),
+        *((f"{name}_seconds", value) for name in ("load", "run") for value in (None, "1", -0.1, math.nan, math.inf, 1)),
+        *((f"{name}_bytes", value) for name in ("weight", "grown") for value in (None, "1", -1, 1.5, True, 2**45)),
     ],
     ids=repr,
 )  # fmt: skip
@@ -171,13 +170,13 @@ def test_what_a_process_grew_by_counts_where_it_is_more_than_usual() -> None:
 @pytest.mark.parametrize(
     ("seconds", "reason"),
     [
-        ({"load_seconds": 31.26}, r"big is refused: building the model took 31\.3 s of work, at most 30 s are allowed\. Rem"),
-        ({"run_seconds": 5.26}, r"big is refused: one short run of its model took 5\.3 s of work, at most 5 s are allowed"),
+        ({"load_seconds": 31.26}, r"building the model took 31\.3 s of work, at most 30 s are allowed\. Remedy: bring"),
+        ({"run_seconds": 5.26}, r"one short run of its model took 5\.3 s of work, at most 5 s are allowed\. Rem"),
     ],
 )  # fmt: skip
 def test_what_takes_too_long_is_refused_with_what_it_took_and_may_take(seconds: dict[str, float], reason: str) -> None:
     found = Trial.of(GOOD | seconds)
-    with pytest.raises(CheckpointError, match=reason):
+    with pytest.raises(CheckpointError, match=f"big is refused: {reason}"):
         found.check("big", 1_000_000)
     found.check("big", 40 * trial.MEGABYTES_A_SECOND * 1024**2)  # a large file may take longer
 
@@ -185,5 +184,5 @@ def test_what_takes_too_long_is_refused_with_what_it_took_and_may_take(seconds: 
 def test_a_slow_model_is_refused_before_the_server_builds_it(albert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "load", None)
     monkeypatch.setattr(trial, "LOAD_SECONDS", 0.0)
-    with pytest.raises(CheckpointError, match=r"albert is refused: building the model took [\d.]+ s of work, at most 0 s"):
+    with pytest.raises(CheckpointError, match=r"albert is refused: building the model took [\d.]+ s .* at most 0 s"):
         apart.load_folder(albert)

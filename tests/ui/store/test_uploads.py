@@ -16,6 +16,7 @@ import pytest
 import torch
 from starlette.exceptions import HTTPException
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 from torch import nn
@@ -26,11 +27,11 @@ from tests.checkpoint.references import REFERENCE
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
-from ui.store import arrivals, holdings, ledger, uploads
+from ui.store import arrivals, holdings, leaving, ledger, uploads
 from ui.store.arrivals import MAX_FILES, NO_ROOM, TOO_LARGE, Arrivals
 from ui.store.holdings import Holdings, Housekeeper
 from ui.store.ledger import Counted, Ledger, UploadLimits
-from ui.store.refs import CheckpointRef
+from ui.store.refs import CheckpointRef, Revision
 
 WEIGHTS = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
 
@@ -357,7 +358,7 @@ def test_a_folder_counts_what_its_files_or_its_model_take(
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        ({"session_bytes": 3_000_000}, r"gpt2 takes 4\.8 MB of memory .* \(its files have 0\.1 MB\), and 2\.9 MB are left"),
+        ({"session_bytes": 3_000_000}, r"gpt2 takes 4\.8 MB .* \(its files have 0\.1 MB\), and 2\.9 MB are left"),
         ({"server_bytes": 3_000_000}, r"the server holds 0\.\d MB .* no room for 4\.8 MB more"),
     ],
 )  # fmt: skip
@@ -377,3 +378,25 @@ def test_a_model_that_takes_more_than_may_be_held_is_refused_and_leaves_nothing(
     with pytest.raises(CheckpointError, match=reason):
         take(limits=UploadLimits(**limits), **({"gpt2.zip": zipped(files)} if as_zip else files))
     assert (mine.uploads, ledger.LEDGER.held, [path.exists() for path in made]) == ({}, 0, [False])
+
+
+def test_a_list_of_uploads_builds_no_folder_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = take(**gpt2_files(tmp_path))
+    monkeypatch.setattr("transformer.checkpoint.worker.apart.load_folder", None)
+    assert uploads.Uploads().architecture(name, ()) == "hugging-face-decoder"
+
+
+def test_a_run_of_an_upload_ends_when_its_reader_has_left(
+    mine: Holdings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, here = take(**gpt2_files(tmp_path)), {mine.session_id}
+    found = uploads.Uploads().load(Revision(name, 1), ())
+    monkeypatch.setattr(leaving, "LOOKING", 0.0)
+    monkeypatch.setattr(leaving, "PATIENCE", -1.0)
+    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
+    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: SimpleNamespace(is_active_session=here.__contains__))
+    model: Any = found.model
+    assert model(torch.tensor([[3, 5, 7]])).shape[:2] == (1, 3)
+    here.clear()
+    with pytest.raises(StopException):
+        model(torch.tensor([[3, 5, 7]]))

@@ -193,7 +193,7 @@ def check_sizes(config: dict[str, Any], name: str, n_tensors: int, limits: ReadL
             if layers > limits.layers:
                 remedy = Message("remedy_raise_layers")
                 raise refused("layers_beyond_reason", name, remedy, layers=layers, key=key, most=limits.layers)
-            if layers > n_tensors:
+            if layers > n_tensors and layers == value:  # a list may speak of more layers than there are
                 raise refused("layers_beyond_weights", name, layers=layers, key=key, tensors=n_tensors)
         if any(part in key for part in REPEATED) and largest > MOST_REPEATED:
             raise refused("parts_beyond_reason", name, parts=largest, key=key, most=MOST_REPEATED)
