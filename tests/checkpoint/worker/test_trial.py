@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
-from transformer import load
+from transformer import Checkpoint, load
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.ours.convert import convert
@@ -186,3 +186,17 @@ def test_a_slow_model_is_refused_before_the_server_builds_it(albert: Path, monke
     monkeypatch.setattr(trial, "LOAD_SECONDS", 0.0)
     with pytest.raises(CheckpointError, match=r"albert is refused: building the model took [\d.]+ s .* at most 0 s"):
         apart.load_folder(albert)
+
+
+def test_memory_that_lies_in_no_parameter_counts_as_growth(tmp_path: Path) -> None:
+    """A table that a model keeps as it likes: the process is larger by it."""
+    folder, kept = write_folder(tmp_path / "gpt2", "gpt2"), list[torch.Tensor]()
+
+    def loaded() -> Checkpoint:
+        kept.append(torch.ones(50_000_000))
+        return load(folder)
+
+    _, cost = trial.measured(loaded)
+    assert 195_000_000 < cost["grown_bytes"] < 400_000_000
+    assert cost["weight_bytes"] < 1_000_000
+    assert Trial.of(cost).held_bytes >= 195_000_000 - trial.USUAL_GROWTH

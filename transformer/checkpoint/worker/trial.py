@@ -115,7 +115,8 @@ def run_once(found: Checkpoint) -> None:
 
 
 def _number(told: Any, kind: type, most: float) -> Any:
-    if type(told) is not kind or not 0 <= told < most:
+    is_kind = type(told) is kind  # a bool is an int to isinstance
+    if not is_kind or not 0 <= told < most:
         raise GarbledError("no numbers of a trial")
     return told
 
