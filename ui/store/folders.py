@@ -36,8 +36,11 @@ def folder_name(files: Mapping[str, BufferedIOBase]) -> str | None:
 
 def brought(
     files: Mapping[str, BufferedIOBase], name: str, limits: UploadLimits, room: int
-) -> tuple[PrivateFolder, Counted | None]:
-    """The folder, once a worker could load it, and what counts what a ZIP held; None where the files are the folder.
+) -> tuple[PrivateFolder, Counted]:
+    """The folder, once a worker could load it and run its model, and what counts it.
+
+    It counts as many bytes as its files or its model take, whichever are more: shared layers and tables that are
+    computed lie in no file.
 
     Raises:
         CheckpointError: it is refused, or larger than a session or the server may hold.
@@ -53,13 +56,24 @@ def brought(
     else:
         folder, own = _unzipped(*next(iter(files.items())), limits, room)
     try:
-        apart.folder_architecture(folder.path)
+        held = _held(folder, apart.tried_folder(folder.path).held_bytes, room)
+        if own is not None:
+            own.strike()
+        return folder, Counted(held, limits.server_bytes)
     except BaseException:
         folder.remove()
         if own is not None:
             own.strike()
         raise
-    return folder, own
+
+
+def _held(folder: PrivateFolder, model_bytes: int, room: int) -> int:
+    """Bytes that a folder counts for: those of its files or of its model, whichever are more."""
+    files_bytes = sum(file.stat().st_size for file in folder.path.iterdir())
+    if model_bytes > room:
+        taken = {"found": megabytes(model_bytes), "files": megabytes(files_bytes), "most": megabytes(room)}
+        raise CheckpointError("upload_model_large", name=folder.path.name, **taken)
+    return max(model_bytes, files_bytes)
 
 
 def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: int) -> tuple[PrivateFolder, Counted]:

@@ -14,7 +14,8 @@ from ui.store.settings import n_bytes
 class UploadLimits:
     """How much may be held: `file_bytes` and `session_bytes` for one session, `server_bytes` for all together.
 
-    Sizes are those of the files; a model that runs takes as much again.
+    Sizes are those of the files; of a model's folder those of its model, where that takes more. A model that runs takes
+    as much again.
     """
 
     file_bytes: int = 200 * MEGABYTE

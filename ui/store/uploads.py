@@ -27,6 +27,7 @@ from transformer.errors import CheckpointError
 from ui.store import arrivals, folders, holdings, ledger, log
 from ui.store.budget import MODELS
 from ui.store.cache import in_session
+from ui.store.leaving import ends_without
 from ui.store.ledger import Counted, UploadLimits, megabytes
 from ui.store.memory import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
@@ -169,6 +170,9 @@ class Uploads:
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
         """Its architecture; None where it cannot be loaded."""
+        folder = upload(ref).folder
+        if folder is not None:
+            return architecture_of(lambda: apart.tried_folder(folder.path).architecture)
         revision = Revision(ref, self.stamp(ref))
         return in_session(
             "architecture",
@@ -186,7 +190,9 @@ class Uploads:
 
         def loaded() -> Checkpoint:
             with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
-                return upload(ref).load(answers, str(ref))
+                found = upload(ref).load(answers, str(ref))
+            ends_without(holdings.mine(), found.model)
+            return found
 
         return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
 
@@ -279,9 +285,8 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
         elif (name := folders.folder_name(streams)) is not None:
             folder, own = folders.brought(streams, name, limits, room(limits))
             ref = _free_ref(name)
-            held[ref] = Upload(None, counted if own is None else {name: own}, folder=folder)
-            if own is not None:
-                _strike(counted)  # the archive is let go, what was in it is kept
+            held[ref] = Upload(None, {name: own}, folder=folder)
+            _strike(counted)  # what arrived is let go, the folder is kept
         else:
             files_together = bundle(streams)
             same = _same_files(files_together)

@@ -158,7 +158,7 @@ def _architecture(revision: Revision, answers: Answers) -> str | None:
 def _recognised(path: Path, revision: Revision, answers: Answers) -> str | None:
     """What files without a config of a known kind are taken for; None where they fit no layout."""
     if _says_all(path):
-        return apart.folder_architecture(path)
+        return apart.tried_folder(path).architecture
     found = _bundle(_of_files(revision.ref)).recognised(dict(answers))
     return found.fit.architecture if found.fit is not None and found.report.fits else None
 

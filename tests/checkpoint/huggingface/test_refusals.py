@@ -38,7 +38,7 @@ def change(file: Path, **values: Any) -> None:
         ("tokenizer_config.json", {"init_inputs": ["/etc/passwd"]}, "init_inputs"),
         ("config.json", {"model_type": "no-such-family"}, "does not know the model type 'no-such-family'"),
         ("config.json", {"model_type": "beit"}, "beit is no model of text"),
-        ("config.json", {"n_layer": 10**6}, "describes 1,000,000 layers"),
+        ("config.json", {"n_layer": 10**6}, r"asks for 1,000,000 layers \(n_layer\), at most 200 are built"),
         ("config.json", {"num_experts": 10**9}, "asks for 1,000,000,000 parts of one kind"),
         ("config.json", {"vocab_size": 2**30}, "numbers, the weights hold"),
         ("config.json", {"n_positions": 10**12}, "it gives n_positions as 1,000,000,000,000"),
@@ -111,7 +111,7 @@ def test_a_panic_at_work_is_told_and_no_other_end_is_taken_for_one(
 
 def test_a_worker_tries_a_folder_before_the_server_loads_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "reader_of", None)
-    assert apart.folder_architecture(folder) == "hugging-face-decoder"
+    assert apart.tried_folder(folder).architecture == "hugging-face-decoder"
     threads = Path(f"/proc/{pool.WORKERS.with_library.pid}/task")
     assert len(list(threads.iterdir())) == 1  # what has threads must not fork
     broken_normalizer(folder, "AAAA")

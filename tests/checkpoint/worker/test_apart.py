@@ -225,7 +225,7 @@ def test_a_vocabulary_that_takes_all_memory_is_refused_and_the_server_parses_not
 def test_a_folder_of_ours_is_tried_once_and_loaded(tmp_path: Path) -> None:
     save_tiny(tmp_path)
     folder = next(path for path in tmp_path.iterdir() if path.is_dir())
-    assert apart.folder_architecture(folder) == "seq2seq"
+    assert apart.tried_folder(folder).architecture == "seq2seq"
     assert apart.load_folder(folder).architecture == "seq2seq"
     other = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
     (folder / "tokenizer.model").write_bytes(other.model)

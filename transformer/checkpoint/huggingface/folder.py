@@ -96,7 +96,7 @@ def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
     for file in weight_files(path):
         with file.open("rb") as handle:
             shapes |= check_header(handle, _size(file, limits), f"{path.name}/{file.name}", limits).shapes
-    _check_sizes(config, f"{path.name}/{CONFIG}", len(shapes))
+    check_sizes(config, f"{path.name}/{CONFIG}", len(shapes), limits)
     _check_values(config, f"{path.name}/{CONFIG}")
     _check_values(tokenizer, f"{path.name}/{TOKENIZER_CONFIG}")
     has_tokenizer = any((path / name).is_file() for name in VOCABULARIES)
@@ -173,19 +173,30 @@ def settings_in(file: Path) -> dict[str, Any]:
     return found
 
 
-def _check_sizes(config: dict[str, Any], name: str, n_tensors: int) -> None:
-    """Refuse numbers beyond reason, before anything is built after them."""
+def check_sizes(config: dict[str, Any], name: str, n_tensors: int, limits: ReadLimits) -> None:
+    """Refuse numbers beyond reason, before anything is built after them; a list says as much as it has entries.
+
+    `n_tensors` is how many tensors the file holds; or, once that is known, how many of them the model uses.
+
+    Raises:
+        CheckpointError: names the key, its number, and how much is allowed.
+    """
     for key, value in config.items():
         if isinstance(value, dict):
-            _check_sizes(value, name, n_tensors)
-        if type(value) is not int:
-            continue
-        if abs(value) >= 2**31:
-            raise refused("number_beyond_reason", name, key=key, value=value)
-        if "layer" in key.replace("per_layer", "") and key not in BOUNDS and value > n_tensors:
-            raise refused("layers_beyond_weights", name, layers=value, key=key, tensors=n_tensors)
-        if any(part in key for part in REPEATED) and value > MOST_REPEATED:
-            raise refused("parts_beyond_reason", name, parts=value, key=key, most=MOST_REPEATED)
+            check_sizes(value, name, n_tensors, limits)
+        numbers = [one for one in (value if isinstance(value, list) else [value]) if type(one) is int]
+        largest, beyond = max(numbers, default=0), next((one for one in numbers if abs(one) >= 2**31), None)
+        if beyond is not None:
+            raise refused("number_beyond_reason", name, key=key, value=beyond)
+        if "layer" in key.replace("per_layer", "") and key not in BOUNDS:
+            layers = max(largest, len(value) if isinstance(value, list) else 0)
+            if layers > limits.layers:
+                remedy = Message("remedy_raise_layers")
+                raise refused("layers_beyond_reason", name, remedy, layers=layers, key=key, most=limits.layers)
+            if layers > n_tensors and layers == value:  # a list may speak of more layers than there are
+                raise refused("layers_beyond_weights", name, layers=layers, key=key, tensors=n_tensors)
+        if any(part in key for part in REPEATED) and largest > MOST_REPEATED:
+            raise refused("parts_beyond_reason", name, parts=largest, key=key, most=MOST_REPEATED)
 
 
 def _check_values(config: dict[str, Any], name: str) -> None:

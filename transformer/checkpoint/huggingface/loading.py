@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.adopting import set_layers_apart
 from transformer.checkpoint.huggingface.attention import NAME
-from transformer.checkpoint.huggingface.folder import FolderContents, checked_contents, unreadable
+from transformer.checkpoint.huggingface.folder import FolderContents, check_sizes, checked_contents, unreadable
 from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
 from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of
 from transformer.checkpoint.huggingface.library import library, quiet
@@ -52,6 +53,9 @@ UNMATCHED = Message("ignored_unmatched")
 EXAMPLE = "A man is riding a bicycle."
 """What is read at first, since such folders bring no examples."""
 
+SPARE_PARTS = 2_000
+"""A config may describe so many tensors more than twice those of its weights before it is refused outright."""
+
 USUAL_LENGTH = 512
 """How many positions are read where nothing says."""
 
@@ -82,7 +86,7 @@ def load_hugging_face(
     tokenizer = tokenizer_at(path) if contents.has_tokenizer else None
     _described(contents, _maker(contents, kind, settings), settings)
     config = _config(contents, settings, kind, tokenizer)
-    model, spare = _watchable(path, config, settings)
+    model, spare = _watchable(path, config, settings, lambda spare: _check_used(contents, spare, limits))
     assumptions: list[str] = [model.note] if model.note else []
     if saved_by(contents).endswith(UNSHOWN):
         assumptions.append(Message("head_not_shown", saved=saved_by(contents)))
@@ -209,18 +213,25 @@ def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
     raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=contents.family)
 
 
-def _watchable(path: Path, config: HuggingFaceConfig, settings: Any) -> tuple[HuggingFaceModel, list[str]]:
-    """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over."""
+def _watchable(
+    path: Path, config: HuggingFaceConfig, settings: Any, check: Callable[[list[str]], None]
+) -> tuple[HuggingFaceModel, list[str]]:
+    """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over.
+
+    `check` may refuse those names before the model runs.
+    """
     reason: str = ""
     try:
         model, spare = _built(path, config, settings, NAME)
     except CheckpointError:  # attention code of its own: then the eager way says whether the folder is sound
         reason = Message("attention_of_its_own", family=config.family)
     else:
+        check(spare)
         model.sites, reason = lazy_sites(model.net, model.config)
         if model.sites:
             return model, spare
     model, spare = _built(path, config, settings, "eager")
+    check(spare)
     model.sites = adopted_sites(model.net, model.config)
     if model.sites:
         return model, spare
@@ -302,16 +313,41 @@ def _net(path: Path, maker_name: str, settings: Any, attention: str) -> tuple[An
     return net.eval(), sorted(found["unexpected_keys"])
 
 
+class _Parts(TorchFunctionMode):
+    """Counts the tensors that are made for a model, and refuses those beyond what the folder's weights can be."""
+
+    def __init__(self, contents: FolderContents) -> None:
+        super().__init__()
+        self._name, self._n_tensors = f"{contents.name}/config.json", len(contents.shapes)
+        self._made = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self._made += func is torch.empty
+        if self._made > 2 * self._n_tensors + SPARE_PARTS:
+            raise refused("parts_beyond_weights", self._name, parts=self._made, tensors=self._n_tensors)
+        return func(*args, **(kwargs or {}))
+
+
+def _check_used(contents: FolderContents, spare: list[str], limits: ReadLimits) -> None:
+    """What a config asks for rests on tensors that the model uses: others beside them cost nothing."""
+    check_sizes(contents.config, f"{contents.name}/config.json", len(contents.shapes) - len(spare), limits)
+
+
 def _described(contents: FolderContents, maker_name: str, settings: Any) -> Any:
     """The model that the config describes, without memory for its weights.
 
     Raises:
-        CheckpointError: it describes none, or one that would take far more memory than the weights hold.
+        CheckpointError: it describes none, or one that would take far more memory, or have far more parts, than the
+            weights hold.
     """
     maker = getattr(library(), maker_name)
     try:
-        with quiet(), torch.device("meta"):
+        with quiet(), torch.device("meta"), _Parts(contents):
             net = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)
+    except CheckpointError:
+        raise
     except Exception as error:
         raise unreadable(f"{contents.name}/config.json", error) from error
     described = sum(tensor.numel() for tensor in (*net.parameters(), *net.buffers()))

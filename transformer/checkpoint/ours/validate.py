@@ -11,7 +11,7 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
-from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.refusal import refused, said
 from transformer.checkpoint.weight_files import CONFIG, WEIGHTS
@@ -21,10 +21,10 @@ SMALL_FILE_BYTES = 8 * 1024 * 1024
 """The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
 
 SPARE_NUMBERS = 10_000_000
-"""A config may describe so many numbers more than its weights hold before it is refused outright, not name by name."""
+"""A config may describe so many numbers more than its weights hold before it is refused outright, not name by name.
 
-TABLE_NUMBERS = 2**27
-"""The largest table of positions that is computed: `max_length` times `d_model`."""
+Those of a table of positions that a formula gives count too, although no file holds them.
+"""
 
 REMEDY = Message("remedy_convert_again")
 
@@ -50,11 +50,13 @@ def checked_folder(path: Path, limits: ReadLimits) -> Path:
     weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
     with weights.open("rb") as handle:
         header = check_header(handle, weights.stat().st_size, name, limits)
-    checked_config(_read(path / CONFIG, f"{path.name}/{CONFIG}"), f"{path.name}/{CONFIG}", header.shapes)
+    checked_config(_read(path / CONFIG, f"{path.name}/{CONFIG}"), f"{path.name}/{CONFIG}", header.shapes, limits)
     return path
 
 
-def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[str, Any]:
+def checked_config(
+    about: Any, name: str, shapes: Mapping[str, Shape], limits: ReadLimits = DEFAULT_LIMITS
+) -> tuple[str, Any]:
     """The architecture and the config that a config.json describes, for weights of these shapes.
 
     A config whose model would take more than its weights is refused; a wrong one of the right size is told by name.
@@ -73,19 +75,22 @@ def checked_config(about: Any, name: str, shapes: Mapping[str, Shape]) -> tuple[
             raise refused("config_key_unknown", name, REMEDY, key=f"{key!r:.80}")
         if not _is_plain(value, kinds[key]):
             raise refused("config_value", name, REMEDY, key=key, value=f"{value!r:.80}")
-    layers = [value for key, value in values.items() if key.endswith("layers")]
-    if max(layers, default=0) > len(shapes):
-        raise refused("config_layers", name, layers=max(layers), tensors=len(shapes))
-    rows = max(values.get("max_length", 0), values.get("target_length", 0))
-    if rows * values.get("d_model", 1) > TABLE_NUMBERS:
-        raise refused("config_positions", name, REMEDY, positions=rows)
+    layers = max((value for key, value in values.items() if key.endswith("layers")), default=0)
+    if layers > limits.layers:
+        raise refused("config_many_layers", name, Message("remedy_raise_layers"), layers=layers, most=limits.layers)
+    if layers > len(shapes):
+        raise refused("config_layers", name, layers=layers, tensors=len(shapes))
+    held = sum(math.prod(shape) for shape in shapes.values())
+    most = 2 * held + SPARE_NUMBERS
     try:
         config = config_type(**values)
+        rows = max(getattr(config, key, 0) for key in ("max_length", "target_length"))
+        if rows * getattr(config, "d_model", 1) > most:
+            raise refused("config_positions", name, REMEDY, positions=rows)
         described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
         raise refused("config_impossible", name, REMEDY, error=said(error)) from error
-    held = sum(math.prod(shape) for shape in shapes.values())
-    if described > 2 * held + SPARE_NUMBERS:
+    if described > most:
         raise refused("config_numbers", name, REMEDY, described=described, held=held)
     return about["architecture"], config
 

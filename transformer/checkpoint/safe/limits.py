@@ -14,7 +14,8 @@ class ReadLimits:
 
     Tensors may show the same stored numbers several times (tied weights, views). What all of them show together is at
     most `repeats` times what is stored, and `spare_numbers` more, so that looking through the tensors of a file costs
-    about as much as its size says.
+    about as much as its size says. `layers` bounds what a config may ask for, however little its layers weigh: shared
+    ones weigh nothing, and each takes its time in every run. The deepest published models of text have 126.
     """
 
     file_bytes: int = 1024 * MEGABYTE
@@ -31,6 +32,7 @@ class ReadLimits:
     name_characters: int = 1_000
     name_parts: int = 64
     modules: int = 50_000
+    layers: int = 200
     repeats: int = 4
     spare_numbers: int = 1_000_000
     seconds: float = 30.0

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
@@ -34,6 +34,7 @@ from transformer.checkpoint.worker import frames
 from transformer.checkpoint.worker.answers import answers_of, garbled, only
 from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import Answer, Budget
+from transformer.checkpoint.worker.trial import Trial
 from transformer.checkpoint.worker.vocabularies import folder_tokenizer
 from transformer.messages import Message
 from transformer.pictures.photo import Frame, Photo
@@ -41,7 +42,6 @@ from transformer.pictures.photo import Frame, Photo
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 60
 """The floor of what loading a folder may take: another library may have to be loaded first."""
 
-KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("seq2seq", "decoder", "encoder"))}
 _FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
 _ITEM_BYTES = 8
 _REMEMBERED = 256
@@ -182,13 +182,13 @@ def _written(folder: PrivateFolder, answer: Answer, source: str, room: int) -> i
     return size
 
 
-def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
-    """The architecture of a folder that says all about itself, once it was loaded and tried in a worker.
+def tried_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Trial:
+    """What a folder that says all about itself is, and costs, once it was loaded, run and tried in a worker.
 
     What is known of a folder is remembered for as long as no file in it changes.
 
     Raises:
-        CheckpointError: it cannot be loaded, or that takes too much memory or time.
+        CheckpointError: it cannot be loaded, or that or its run takes too much memory or time.
     """
     other_library = is_hugging_face(path)
     if other_library:
@@ -197,12 +197,15 @@ def folder_architecture(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
     key = (str(path), limits, *((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
     known = _TRIED.get(key)
     if known is None:
-        budget = Budget.of(sum(file.stat().st_size for file in files), FOLDER_MEMORY, FOLDER_SECONDS)
+        n_bytes = sum(file.stat().st_size for file in files)
+        budget = Budget.of(n_bytes, FOLDER_MEMORY, FOLDER_SECONDS)
         request = {"path": str(path.resolve()), "limits": asdict(limits)}
         answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
-        known = only(answers, path.name).header.get("architecture")
-        if known not in KNOWN_ARCHITECTURES:
-            raise garbled(path.name, GarbledError("no known architecture"))
+        try:
+            known = Trial.of(only(answers, path.name).header)
+        except GarbledError as error:
+            raise garbled(path.name, error) from error
+        known.check(path.name, n_bytes)
         _TRIED.put(key, known)
     return known
 
@@ -211,9 +214,9 @@ def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
     """As `load`, after a worker has survived it; its tokenizer works in a worker.
 
     Raises:
-        CheckpointError: as `folder_architecture`.
+        CheckpointError: as `tried_folder`.
     """
-    folder_architecture(path, limits)
+    tried_folder(path, limits)
     return reader_of(path).load(path, limits, {}, folder_tokenizer)
 
 
@@ -221,14 +224,14 @@ class _Remembered:
     """Folders that were tried, the last few; safe to use from many threads."""
 
     def __init__(self) -> None:
-        self._lock, self._values = Lock(), OrderedDict[Any, str]()
+        self._lock, self._values = Lock(), OrderedDict[Any, Trial]()
 
-    def get(self, key: Any) -> str | None:
-        """The architecture of a folder that was tried; None for another."""
+    def get(self, key: Any) -> Trial | None:
+        """What is known of a folder that was tried; None for another."""
         with self._lock:
             return self._values.get(key)
 
-    def put(self, key: Any, value: str) -> None:
+    def put(self, key: Any, value: Trial) -> None:
         """Remember one."""
         with self._lock:
             self._values[key] = value

@@ -17,7 +17,7 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.photos import read_photo as safe_photo
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
-from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker import frames, trial
 from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
 from transformer.pictures.photo import Frame
@@ -102,12 +102,13 @@ def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]
 
 
 def try_folder(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:  # noqa: ARG001  (as the others)
-    """Load the folder at `path` and use its tokenizers a little."""
-    found = load(Path(request["path"]), limits=ReadLimits(**request["limits"]))
+    """Load the folder at `path`, run its model once, and use its tokenizers a little."""
+    limits = ReadLimits(**request["limits"])
+    found, cost = trial.measured(lambda: load(Path(request["path"]), limits=limits))
     for tokenizer in (found.tokenizer, found.target_tokenizer):
         if tokenizer is not None:
             probe(tokenizer)
-    yield {"architecture": found.architecture}, []
+    yield cost, []
 
 
 JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] = {
