@@ -216,6 +216,7 @@ def test_a_checkpoint_is_left_as_it_was():
         (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0, attention="location", max_length=9)), True),
         (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, causal=True)), False),
         (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
+        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, cls_id=12)), False),
     ],
 )
 def test_every_text_architecture_can_be_tested(made: Any, leaks: bool):

@@ -273,7 +273,12 @@ def test_temperature_is_told_by_the_entropy_of_the_rows():
 @pytest.mark.parametrize("attention", ["encoder", "decoder", "cross"])
 @pytest.mark.parametrize(
     "recipe",
-    [{}, {"temperature": "0.3"}, {"scaled": "False", "blind": "2"}, {"mask_first": "True", "hiding": "large", "blind": "2"}],
+    [
+        {},
+        {"temperature": "0.3"},
+        {"scaled": "False", "blind": "2"},
+        {"mask_first": "True", "hiding": "large", "blind": "2"},
+    ],
 )
 def test_the_formulas_beside_the_curve_give_the_curve(attention: str, recipe: dict[str, str]):
     """Computed as they are written, at every temperature of the curve, from the scores on the page."""

@@ -146,12 +146,12 @@ def test_the_length_after_the_norm_is_that_of_the_rows_shown(address: dict[str, 
     root = f"√(d \N{MINUS SIGN} 1) = √{d - 1} = {(d - 1) ** 0.5:.2f}" if unbiased else f"√d = √{d} = {d**0.5:.2f}"
     least = f"{bare.min():.2f}"
     if root.endswith(least):
-        assert f"Before γ and β every row has the length {root}." in text(at)
+        assert f"β every row has the length {root}." in text(at)
     else:
         assert f"no row is longer than {root}; ε makes rows shorter that hardly vary, here down to {least}" in text(at)
     assert root.endswith(least) == ("seed" not in address or address["seed"] != "2")
     lengths = np.linalg.norm(after, axis=1)
-    assert f"After them the lengths are {lengths.min():.2f} to {lengths.max():.2f}." in text(at)
+    assert f" and β the lengths are {lengths.min():.2f} to {lengths.max():.2f}." in text(at)
 
 
 @pytest.mark.parametrize(

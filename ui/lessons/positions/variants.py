@@ -13,7 +13,7 @@ from ui.texts import plain, t
 
 
 def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
-    """Every variant's table, and its difference from the paper's of the same size; a trained one has a width of its own."""
+    """Every variant's table, and its difference from the paper's of that size; a trained one keeps its own width."""
     with bar:
         chosen = variant("other", [name for name in VARIANTS if name != "paper"], "doubled")
         whose = learned_choice()
