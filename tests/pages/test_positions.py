@@ -136,7 +136,7 @@ def test_every_table_but_the_trained_one_has_the_width_that_is_chosen(d_table: i
     np.testing.assert_allclose(difference, learned - by_the_paper(n_rows, 64, base), atol=1e-6)
     assert ("The learned table has d_model = 64, the others " in said(at)) == (d_table != 64)
     shown = tables[{"doubled": "doubled exponent"}.get(other, other)][0].astype(float)
-    paper = by_the_paper(*shown.shape, base)
+    paper = by_the_paper(len(shown), shown.shape[1], base)
     still = [sum(max(column) - min(column) < 0.01 for column in table.T) for table in (paper, shown)]
     assert f"paper {still[0]}, variant {still[1]}." in said(at)
     assert f"Largest difference: {np.abs(shown - paper).max():.3f}" in said(at)

@@ -19,8 +19,10 @@ def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
         whose = learned_choice()
     learned = learned_table(whose, length, d_model)
     tables = _tables(d_model, length, base, learned)
-    papers = {name: position_table("paper", *table.shape, base) for name, table in tables.items()}
-    differences = {name: table - papers[name] for name, table in tables.items() if name != "paper"}
+    papers = {name: position_table("paper", len(table), table.shape[1], base) for name, table in tables.items()}
+    differences: dict[Variant, np.ndarray] = {
+        name: table - papers[name] for name, table in tables.items() if name != "paper"
+    }
     names = {name: plain(f"positions.variant_{name}") for name in tables}
     figure = table_grid(
         {names[name]: table for name, table in tables.items()},
