@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.lessons.latex import evaluated
 from tests.pages.opening import address_of, figure, fine, matrices, numbers, opened
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.lessons.sentences import source_sentence, target_sentence
@@ -268,46 +267,6 @@ def test_temperature_is_told_by_the_entropy_of_the_rows():
     for line, now, standard in zip(lines, table["entropy, now"], table["entropy, standard"], strict=True):
         x = np.log(numbers(curve["data"][0]["x"]))
         np.testing.assert_allclose(np.interp(np.log([0.3, 1.0]), x, line), [now, standard], atol=0.02)
-
-
-@pytest.mark.parametrize("attention", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        {},
-        {"temperature": "0.3"},
-        {"scaled": "False", "blind": "2"},
-        {"mask_first": "True", "hiding": "large", "blind": "2"},
-    ],
-)
-def test_the_formulas_beside_the_curve_give_the_curve(attention: str, recipe: dict[str, str]):
-    """Computed as they are written, at every temperature of the curve, from the scores on the page."""
-    scores = drawn(fine(page(attention=attention, stage="scores", **recipe)))[1]["S0"].astype(float)
-    n_queries = len(scores := scores.reshape(-1, 4))
-    visible = np.tri(n_queries, 4, dtype=bool) if attention == "decoder" else np.ones((n_queries, 4), dtype=bool)
-    if "blind" in recipe:
-        visible[int(recipe["blind"]) - 1] = False
-    sees = np.repeat(visible.any(axis=1, keepdims=True), 4, axis=1)
-    cases = {
-        r"\text{if query }i\text{ may see key }j": visible, r"\text{if it may not}": ~visible,
-        r"\text{if query }i\text{ sees a key}": sees, r"\text{if it sees none}": ~sees,
-    }  # fmt: skip
-    at = fine(page(attention=attention, screen="rows", **recipe))
-    curve, formulas = figure(at)["data"], [part.value.strip("$\n ") for part in at.latex[1:]]
-    for number, temperature in enumerate(numbers(curve[0]["x"])):
-        known = {"T": np.array(temperature), "S_0": scores}
-        for formula in formulas:
-            symbol = formula.split(" = ")[0].removesuffix("[i,j]")
-            known[symbol] = np.broadcast_to(evaluated([formula], known, cases), scores.shape)
-        weights = known["A_0"]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            entropies = -np.where(weights > 0, weights * np.log(weights), 0.0).sum(axis=1)
-        for line, expected, some in zip(curve, entropies, sees[:, 0], strict=True):
-            found = numbers(line["y"])[number]
-            if some or recipe.get("hiding") == "large":
-                assert found == pytest.approx(expected, abs=2e-5)  # scores are sent in single precision
-            else:
-                assert np.isnan(found)
 
 
 def test_numbers_of_the_rows_can_be_taken_away():
