@@ -12,9 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer.attention.masks_and_biases import MaskTable
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.errors import RecordError
+from transformer.interventions.value import Intervention
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
@@ -335,6 +337,25 @@ def test_kept_weights_are_what_is_shown() -> None:
     np.testing.assert_array_equal(found.scores(0), values[1, 0].log())
     assert found.mask().all()
     assert found.mask().shape == (7, 5)
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_notes_count_rows_without_weight_and_rows_that_sum_to_less_apart(changed: bool) -> None:
+    """Of seven rows two have no weight left, three sum to less than 1, one sees nothing: that was so before."""
+    values = torch.full((1, 1, 7, 5), 0.2, dtype=torch.float64)
+    values[..., [1, 4], :] = 0.0
+    values[..., [0, 2, 5], 3] = 0.0
+    values[..., 6, :] = 0.0
+    visible = torch.ones(1, 1, 7, 5, dtype=torch.bool)
+    visible[..., 6, :] = False
+    done = (Intervention("encoder.0.self", "knock_out", keys=(3,)),) if changed else ()
+    source = Weights(values, MaskTable(visible=visible))
+    axes = numbered("query", 7), numbered("key", 5)
+    picture = AttentionMap(Site("encoder.0.self"), *axes, source, interventions=done).picture(0)
+    assert [str(note) for note in picture.notes if str(note).startswith("rows that")] == changed * [
+        "rows that see nothing after the change: 2; their weights, and what the head gives on for them, are 0",
+        "rows that sum to less than 1, since cells were cut: 3",
+    ]
 
 
 def record() -> Record:

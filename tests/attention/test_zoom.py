@@ -57,6 +57,8 @@ def test_every_view_is_the_largest_of_its_cells(mapped: tuple[AttentionMap, np.n
     attention, expected = mapped
     whole = expected.mean(0) if head == MEAN else expected[head]
     zoom = Zoom.of(attention, head)
+    named = "mean of 2 heads" if head == MEAN else "head 1"
+    assert str(zoom.picture(zoom.whole()).head) == named
     assert zoom.largest == pytest.approx(np.nanmax(whole), rel=1e-12)
     n_queries, n_keys = whole.shape
     asked = [

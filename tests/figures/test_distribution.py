@@ -9,6 +9,7 @@ from tests.figures.examples import HOSTILE, picture
 from transformer.decoding.steps import Candidate, Step
 from transformer.errors import RecordError
 from transformer.figures.distribution import attention_of_step, next_tokens
+from transformer.figures.effects import effect_bars
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 
@@ -26,6 +27,16 @@ def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
     assert tuple(layout.xaxis.range) == pytest.approx((0, 1), abs=0.05)
     assert layout.xaxis.title.text == "probability of the next token"
     assert layout.yaxis.range[0] > layout.yaxis.range[1], "the likeliest is on top"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_falls_is_blue_and_what_rises_is_orange(dark: bool) -> None:
+    changes = (-0.7, 0.3, -0.1, 1.9)
+    bars = effect_bars(["a", "b", "c", "d"], changes, None, dark=dark).data[0]
+    assert tuple(bars.x) == changes
+    for change, colour in zip(changes, bars.marker.color, strict=True):
+        red, _, blue = bytes.fromhex(colour.removeprefix("#"))
+        assert (blue > red) == (change < 0)
 
 
 def test_where_nothing_is_written_the_bars_do_not_say_so() -> None:

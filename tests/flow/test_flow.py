@@ -139,7 +139,12 @@ def test_the_lens_reads_what_a_shorter_model_would_write(name: str) -> None:
 
 
 def test_the_layer_where_the_final_word_first_leads() -> None:
-    seen = lens(seq2seq("annotated"), SOURCE, TARGET)
+    model = seq2seq("annotated")
+    seen = lens(model, SOURCE, TARGET)
+    with torch.no_grad():
+        written = model(SOURCE, TARGET)[0].argmax(-1)
+    assert list(seen.final) == written.tolist()
+    assert list(seen.ids[0, :, 0]) != written.tolist(), "before the first layer another token leads somewhere"
     for position, final in enumerate(seen.final):
         rows = [row for row in range(4) if seen.ids[row, position, 0] == final]
         assert seen.leads_from[position] == rows[0]

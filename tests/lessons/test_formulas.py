@@ -5,7 +5,7 @@ All kinds of attention, toys and models with biases, both orders of the norm, an
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.lessons.latex import calculated, evaluated
+from tests.pages.opening import figure, fine, matrices, numbers, opened
 from transformer.lessons.attention import AttentionLayer, attention_board
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
@@ -23,6 +24,8 @@ from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, preset
+
+page = partial(opened, "attention_steps")
 
 SOURCE = Sentence.of((3, 4, 5, 3), ("a", "b", "c", "a"))
 TARGET = Sentence.of((1, 7, 8), ("<s>", "x", "y"))
@@ -198,3 +201,43 @@ def test_the_formula_of_the_scale_says_what_is_divided_by():
         r"S'_0 = \frac{S_0}{T \cdot \sqrt{d_k}} \qquad T = 2 \qquad d_k = 2",
         r"S'_0 = \frac{S_0}{T} \qquad T = 2",
     ]
+
+
+@pytest.mark.parametrize("attention", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {},
+        {"temperature": "0.3"},
+        {"scaled": "False", "blind": "2"},
+        {"mask_first": "True", "hiding": "large", "blind": "2"},
+    ],
+)
+def test_the_formulas_beside_the_curve_give_the_curve(attention: str, recipe: dict[str, str]):
+    """Computed as they are written, at every temperature of the curve, from the scores on the page."""
+    scores = matrices(fine(page(attention=attention, stage="scores", **recipe)))[1]["S0"].astype(float)
+    n_queries = len(scores := scores.reshape(-1, 4))
+    visible = np.tri(n_queries, 4, dtype=bool) if attention == "decoder" else np.ones((n_queries, 4), dtype=bool)
+    if "blind" in recipe:
+        visible[int(recipe["blind"]) - 1] = False
+    sees = np.repeat(visible.any(axis=1, keepdims=True), 4, axis=1)
+    where = {
+        r"\text{if query }i\text{ may see key }j": visible, r"\text{if it may not}": ~visible,
+        r"\text{if query }i\text{ sees a key}": sees, r"\text{if it sees none}": ~sees,
+    }  # fmt: skip
+    at = fine(page(attention=attention, screen="rows", **recipe))
+    curve, formulas = figure(at)["data"], [part.value.strip("$\n ") for part in at.latex[1:]]
+    for number, temperature in enumerate(numbers(curve[0]["x"])):
+        known = {"T": np.array(temperature), "S_0": scores}
+        for formula in formulas:
+            symbol = formula.split(" = ")[0].removesuffix("[i,j]")
+            known[symbol] = np.broadcast_to(evaluated([formula], known, where), scores.shape)
+        weights = known["A_0"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            entropies = -np.where(weights > 0, weights * np.log(weights), 0.0).sum(axis=1)
+        for line, expected, some in zip(curve, entropies, sees[:, 0], strict=True):
+            found = numbers(line["y"])[number]
+            if some or recipe.get("hiding") == "large":
+                assert found == pytest.approx(expected, abs=2e-5)  # scores are sent in single precision
+            else:
+                assert np.isnan(found)

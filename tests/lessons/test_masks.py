@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transformer.attention.capture import watch
+from transformer.attention.masks_and_biases import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.masks import Mask
@@ -215,6 +216,7 @@ def test_a_checkpoint_is_left_as_it_was():
         (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0, attention="location", max_length=9)), True),
         (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, causal=True)), False),
         (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
+        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, cls_id=12)), False),
     ],
 )
 def test_every_text_architecture_can_be_tested(made: Any, leaks: bool):
@@ -262,26 +264,39 @@ def test_the_largest_forbidden_weight_is_found_where_it_is():
     assert largest_forbidden(Site("x"), weights, allowed).largest == np.inf
 
 
+@pytest.mark.parametrize("how", BREAKS)
 @pytest.mark.parametrize("target_pad", [0, 1])
-def test_damage_is_the_loss_of_the_broken_model(target_pad: int):
+def test_damage_is_the_loss_of_the_tokens_that_the_matrices_show(how: Break, target_pad: int):
+    """The loss token by token, of a model whose every mask is written here: its keys are those of the batch's run."""
     made = translator(target_pad_id=target_pad)
     sources = [source_sentence(made, text) for text in (SENTENCES[0], SENTENCES[2])]
     targets = [target_sentence(made, text) for text in (SENTENCES[1], SENTENCES[3])]
     batch = Batch.of(sources, targets, 0, target_pad)
     assert batch.target[:, -1].tolist().count(target_pad) == 1, "one of the targets is padded"
-    right = damage(made, batch, "right")
-    total = count = 0.0
-    for source, target in zip(sources, targets, strict=True):  # one by one: no padding at all
-        read = torch.tensor([target.ids])
-        written = torch.tensor([[*target.ids[1:], 3]])
-        with torch.no_grad():
-            found = log_probs(made.model(torch.tensor([source.ids]), read))
-        total -= float(found.gather(-1, written[..., None]).sum())
-        count += written.numel()
-    assert right.loss == pytest.approx(total / count, abs=1e-9)
-    losses = {how: damage(made, batch, how).loss for how in BREAKS}
-    assert len({round(loss, 9) for loss in losses.values()}) == len(BREAKS)
-    assert len(right.translations) == 2
+    read, written = (np.stack([np.arange(ids.shape[1]) < len(one.ids) for one in side])
+                     for ids, side in ((batch.source, sources), (batch.target, targets)))  # fmt: skip
+    if how == "no_padding":
+        read, written = np.ones_like(read), np.ones_like(written)
+    n = batch.target.shape[1]
+    ones = np.ones((n, n), dtype=bool)
+    past = {"no_causal": ones, "shift": np.tri(n, k=1, dtype=bool), "transpose": np.tri(n, dtype=bool).T}
+    own = written[:, None] & past.get(how, np.tri(n, dtype=bool))
+    handles = []
+    for site, core in made.model_as(Seq2Seq).attention_sites().items():
+        seen = MaskTable(visible=torch.from_numpy(own if site.group == "decoder.self" else read[:, None])[:, None])
+        handles.append(core.register_forward_pre_hook(lambda _, args, seen=seen: (*args[:3], seen)))
+    with torch.no_grad():
+        scores = made.model(batch.source, batch.target).numpy()
+    for handle in handles:
+        handle.remove()
+    losses = [
+        np.log(np.exp(scores[row, at]).sum()) - scores[row, at, label]
+        for row, target in enumerate(targets)
+        for at, label in enumerate([*target.ids[1:], 3])
+    ]
+    found = damage(made, batch, how)
+    assert found.loss == pytest.approx(np.mean(losses), abs=1e-9)
+    assert len(found.translations) == 2
 
 
 def test_a_right_mask_changes_nothing():

@@ -110,3 +110,12 @@ def test_layers_that_differ_are_drawn_by_the_server() -> None:
         replace(second, notes=(Message("note_merged_how"),)),
     ):
         assert not in_browser.fits(Record({**found.maps, second.site: other}))
+
+
+def test_a_first_layer_that_a_kind_lacks_is_its_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page begins at a head of the decoder, which may have more layers than the encoder."""
+    save_tiny(tmp_path, n_encoder_layers=1, n_decoder_layers=3)
+    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.shared.heads.first_head", lambda *_: (2, 1))
+    assert chosen(page()) == ("decoder.cross", 2, 1)
+    assert chosen(page(kind="encoder.self")) == ("encoder.self", 0, 1)

@@ -124,6 +124,36 @@ def test_the_forms_of_the_norm_stand_beside_each_other_with_their_difference():
     assert table.iloc[0, 2] == "0"
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("address", "unbiased"),
+    [
+        ({}, False),
+        ({"d_model": "2", "seed": "2", "side": "decoder"}, False),  # its last row hardly varies
+        ({"d_model": "6", "seed": "3", "norm_first": "true", "part": "feed_forward"}, False),
+        ({"made": "shipped", "model": "annotated", "text": "two dogs"}, True),
+    ],
+)
+def test_the_length_after_the_norm_is_that_of_the_rows_shown(address: dict[str, str], unbiased: bool):
+    """Before gain and shift a row's length is the root of d, or of d - 1 where the deviation has n - 1, but for eps."""
+    at = fine(page(stage="order", **address))
+    names, arrays = matrices(at)
+    d = len(names["R"]["columns"])
+    rows, after = (arrays[name].reshape(-1, d).astype(float) for name in ("R", "Y"))
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    squares = (centred**2).sum(axis=1)
+    bare = np.sqrt(squares) / (np.sqrt(squares / (d - 1)) + 1e-5 if unbiased else np.sqrt(squares / d + 1e-5))
+    root = f"√(d \N{MINUS SIGN} 1) = √{d - 1} = {(d - 1) ** 0.5:.2f}" if unbiased else f"√d = √{d} = {d**0.5:.2f}"
+    least = f"{bare.min():.2f}"
+    if root.endswith(least):
+        assert f"β every row has the length {root}." in text(at)
+    else:
+        assert f"no row is longer than {root}; ε makes rows shorter that hardly vary, here down to {least}" in text(at)
+    assert root.endswith(least) == ("seed" not in address or address["seed"] != "2")
+    lengths = np.linalg.norm(after, axis=1)
+    assert f" and β the lengths are {lengths.min():.2f} to {lengths.max():.2f}." in text(at)
+
+
 @pytest.mark.parametrize(
     ("stage", "cell", "found"),
     [

@@ -121,6 +121,37 @@ def test_variants_stand_beside_the_paper_with_the_difference(variant: str):
     assert f"Largest difference: {np.abs(difference).max():.3f}" in said(at)
 
 
+@pytest.mark.parametrize("other", ["doubled", "halves", "learned", "none"])
+@pytest.mark.parametrize(("d_table", "n_rows", "base"), [(8, 20, 10_000), (7, 63, 100), (64, 5, 10_000)])
+def test_every_table_but_the_trained_one_has_the_width_that_is_chosen(d_table: int, n_rows: int, base: int, other: str):
+    at = fine(page(screen="variants", other=other, d_table=str(d_table), n_rows=str(n_rows), base=str(base)))
+    tables = grid(at)
+    shapes = {name: [one.shape for one in found] for name, found in tables.items()}
+    both = [(n_rows, d_table)] * 2
+    assert shapes == {
+        "paper": both[:1], "doubled exponent": both, "halves": both, "learned": [(n_rows, 64)] * 2, "none": both
+    }  # fmt: skip
+    learned, difference = tables["learned"]
+    np.testing.assert_allclose(learned, trained_table().table[:n_rows], atol=1e-6)
+    np.testing.assert_allclose(difference, learned - by_the_paper(n_rows, 64, base), atol=1e-6)
+    assert ("The learned table has d_model = 64, the others " in said(at)) == (d_table != 64)
+    shown = tables[{"doubled": "doubled exponent"}.get(other, other)][0].astype(float)
+    paper = by_the_paper(len(shown), shown.shape[1], base)
+    still = [sum(max(column) - min(column) < 0.01 for column in table.T) for table in (paper, shown)]
+    assert f"paper {still[0]}, variant {still[1]}." in said(at)
+    assert f"Largest difference: {np.abs(shown - paper).max():.3f}" in said(at)
+
+
+def by_the_paper(length: int, width: int, base: float) -> np.ndarray:
+    """Section 3.5 of the paper, number by number."""
+    return np.array(
+        [
+            [(np.cos if j % 2 else np.sin)(p / base ** (2 * (j // 2) / width)) for j in range(width)]
+            for p in range(length)
+        ]
+    )
+
+
 def grid(at: AppTest) -> dict[str, list[np.ndarray]]:
     """Tables of the variants' figure by name; behind each, its difference from the paper's."""
     found: dict[str, list[np.ndarray]] = {}

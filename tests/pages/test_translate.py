@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from transformer import DecodingOptions
+from transformer.decoding.beams import BeamTree
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.store import cache, runs, store
@@ -141,10 +142,19 @@ def test_another_hypothesis_shows_its_own_attention(by_server: None) -> None:
     tree = runs.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
     second = tree.hypotheses()[1].id
+    assert likely(page, tree, tree.hypotheses()[0].id)
     box.set_value(str(second)).run()
     assert not page.exception
+    assert likely(page, tree, second)
     assert written(page) != best
     assert heatmap_values(page) != values
+
+
+def likely(page: AppTest, tree: BeamTree, node: int) -> bool:
+    """Whether the page gives the number of tokens of this hypothesis, and the sum of their log-probabilities."""
+    tokens = tree.lineage(node)
+    expected = f"{len(tokens)} tokens, log-probability {sum(one.log_prob for one in tokens):.2f} nats"
+    return expected in [part.value for part in page.caption]
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t ", "x" * 10_000, "dog " * 400])

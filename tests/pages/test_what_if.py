@@ -71,6 +71,13 @@ def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
     with intervening(from_text(OFF)):
         expected = translate(checkpoint, SENTENCE, DecodingOptions())
     assert words(page, "now") == expected.text
+    before = unchanged(SENTENCE)
+    with intervening(from_text(OFF)):
+        after = translate(checkpoint, SENTENCE, forced=before.text)
+    changes = [np.log(now.probability / was.probability) for now, was in zip(after.steps, before.steps, strict=True)]
+    largest = int(np.argmax(np.abs(changes)))
+    assert changes[largest] < 0 < max(changes), "so the largest change is not the largest rise"
+    assert page.slider(key="step").value == largest
     assert chips(page) == ["decoder.3.cross (head 3) off (mean)", "decoder.2.cross (head 1) off (mean)"]
     page.button(key="chip-0").click().run()
     assert address_of(page)["do"] == "decoder.2.cross~mean~h1"

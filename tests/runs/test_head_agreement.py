@@ -123,6 +123,8 @@ def test_a_head_that_stays_a_word_behind_is_told_from_one_that_agrees(monkeypatc
     score = HeadScore(site, 0, 0, agreement=0.1, previous=0.7)
     assert score.role == "follows the word before"
     assert replace(score, agreement=0.8).role == "names the deciding word"
+    assert replace(score, agreement=0.7).role == "names the deciding word"  # of equals
+    assert replace(score, previous=0.5).role == "follows the word before"
     assert replace(score, previous=0.49).role is None
     assert replace(score, agreement=np.nan, previous=np.nan).role is None
     other = HeadScore(Site("decoder.1.cross"), 1, 2, 0.3, 0.0)

@@ -1,6 +1,7 @@
 """A scan says of each window what the classifier says of its letters alone, on either strand, whatever the step."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.models.kmer_stretch import StretchReader
 from transformer.runs import scan as scanning
-from transformer.runs.classify import classify
+from transformer.runs.classify import classifier, classify
 from transformer.runs.scan import ScanPlan, Strands, plan_scan
 from transformer.sequences.alphabet import DNA, PROTEIN
 from transformer.sequences.task import SequenceTask
@@ -63,6 +64,15 @@ def test_windows_with_too_many_unknown_letters_are_not_judged(small) -> None:
     assert 0 < np.isnan(found).sum() < len(found)
 
 
+def test_a_window_of_one_unknown_letter_in_ten_is_judged(small) -> None:
+    model = replace(small, task=replace(classifier(small)[1], length=20))
+    text = letters(40, 1, "ACGT") + "NN" + letters(38, 2, "ACGT") + "NNN" + letters(40, 3, "ACGT")
+    found = all_of(plan_scan(model, DNA.read(text), strands=Strands.GIVEN))[0, :, 0]
+    unknown = np.array([text[i : i + 20].count("N") for i in range(len(text) - 19)])
+    np.testing.assert_array_equal(np.isnan(found), unknown > 2)
+    assert {0, 1, 2, 3} == set(unknown)
+
+
 def test_a_scan_that_is_not_asked_for_more_has_stopped(small, monkeypatch) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 5)
     seen = []
@@ -98,6 +108,8 @@ def test_refusals_name_what_is_wrong(small) -> None:
 def test_numbers_of_a_plan_and_ids_of_long_sequences(small) -> None:
     plan = plan_scan(small, DNA.read(letters(64, 5)), step=4)
     assert (plan.n_windows, plan.passes, plan.centre(3)) == (11, 22, 12 + 11)
+    even = replace(plan, width=10)  # after five of its ten letters the sixth begins, which is number 5 from 0
+    assert [even.centre(window) for window in (0, 3)] == [5, 12 + 5]
     text = letters(500, 6) + "RYU".replace("U", "T")
     np.testing.assert_array_equal(DNA.id_array(text), DNA.ids(text))
     opposite = DNA.complement_ids()[DNA.id_array(text)[::-1]]

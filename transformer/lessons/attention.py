@@ -66,6 +66,15 @@ def temperature_curve(
     return entropy_curve(q, k, visible, q.shape[1] ** -0.5, recipe, temperatures)
 
 
+def temperature_formulas(board: Board, head: int, recipe: Recipe) -> tuple[str, ...]:
+    """The board's formulas from the scores of a head to its weights at any temperature T, in the order of their use."""
+    scaled, d_k = board[f"D{head}"], board[f"Q{head}"].values.shape[1]
+    by = replace(_scale(recipe, d_k**-0.5, d_k, any_temperature=True), operands=scaled.operation.operands)
+    at_any = Board({**board.matrices, scaled.name: replace(scaled, operation=by)})
+    steps = {f"{name}{head}" for name in "DMA"}
+    return tuple(formula for name in at_any if name in steps for formula in at_any.formulas(name))
+
+
 class AttentionLayer:
     """The attention of one site, in float64, and what reaches it: one run of the model serves every recipe.
 
@@ -262,15 +271,17 @@ def _projected(
         yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, columns, made, head, axes=axes)
 
 
-def _scale(recipe: Recipe, scale: float, d_k: int) -> Scale:
-    """What scores are divided by, in numbers and in letters."""
+def _scale(recipe: Recipe, scale: float, d_k: int, any_temperature: bool = False) -> Scale:
+    """What scores are divided by, in numbers and in letters; the letter T gets no value where it may be any."""
     parts = []
-    if recipe.temperature != 1.0:
-        parts.append((number(recipe.temperature), "T", f"T = {number(recipe.temperature)}"))
+    if any_temperature or recipe.temperature != 1.0:
+        value = number(recipe.temperature)
+        parts.append((value, "T", "" if any_temperature else f"T = {value}"))
     if recipe.scaled:
         parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
     written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
-    return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), tuple(where))
+    known = tuple(filter(None, where))
+    return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), known)
 
 
 def _row(name: str, symbol: str, stage: str, values: Tensor, head: int | None = None) -> Matrix:

@@ -13,10 +13,11 @@ from torch import nn
 from transformer.attention.capture import watch
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions, decode, teacher_forced
+from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError
 from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
+from transformer.models.common import log_probs
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.concurrency import forward_slot
 
@@ -69,7 +70,10 @@ class Damage:
 
 
 def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
-    """Loss on the batch's targets (padding left out) and greedy translations, without a cache, under a broken mask.
+    """Loss on the batch's targets and greedy translations, without a cache, under a broken mask.
+
+    The decoder reads exactly the tokens of `batch`, as `batch_run` and the leak test do. At each token that is no
+    padding the label is the next one, the end token at the last: a padded target does not read its end token.
 
     Raises:
         CheckpointError: the checkpoint is no translator, or it has no tokenizer.
@@ -77,12 +81,11 @@ def damage(checkpoint: Checkpoint, batch: Batch, how: Break) -> Damage:
     model, tokenizer = broken(checkpoint, how).model_as(Seq2Seq), checkpoint.writer
     if tokenizer is None:
         raise CheckpointError("lesson_no_tokenizer", name=checkpoint.name)
-    pad_id = batch.target_pad_id
-    target = torch.cat([batch.target, torch.full((len(batch), 1), pad_id)], dim=1)
-    target[torch.arange(len(batch)), (batch.target != pad_id).sum(1)] = model.config.eos_id
-    with forward_slot():
-        log_probs = teacher_forced(model, batch.source, target)
-        written = int((target[:, 1:] != pad_id).sum())
+    real = batch.target != batch.target_pad_id
+    labels = batch.target.roll(-1, dims=1)
+    labels[torch.arange(len(batch)), real.sum(1) - 1] = model.config.eos_id
+    with forward_slot(), torch.no_grad():
+        chosen = log_probs(model(batch.source, batch.target)).gather(-1, labels[..., None])[..., 0]
         decoded = decode(model, batch.source, DecodingOptions(beam=1, max_length=LONGEST), cached=False)
     texts = tuple(tokenizer.decode(list(one.ids)) for one in decoded)
-    return Damage(-float(log_probs.sum()) / written, texts)
+    return Damage(-float(chosen[real].mean()), texts)

@@ -149,13 +149,16 @@ def _encoder_decoder(checkpoint: Checkpoint, batch: Batch | None) -> LeakReport:
 
 def _encoder(checkpoint: Checkpoint) -> LeakReport:
     config: Any = checkpoint.model.config
-    ids = _random(LENGTHS, config.vocab, {config.pad_id}, config.pad_id)
+    special = {config.pad_id, first := getattr(config, "cls_id", -1)}
+    ids = _random(LENGTHS, config.vocab, special, config.pad_id)
+    if first >= 0:
+        ids[:, 0] = first
     lengths = _lengths(LENGTHS, config.pad_id)
     found = attention_maps(checkpoint, ids)
     hidden = found.pop("hidden")
     future = padding = None
     if config.causal:
-        other = _other_ends(checkpoint.name, ids, lengths, config.vocab, {config.pad_id}, config.pad_id)
+        other = _other_ends(checkpoint.name, ids, lengths, config.vocab, special, config.pad_id)
         changed = attention_maps(checkpoint, other)["hidden"]
         future = _largest(changed[row, : n - 1] - hidden[row, : n - 1] for row, n in enumerate(lengths))
     if config.pad_id >= 0:

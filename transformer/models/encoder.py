@@ -233,10 +233,17 @@ class Encoder(nn.Module):
         return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
 
     def begun(self, ids: Int[Tensor, "batch token"]) -> Int[Tensor, "batch position"]:
-        """The ids, after the token that every text begins with, if there is one and it is not there yet."""
+        """The ids, after the token that every text begins with, if there is one and it is not there yet.
+
+        Raises:
+            InputError: it is there in some of the texts.
+        """
         first = self.config.cls_id
-        if first < 0 or bool((ids[:, 0] == first).all()):
+        there = ids[:, 0] == first
+        if first < 0 or bool(there.all()):
             return ids
+        if bool(there.any()):
+            raise InputError("class_token_in_some", id=first)
         return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
 
     def windows(self, length: int) -> list[tuple[int, int]] | None:

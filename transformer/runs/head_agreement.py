@@ -57,7 +57,7 @@ class HeadScore:
 
     @property
     def role(self) -> Message | None:
-        """What the head does, if that is more than the other and holds in at least half of the rows."""
+        """What the head does more often, in at least half of the rows; of equals, that it names the deciding word."""
         best = max(self.agreement, self.previous)
         if not best >= EARNED:
             return None

@@ -116,6 +116,10 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "nested by name": (lambda: folder(("more.zip", zipped(("a", b"b")))), "another archive, 'more.zip'"),
     "nested by content": (lambda: folder(("vocab.txt", zipped(("a", b"b")))), "another archive, 'vocab.txt'"),
     "encrypted": (lambda: patched(folder(), (LOCAL, 6, "<H", 1), (CENTRAL, 8, "<H", 1)), "is encrypted"),
+    "strongly encrypted": (lambda: patched(folder(), (LOCAL, 6, "<H", 0x40), (CENTRAL, 8, "<H", 0x40)), "is encrypted"),
+    "with an encrypted table": (
+        lambda: patched(folder(), (LOCAL, 6, "<H", 0x2000), (CENTRAL, 8, "<H", 0x2000)), "is encrypted"
+    ),
     "another method": (lambda: patched(folder(), (LOCAL, 8, "<H", 12), (CENTRAL, 10, "<H", 12)), "packed by method 12"),
     "overlapping": (overlapping, "overlaps another"),
     "two tables": (second_table, "two programs may read two things"),

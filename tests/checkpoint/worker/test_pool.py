@@ -78,6 +78,7 @@ def framed(text: bytes) -> str:
         ("stop", {}, "took more than 1 s of work|stood still"),
         ("endless", {}, "took more than 1 s of work"),
         ("kill", {"signal": signal.SIGKILL}, "64 MB of memory, ended with signal SIGKILL"),
+        ("kill", {"signal": signal.SIGXCPU}, "took more than 1 s of work"),
         ("kill", {"signal": signal.SIGSEGV}, "ended with signal SIGSEGV"),
         ("kill", {"signal": signal.SIGABRT}, "ended with signal SIGABRT"),
         ("leave", {}, "ended with status 768"),
@@ -92,6 +93,23 @@ def test_a_worker_that_fails_is_one_refusal(workers: Workers, job: str, request_
         done(workers, job, **request_)
     assert not children(workers)
     assert found(workers, "threads") == 1
+
+
+def test_a_worker_that_works_too_long_ends_by_itself(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody looks at a clock: its limit of processor time is told from the clock's end."""
+
+    class Patient:
+        def __init__(self, *_: Any) -> None:
+            self.until = time.monotonic() + 60
+
+        def __call__(self) -> float:
+            if time.monotonic() > self.until:
+                raise AssertionError("still at work")
+            return 0.1
+
+    monkeypatch.setattr(pool, "_Clock", Patient)
+    with pytest.raises(CheckpointError, match="took more than 1 s of work"):
+        done(workers, "spin")
 
 
 @pytest.mark.parametrize(

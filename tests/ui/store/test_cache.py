@@ -57,6 +57,20 @@ def test_what_holds_an_upload_is_of_its_session_alone(key: tuple[Any, ...]) -> N
     assert all(not is_private(one) for store in cache.shared().values() for one in store._values)
 
 
+@pytest.mark.parametrize(("asked", "kept"), [({}, 32), ({"entries": 3}, 3)])
+def test_a_session_keeps_the_last_few_results_of_a_kind(asked: dict[str, int], kept: int) -> None:
+    def script(asked: dict[str, int]) -> None:
+        import streamlit as st
+
+        from ui.store.cache import in_session, session_store
+
+        for number in range(40):
+            in_session("few", number, lambda: "found", **asked)
+        st.text([number for number in range(40) if session_store("few").find(number)])
+
+    assert session(script, asked=asked).text[0].value == str(list(range(40 - kept, 40)))
+
+
 def test_what_holds_none_is_computed_once_for_all_sessions() -> None:
     def script(mark: str) -> None:
         import streamlit as st

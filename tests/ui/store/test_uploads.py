@@ -20,12 +20,13 @@ from torch import nn
 
 from tests.checkpoint.originals.rnn import EncoderRNN, LocationDecoder
 from tests.checkpoint.references import REFERENCE
+from tests.classifiers import sequence_checkpoint
 from transformer.errors import CheckpointError
 from ui.store import arrivals, holdings, ledger, uploads
 from ui.store.arrivals import MAX_FILES, NO_ROOM, TOO_LARGE, Arrivals
 from ui.store.holdings import Holdings, Housekeeper
 from ui.store.ledger import Counted, Ledger, UploadLimits
-from ui.store.refs import CheckpointRef
+from ui.store.refs import CheckpointRef, Revision
 
 WEIGHTS = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
 
@@ -64,6 +65,18 @@ def words(count: int) -> bytes:
 
 def take(chosen: CheckpointRef | None = None, limits: UploadLimits | None = None, **files: bytes) -> CheckpointRef:
     return uploads.take([Brought(name, data) for name, data in files.items()], chosen, limits or UploadLimits())
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_session_keeps_three_models_of_its_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer to a question about a file makes another model of it."""
+    monkeypatch.setattr(uploads.Upload, "load", lambda *_: sequence_checkpoint())
+    name = take(**{"model.chkpt": WEIGHTS})
+    revision = Revision(name, uploads.Uploads().stamp(name))
+    first, *made = [uploads.Uploads().load(revision, (("n_heads", heads),)) for heads in (1, 2, 4, 8)]
+    again = [uploads.Uploads().load(revision, (("n_heads", heads),)) for heads in (2, 4, 8, 1)]
+    assert all(one is other for one, other in zip(made, again[:3], strict=True))
+    assert again[3] is not first
 
 
 def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_place(mine: Holdings) -> None:

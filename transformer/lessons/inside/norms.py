@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.layers.norms import AnnotatedLayerNorm
+from transformer.layers.norms import AnnotatedLayerNorm, deviation
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.written import fitted, less, mean, mean_square, root, through
@@ -56,6 +56,18 @@ class Apart:
 def kind_of(norm: nn.Module) -> Kind:
     """The form of a model's own norm."""
     return "annotated" if isinstance(norm, AnnotatedLayerNorm) else "torch"
+
+
+def bare_lengths(norm: nn.Module, x: Float[np.ndarray, "position d_model"]) -> Float[np.ndarray, " position"]:
+    """Length of each row of `x` that `norm` has centred and divided, before gain and shift."""
+    rows = torch.from_numpy(x)
+    with torch.no_grad():
+        return ((rows - rows.mean(-1, keepdim=True)) / deviation(norm, rows)).norm(dim=-1).numpy()
+
+
+def bare_limit(norm: nn.Module, d_model: int) -> int:
+    """The square of the length of such a row, but for what eps takes from it: d, or d - 1 (unbiased deviation)."""
+    return d_model - 1 if kind_of(norm) == "annotated" else d_model
 
 
 def norm_board(run: Run, stack: str, layer: int, part: str) -> Board:

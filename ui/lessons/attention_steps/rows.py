@@ -10,7 +10,7 @@ from transformer.attention.measures import entropy
 from transformer.figures.export import plot_config
 from transformer.figures.file_names import file_name
 from transformer.figures.lessons import curves
-from transformer.lessons.attention import temperature_curve
+from transformer.lessons.attention import temperature_curve, temperature_formulas
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
@@ -123,8 +123,8 @@ def _temperature(board: Board, head: int, changed: Recipe) -> None:
     """The entropy of every row at other temperatures, the present one marked."""
     st.markdown(f"**{t('attention_steps.curve')}**")
     st.markdown(t("attention_steps.look_curve", temperature=changed.temperature))
-    root = r" \sqrt{d_k}" if changed.scaled else ""
-    st.latex(rf"A(T) = \mathrm{{softmax}}\left(\frac{{S}}{{T{root}}}\right)")
+    for formula in temperature_formulas(board, head, changed):
+        st.latex(formula)
     found = temperature_curve(board, head, changed, TEMPERATURES)
     lines = dict(zip(board[f"Q{head}"].rows, found.T, strict=True))
     figure = curves(

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from transformer.layers.blocks import Residual
 from transformer.lessons.expressions.board import Board
-from transformer.lessons.inside.norms import kind_of
+from transformer.lessons.inside.norms import bare_lengths, bare_limit, kind_of
 from transformer.lessons.inside.outputs import is_tied, likeliest, positions_of
 from transformer.models.encoder import Encoder
 from ui.lessons.inside_layer.controls import Place
@@ -29,9 +30,7 @@ def said_of(example: Example, board: Board, stage: str, at: Place, form: str, po
         said = plain(f"inside_layer.look_norm_{key}")
         return f"{reads} {said} {plain('inside_layer.norm_own', form=own)}"
     if stage == "order":
-        lengths = [float(board[f"l{name}"].values.mean()) for name in "XYZ"]
-        told = plain("inside_layer.look_order", part=part, x=lengths[0], y=lengths[1], z=lengths[2])
-        return f"{told} {plain('inside_layer.order_first' if first else 'inside_layer.order_last')}"
+        return _order(sub.residual, board, part)
     if stage == "feed_forward":
         share, units = board["on"].values[:, 0], board["A"].values
         never = int((units <= 0).all(axis=0).sum())
@@ -52,6 +51,20 @@ def _embedding(example: Example, board: Board) -> str:
     if not np.any(board["P"].values):
         said.append(plain("inside_layer.embedding_no_positions"))
     return " ".join(said)
+
+
+def _order(residual: Residual, board: Board, part: str) -> str:
+    norm, d_model = residual.norm, board["R"].values.shape[1]
+    bare, squared = bare_lengths(norm, board["R"].values), bare_limit(norm, d_model)
+    root = f"√d = √{squared}" if squared == d_model else f"√(d \N{MINUS SIGN} 1) = √{squared}"
+    length, least = float(squared**0.5), float(bare.min())
+    even = f"{least:.2f}" == f"{length:.2f}"
+    said = plain(f"inside_layer.order_{'even' if even else 'shortened'}", root=root, length=length, least=least)
+    lengths = {name: board[f"l{name.upper()}"].values for name in "xyz"}
+    ends = {"low": float(lengths["y"].min()), "high": float(lengths["y"].max())}
+    means = {name: float(values.mean()) for name, values in lengths.items()}
+    told = plain("inside_layer.look_order", part=part, bare=said, **ends, **means)
+    return f"{told} {plain('inside_layer.order_first' if residual.norm_first else 'inside_layer.order_last')}"
 
 
 def _output(example: Example, board: Board, position: int) -> str:

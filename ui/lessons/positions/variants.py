@@ -8,21 +8,20 @@ from transformer.figures.lessons import table_grid
 from transformer.lessons.positions import VARIANTS, Variant, position_table
 from ui.lessons.positions.controls import variant
 from ui.lessons.positions.drawing import dark, formula, plot, table_downloads
-from ui.lessons.positions.learned import UNTRAINED, Shown, learned_choice, learned_table
+from ui.lessons.positions.learned import Shown, learned_choice, learned_table
 from ui.texts import plain, t
 
 
 def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
-    """Every variant's table, and its difference from the paper's; the learned one may be a checkpoint's own."""
+    """Every variant's table, and its difference from the paper's of that size; a trained one keeps its own width."""
     with bar:
         chosen = variant("other", [name for name in VARIANTS if name != "paper"], "doubled")
         whose = learned_choice()
     learned = learned_table(whose, length, d_model)
-    if whose != UNTRAINED:
-        d_model = learned.table.shape[1]
     tables = _tables(d_model, length, base, learned)
+    papers = {name: position_table("paper", len(table), table.shape[1], base) for name, table in tables.items()}
     differences: dict[Variant, np.ndarray] = {
-        name: table - tables["paper"][: len(table)] for name, table in tables.items() if name != "paper"
+        name: table - papers[name] for name, table in tables.items() if name != "paper"
     }
     names = {name: plain(f"positions.variant_{name}") for name in tables}
     figure = table_grid(
@@ -33,11 +32,13 @@ def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     )
     plot(figure, "variants")
     st.markdown(t("positions.look_variants"))
+    if (own := learned.table.shape[1]) != d_model:
+        st.markdown(t("positions.own_width", own=own, d_model=d_model))
     formula(chosen)
     st.markdown(learned.note if chosen == "learned" else t(f"positions.note_{chosen}"))
     still = {
         name: int((np.ptp(table, axis=0) < 0.01).sum())
-        for name, table in (("paper", tables["paper"]), ("variant", tables[chosen]))
+        for name, table in (("paper", papers[chosen]), ("variant", tables[chosen]))
     }
     largest = float(np.abs(differences[chosen]).max())
     st.markdown(t("positions.largest_difference", value=largest, **still))
