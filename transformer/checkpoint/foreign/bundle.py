@@ -87,7 +87,9 @@ class Bundle:
         try:
             return read_vocabulary(stream, name, self.limits)
         except CheckpointError as error:
-            if error.code != "token_stands_twice" or not isinstance(self.recognised({}).report.config, VisionConfig):
+            reason = error.fields.get("reason")
+            twice = isinstance(reason, Message) and reason.code == "token_stands_twice"
+            if not twice or not isinstance(self.recognised({}).report.config, VisionConfig):
                 raise
             stream.seek(0)
             return stream.read()

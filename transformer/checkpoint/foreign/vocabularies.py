@@ -41,11 +41,12 @@ def parse_tokenizer(data: bytes, name: str, special_ids: SpecialIds, limits: Rea
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there.
+    """The vocabulary in the file `name`, before it is known which embedding it is for, and which ids are special there.
 
     A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes.
     """
 
+    name: str
     found: TextTokenizer | VocabularyTokenizer | None
     repeating: tuple[str, ...] = ()
 
@@ -71,10 +72,13 @@ class Vocabulary:
         """The tokenizer, with `special_ids` where it names none itself.
 
         Raises:
-            CheckpointError: a token stands twice.
+            CheckpointError: a token stands twice, or a special id is no id.
         """
         if self.found is None:
-            return VocabularyTokenizer(self.repeating, special_ids)
+            try:
+                return VocabularyTokenizer(self.repeating, special_ids)
+            except CheckpointError as error:  # which does not know the file's name
+                raise refused_because(error.message, self.name, ONE_A_LINE) from error
         return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 
@@ -91,11 +95,11 @@ def parse_vocabulary(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS
         except CheckpointError as error:  # which does not know the file's name
             raise refused_because(error.message, name) from error
         _check_count(len(found), name)
-        return Vocabulary(found)
+        return Vocabulary(name, found)
     tokens = read_tokens(data, name, limits)
     if len(set(tokens)) < len(tokens):
-        return Vocabulary(None, tuple(tokens))
-    return Vocabulary(VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))))
+        return Vocabulary(name, None, tuple(tokens))
+    return Vocabulary(name, VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))))
 
 
 def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
