@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
@@ -15,13 +16,18 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.same_theme import read_once
 from ui.store import holdings, log, settings
 from ui.store.user_folder import own_folder
-from ui.texts import t
+from ui.store.shortage import shortage
+from ui.texts import said, t
+from ui.texts.markdown import as_text
 from ui.waking import send_at_once, wake_once
 
 COLLECTIONS = 2_000, 10, 50
 """How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
 come before one at all there is. With 200 readers that one stops everybody for a quarter of a second; with Python's
 700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
+
+MOST_OPEN = 65_536
+"""Files and connections that the server asks the system for; a reader takes 4."""
 
 
 @asynccontextmanager
@@ -43,6 +49,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     read_once()
+    asyncio.get_running_loop().set_exception_handler(outside_of_runs)
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     wake_once(asyncio.get_running_loop())
     send_at_once()
@@ -53,6 +60,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
+        files=may_open(),
         device=device_here(device),
         precision=precision,
         **bounds,
@@ -65,5 +73,31 @@ async def life(_app: object) -> AsyncIterator[None]:
 
 def on_error(error: Exception) -> bool:
     """Say on the page that it failed, and by what name the line in the log is found; returns that it was said."""
-    st.error(t("store.failed", id=log.failed(error)), icon=":material/error:")
+    name, short = log.failed(error), shortage(error)
+    st.error(t("store.failed", id=name) if short is None else as_text(said(short)), icon=":material/error:")
     return True
+
+
+def may_open() -> int | None:
+    """How many files and connections may be open at a time: as many as the system lets, up to `MOST_OPEN`.
+
+    What a process is started with is less, since some old programs cannot count higher (1,024 are 250 readers).
+    """
+    try:
+        import resource  # which Windows lacks
+    except ImportError:
+        return None
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN)
+    if before != resource.RLIM_INFINITY and before < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(before, most)
+
+
+def outside_of_runs(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """One line for what fails between requests; asyncio itself writes a traceback, once a second where it goes on."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        log.failed(error)
+    else:
+        log.event("loop", "warning", text=context["message"])
