@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Sent
 
 from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.messages import Message
 from ui.frame import SCRIPT
-from ui.store import log
+from ui.store import log, open_files
 from ui.store.shortage import shortage
 
 INDEX = Path(st.__file__).parent / "static" / "index.html"
@@ -79,21 +81,23 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._readers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it: HTTP status 403 where a websocket is asked for."""
-        if scope["type"] == "websocket" and not welcome(Headers(scope=scope)):
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            await self._connected(scope, receive, send)
             return
-
         path = _path(scope)
         if scope["type"] == "http" and path == CLOSED:
             await PlainTextResponse("not found", 404, HEADERS)(scope, receive, send)
             return
+        if scope["type"] == "http" and path in PAGES and self._readers >= open_files.readers():
+            await PlainTextResponse(Message("server_no_files"), 503, HEADERS)(scope, receive, send)
+            return
         begun = False
 
-        async def with_headers(message: Message) -> None:
+        async def with_headers(message: Sent) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
@@ -113,6 +117,21 @@ class Guard:
             log.failed(error)
             await _rest_of(receive)
             await PlainTextResponse(short, 507, HEADERS)(scope, receive, send)
+
+    async def _connected(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A websocket, for as long as it is open. Who comes when there are too many would take it from all others."""
+        full = self._readers >= open_files.readers()
+        if full:
+            log.event("full", "warning", readers=self._readers)
+        if full or not welcome(Headers(scope=scope)):
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        self._readers += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._readers -= 1
 
 
 def _path(scope: Scope) -> str:

@@ -14,7 +14,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.same_theme import read_once
-from ui.store import holdings, log, settings
+from ui.store import holdings, log, open_files, settings
 from ui.store.user_folder import own_folder
 from ui.store.shortage import shortage
 from ui.texts import said, t
@@ -26,8 +26,11 @@ COLLECTIONS = 2_000, 10, 50
 come before one at all there is. With 200 readers that one stops everybody for a quarter of a second; with Python's
 700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
 
-MOST_OPEN = 65_536
-"""Files and connections that the server asks the system for; a reader takes 4."""
+SAID_AGAIN = 10.0
+"""Seconds in which the same failure between requests is written down once."""
+
+_SAID: dict[str, float] = {}
+"""When the last failure of that kind was written down."""
 
 
 @asynccontextmanager
@@ -60,7 +63,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
-        files=may_open(),
+        files=open_files.raised(),
         device=device_here(device),
         precision=precision,
         **bounds,
@@ -78,25 +81,17 @@ def on_error(error: Exception) -> bool:
     return True
 
 
-def may_open() -> int | None:
-    """How many files and connections may be open at a time: as many as the system lets, up to `MOST_OPEN`.
-
-    What a process is started with is less, since some old programs cannot count higher (1,024 are 250 readers).
-    """
-    try:
-        import resource  # which Windows lacks
-    except ImportError:
-        return None
-    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN)
-    if before != resource.RLIM_INFINITY and before < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(before, most)
-
-
 def outside_of_runs(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """One line for what fails between requests; asyncio itself writes a traceback, once a second where it goes on."""
+    """One line for what fails between requests, and none for more of its kind soon after.
+
+    asyncio itself writes a traceback for each; where nobody can connect any more, these are thousands a second.
+    """
     error = context.get("exception")
+    kind, now = f"{context['message']} {error!r}", time.monotonic()
+    if now - _SAID.get(kind, -SAID_AGAIN) < SAID_AGAIN:
+        return
+    _SAID.clear()  # the last kind alone is remembered
+    _SAID[kind] = now
     if isinstance(error, BaseException):
         log.failed(error)
     else:

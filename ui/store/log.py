@@ -32,8 +32,8 @@ FRAMES = 6
 MINUTE, BYTES_A_MINUTE = 60.0, 100_000
 """How much is written down, of all that the server and its libraries say: at most 144 MB a day."""
 
-TRACEBACK_BYTES = 5_000
-"""What a traceback counts for, whatever it has."""
+LINE_BYTES, TRACEBACK_BYTES = 25, 5_000
+"""What a line has besides its message, its moment above all; what a traceback counts for, whatever it has."""
 
 _LOGGER = logging.getLogger("heedmap")
 _WORD = re.compile(r"[\w./:@%+<-]+", re.ASCII)
@@ -112,7 +112,7 @@ class Bound(logging.Filter):
                 count, self._since, self._written, self._left_out = self._left_out, self._clock(), 0, 0
                 if count:
                     event("left_out", "warning", lines=count)
-            self._written += len(record.getMessage()) + (TRACEBACK_BYTES if record.exc_info else 0)
+            self._written += LINE_BYTES + len(record.getMessage()) + (TRACEBACK_BYTES if record.exc_info else 0)
             fits = self._written <= BYTES_A_MINUTE
             self._left_out += not fits
             return fits
