@@ -15,8 +15,8 @@ from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.same_theme import read_once
 from ui.store import holdings, log, open_files, settings
-from ui.store.user_folder import own_folder
 from ui.store.shortage import shortage
+from ui.store.user_folder import own_folder
 from ui.texts import said, t
 from ui.texts.markdown import as_text
 from ui.waking import send_at_once, wake_once

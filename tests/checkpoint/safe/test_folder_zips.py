@@ -241,19 +241,19 @@ def test_a_private_folder_goes_with_its_last_reference_and_sweeps_up_after_the_d
 def test_a_folder_without_space_is_refused_by_name_and_leaves_nothing(place: Path) -> None:
     """The second file is too large for what the system lets be written; nothing of the first stays."""
     data = zipped(("config.json", CONFIG), ("model.safetensors", WEIGHTS))
-    for read in (
+    for opens in (
         lambda: unpacked(io.BytesIO(data), "bert.zip", len(data), "bert"),
         lambda: apart.unpack(io.BytesIO(data), "bert.zip", lambda _size: None),
     ):
-        assert read().path.is_dir()  # the workers' template is there from now on, and is not bound
-        with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match=r"^model.safetensors is refused: .*too large"):
-            read()
+        assert opens().path.is_dir()  # the workers' template is there from now on, and is not bound
+        with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match="^model.safetensors is refused: .* large"):
+            opens()
         assert not list(place.iterdir())
 
 
 def test_what_is_larger_than_the_free_space_is_refused_before_it_is_written() -> None:
     more = shutil.disk_usage(places.MEMORY).total + 1
-    with pytest.raises(CheckpointError, match=r"^bert.zip is refused: its files have [\d,]+ bytes, and [\d,]+ are free"):
+    with pytest.raises(CheckpointError, match=r"^bert.zip is refused: its files have .* bytes, and .* are free"):
         places.check_room(more, "bert.zip")
     places.check_room(0, "bert.zip")
 

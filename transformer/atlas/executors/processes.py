@@ -61,9 +61,7 @@ class Processes:
 
 
 def _begin() -> None:
-    """One thread a process, and memory that it keeps; Ctrl-C is for the process that hands out the work, whose end is
-    the end of all.
-    """
+    """One thread a process, and memory that it keeps; its end, as by Ctrl-C, is that of who hands out the work."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
