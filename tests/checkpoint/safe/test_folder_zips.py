@@ -246,7 +246,7 @@ def test_a_folder_without_space_is_refused_by_name_and_leaves_nothing(place: Pat
         lambda: apart.unpack(io.BytesIO(data), "bert.zip", lambda _size: None),
     ):
         assert opens().path.is_dir()  # the workers' template is there from now on, and is not bound
-        with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match="^model.safetensors is refused: .* large"):
+        with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match=r"^model.safetensors is refused: .*large"):
             opens()
         assert not list(place.iterdir())
 

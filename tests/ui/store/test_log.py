@@ -139,7 +139,7 @@ def test_a_minute_holds_so_much_and_says_what_it_did_not(capsys: pytest.CaptureF
 )
 def test_what_the_machine_has_run_out_of_is_a_sentence(capsys, monkeypatch, number: int, says: str) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(serving.st, "error", lambda text, **_: shown.append(text))
+    monkeypatch.setattr("streamlit.error", lambda text, **_: shown.append(text))
     log.begin()
     assert serving.on_error(OSError(number, "refused"))
     assert serving.on_error(OSError(errno.EPERM, "refused"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -49,7 +50,7 @@ class Dask:
         """
         try:
             from distributed import Client
-            from distributed.comm import CommClosedError
+            from distributed.comm.core import CommClosedError
             from distributed.scheduler import KilledWorker
         except ImportError as error:
             raise AtlasError("atlas_no_dask") from error
@@ -73,10 +74,10 @@ class Dask:
 
             hand_out(AHEAD * threads)
             while running:
-                future = self._heard(client, running, lambda: finished.get(timeout=LOOK_SECONDS))
+                future = self._heard(client, running, partial(finished.get, timeout=LOOK_SECONDS))
                 chunk = running[future]
                 try:
-                    part: bytes = self._heard(client, running, lambda done=future: done.result(LOOK_SECONDS))
+                    part: bytes = self._heard(client, running, partial(future.result, LOOK_SECONDS))
                 except KilledWorker as error:
                     raise AtlasError("atlas_worker_dies", first=chunk.first + 1, times=ATTEMPTS) from error
                 except (CancelledError, CommClosedError) as error:
