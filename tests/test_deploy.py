@@ -1,9 +1,14 @@
 """What `deploy/` and `docs/deploy.md` say fits the app: files, ports, commands, settings."""
 
 import configparser
+import os
 import re
 import shlex
+import socket
 import subprocess
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ import yaml
 from streamlit import config
 
 from tests.deploying import CADDY
-from ui.store import log, settings, user_folder
+from ui.store import log, open_files, settings, user_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -88,6 +93,51 @@ def test_caddy_takes_its_file() -> None:
     assert checked.returncode == 0, checked.stderr
 
 
+def test_a_server_may_open_what_it_asks_for_and_keep_in_memory_what_uploads_may_hold() -> None:
+    files = str(open_files.MOST)
+    assert f"\nLimitNOFILE={files}\n" in text("heedmap@.service")
+    assert re.search(r"\nLogRateLimitBurst=\d+\n", text("heedmap@.service"))
+    compose: dict[str, Any] = yaml.safe_load(text("compose.yaml"))
+    for one in compose["services"].values():
+        assert one["ulimits"]["nofile"] == {"soft": open_files.MOST, "hard": open_files.MOST}
+        assert set(one["logging"]["options"]) == {"max-size", "max-file"}
+    uploads = settings.SIZES["HEEDMAP_SERVER_MB"].default
+    for server in (one for one in compose["services"].values() if "build" in one):
+        assert int(server["shm_size"].removesuffix("g")) * 1024 >= uploads
+        assert int(server["mem_limit"].removesuffix("g")) > int(server["shm_size"].removesuffix("g"))
+    container = text("Containerfile")
+    assert f"--ulimit nofile={files}" in container
+    assert f"--shm-size {compose['services']['one']['shm_size']}" in container
+
+
+def test_caddys_log_holds_neither_a_session_nor_what_was_typed() -> None:
+    """No server is behind it, so each request is an error that it writes down."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        site = f"127.0.0.1:{probe.getsockname()[1]}"
+    environment = os.environ | {"HEEDMAP_SITE": f"http://{site}", "HEEDMAP_SERVERS": "127.0.0.1:1"}
+    command = [CADDY, "run", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as caddy:
+        try:
+            until = time.monotonic() + 60
+            status = 0
+            while status != 503 and time.monotonic() < until:
+                try:
+                    asked = f"http://{site}/_stcore/upload_file/secret-session/file?text=secret+words"
+                    with urllib.request.urlopen(urllib.request.Request(asked, method="PUT", data=b"x"), timeout=30):
+                        pass
+                except urllib.error.HTTPError as error:
+                    status = error.code
+                except urllib.error.URLError:
+                    time.sleep(0.1)
+        finally:
+            caddy.terminate()
+            _, said = caddy.communicate(timeout=60)
+    assert status == 503
+    assert '"status":503' in said
+    assert "secret" not in said
+
+
 @pytest.mark.parametrize("name", ["Caddyfile", "nginx.conf"])
 def test_both_proxies_know_the_same_servers_bounds_and_closed_doors(name: str) -> None:
     proxy = text(name)
@@ -97,3 +147,22 @@ def test_both_proxies_know_the_same_servers_bounds_and_closed_doors(name: str) -
     assert re.search(r"/_stcore/metrics (?:403|\{ return 403; \})", proxy)
     assert proxy.count("{") == proxy.count("}")
     assert len(re.findall("heedmap_server", proxy)) >= 1  # the cookie
+    assert re.search(r"(?:read_header|client_header_timeout) 10s", proxy)
+    assert re.search(r"(?:read_body|client_body_timeout) \d+[sm]", proxy)
+
+
+def test_nginx_bounds_connections_and_logs_no_session() -> None:
+    """Its map, tried here as nginx does it: the first pattern that is found in the path, or the path."""
+    proxy = text("nginx.conf")
+    zone, most = re.findall(r"limit_conn (\w+) (\d+);", proxy)[0]
+    assert f"zone={zone}:" in proxy
+    assert int(most) >= 200  # a class comes from one address
+    (pattern,) = re.findall(r'"~(\^[^"]+)" \$heedmap_kept;', proxy)
+    found = re.match(pattern.replace("(?<", "(?P<"), "/below/_stcore/upload_file/session/file")
+    assert found is not None
+    assert found["heedmap_kept"] == "/below/_stcore/upload_file"
+    (written,) = re.findall(r"log_format heedmap '([^']+)'", proxy)
+    assert set(re.findall(r"\$(\w+)", written)) == {
+        "remote_addr", "time_local", "request_method", "heedmap_path", "status", "body_bytes_sent",
+    }  # fmt: skip
+    assert "heedmap;" in proxy.partition("access_log")[2].partition("\n")[0]

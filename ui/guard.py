@@ -9,9 +9,15 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Sent
 
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.messages import Message
 from ui.frame import SCRIPT
+from ui.store import log, open_files
+from ui.store.shortage import shortage
 
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 """The page of Streamlit that loads everything else."""
@@ -51,51 +57,125 @@ HEADERS: Mapping[str, str] = {
 }
 """What every answer says."""
 
+PAGES = {"", *(page.stem for page in (Path(__file__).parents[1] / "pages").glob("*.py"))}
+"""Paths at which there is a page."""
+
+CLOSED = "_stcore/metrics"
+"""Names of caches, numbers of sessions: nobody's business."""
+
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 """The names of this machine to itself."""
+
+USUAL_PORTS = {"http": 80, "https": 443}
 
 
 class Guard:
     """Middleware: every answer carries `HEADERS`, and a websocket from another site's page is refused at once.
 
     Streamlit refuses such a websocket too, but first asks a server on the internet for this machine's address, and
-    every reader waits meanwhile.
+    every reader waits meanwhile; and it lets any page of this machine in, whatever its port.
+
+    Streamlit answers 200 at every path, where a page can say that there is none: here that is 404. Where the system
+    refuses a request's file, as in a full temporary folder, the answer is a sentence and not a connection that breaks.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._readers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it: HTTP status 403 where a websocket is asked for."""
-        if scope["type"] == "websocket" and not welcome(Headers(scope=scope)):
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            await self._connected(scope, receive, send)
             return
+        path = _path(scope)
+        if scope["type"] == "http" and path == CLOSED:
+            await PlainTextResponse("not found", 404, HEADERS)(scope, receive, send)
+            return
+        if scope["type"] == "http" and path in PAGES and self._readers >= open_files.readers():
+            await PlainTextResponse(Message("server_no_files"), 503, HEADERS)(scope, receive, send)
+            return
+        begun = False
 
-        async def with_headers(message: Message) -> None:
+        async def with_headers(message: Sent) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 headers = MutableHeaders(scope=message)
+                if message["status"] == 200 and path not in PAGES and _is_html(headers):
+                    message["status"] = 404
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        try:
+            await self.app(scope, receive, with_headers)
+        except OSError as error:
+            short = shortage(error)
+            if begun or short is None or scope["type"] != "http":
+                raise
+            log.failed(error)
+            await _rest_of(receive)
+            await PlainTextResponse(short, 507, HEADERS)(scope, receive, send)
+
+    async def _connected(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A websocket, for as long as it is open. Who comes when there are too many would take it from all others."""
+        full = self._readers >= open_files.readers()
+        if full:
+            log.event("full", "warning", readers=self._readers)
+        if full or not welcome(Headers(scope=scope)):
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        self._readers += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._readers -= 1
+
+
+def _path(scope: Scope) -> str:
+    """Where in the app a request goes, without the path below which the app lies."""
+    base = str(st.get_option("server.baseUrlPath")).strip("/")
+    path: str = scope.get("path", "").strip("/")
+    return path.removeprefix(base).strip("/") if path == base or path.startswith(f"{base}/") else path
+
+
+def _is_html(headers: MutableHeaders) -> bool:
+    return headers.get("content-type", "").startswith("text/html")
+
+
+async def _rest_of(receive: Receive) -> None:
+    """Let the rest of a body come, up to what an upload may have: who still sends does not hear an answer."""
+    left = int(st.get_option("server.maxUploadSize")) * MEGABYTE
+    more = True
+    while more and left > 0:
+        message = await receive()
+        more = message.get("more_body", False)
+        left -= len(message.get("body", b""))
 
 
 def welcome(headers: Headers) -> bool:
-    """Whether a websocket may be opened: by this server's own pages, this machine, or an origin that is configured.
+    """Whether a websocket may be opened: by this server's own pages, or an origin that is configured.
 
-    A client that names no origin is no browser, so no other site's page speaks through it.
+    Another port of this machine is another site: any program's page may be there. A client that names no origin is no
+    browser, so no other site's page speaks through it.
     """
     origin = headers.get("origin")
-    if origin is None:
+    if origin is None or not st.get_option("server.enableCORS"):
         return True
     try:
         site = urlsplit(origin)
+        port = site.port or USUAL_PORTS.get(site.scheme)
     except ValueError:  # "http://[::1": no address at all
         return False
     if site.netloc and site.netloc == headers.get("host"):
         return True
-    configured = [*st.get_option("server.corsAllowedOrigins"), st.get_option("browser.serverAddress")]
-    names = {urlsplit(name if "://" in name else f"//{name}").hostname for name in configured}
-    return site.hostname in LOCAL | names or not st.get_option("server.enableCORS")
+    for name in st.get_option("server.corsAllowedOrigins"):
+        known = urlsplit(name if "://" in name else f"//{name}")
+        if (site.hostname, port) == (known.hostname, known.port or USUAL_PORTS.get(known.scheme, port)):
+            return True
+    name, ports = st.get_option("browser.serverAddress"), {st.get_option("server.port")}
+    if name not in LOCAL:
+        ports |= set(USUAL_PORTS.values())  # of a proxy that does not say for whom it asks
+    return site.hostname == name and port in ports

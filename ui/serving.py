@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
@@ -13,15 +14,23 @@ from streamlit.runtime.pages_manager import PagesManager
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.same_theme import read_once
-from ui.store import holdings, log, readers, settings
+from ui.store import holdings, log, open_files, readers, settings
+from ui.store.shortage import shortage
 from ui.store.user_folder import own_folder
-from ui.texts import t
+from ui.texts import said, t
+from ui.texts.markdown import as_text
 from ui.waking import send_at_once, wake_once
 
 COLLECTIONS = 2_000, 10, 50
 """How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
 come before one at all there is. With 200 readers that one stops everybody for a quarter of a second; with Python's
 700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
+
+SAID_AGAIN = 10.0
+"""Seconds in which the same failure between requests is written down once."""
+
+_SAID: dict[str, float] = {}
+"""When the last failure of that kind was written down."""
 
 
 @asynccontextmanager
@@ -43,6 +52,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     read_once()
+    asyncio.get_running_loop().set_exception_handler(outside_of_runs)
     holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     readers.install()
     wake_once(asyncio.get_running_loop())
@@ -54,6 +64,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
+        files=open_files.raised(),
         device=device_here(device),
         precision=precision,
         **bounds,
@@ -66,5 +77,23 @@ async def life(_app: object) -> AsyncIterator[None]:
 
 def on_error(error: Exception) -> bool:
     """Say on the page that it failed, and by what name the line in the log is found; returns that it was said."""
-    st.error(t("store.failed", id=log.failed(error)), icon=":material/error:")
+    name, short = log.failed(error), shortage(error)
+    st.error(t("store.failed", id=name) if short is None else as_text(said(short)), icon=":material/error:")
     return True
+
+
+def outside_of_runs(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """One line for what fails between requests, and none for more of its kind soon after.
+
+    asyncio itself writes a traceback for each; where nobody can connect any more, these are thousands a second.
+    """
+    error = context.get("exception")
+    kind, now = f"{context['message']} {error!r}", time.monotonic()
+    if now - _SAID.get(kind, -SAID_AGAIN) < SAID_AGAIN:
+        return
+    _SAID.clear()  # the last kind alone is remembered
+    _SAID[kind] = now
+    if isinstance(error, BaseException):
+        log.failed(error)
+    else:
+        log.event("loop", "warning", text=context["message"])

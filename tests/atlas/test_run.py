@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,10 +77,19 @@ def test_a_killed_worker_changes_no_byte(folder: Path, tmp_path: Path, monkeypat
     assert files(tmp_path / "two") == files(folder / "serial")
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler and workers of one thread, each a process of its own."""
+
+    address: str
+    scheduler: subprocess.Popen[bytes]
+    workers: list[subprocess.Popen[bytes]]
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A scheduler and two workers of one thread, each a process of its own."""
-    started = []
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """One with two workers."""
+    started: list[subprocess.Popen[bytes]] = []
     environment = dict(os.environ, PYTHONPATH=str(ROOT), DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="120s")
 
     def start(*arguments: str) -> None:
@@ -100,7 +110,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
         with Client(address, timeout=60, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=120)
-        yield address
+        yield Cluster(address, started[0], started[1:])
     finally:
         for process in reversed(started):
             process.kill()
@@ -108,9 +118,36 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_cluster_of_processes_makes_the_same_bytes(folder: Path, tmp_path: Path, cluster: str) -> None:
-    made(folder, tmp_path / "dask", Dask(cluster))
+def test_a_cluster_of_processes_makes_the_same_bytes(folder: Path, tmp_path: Path, cluster: Cluster) -> None:
+    made(folder, tmp_path / "dask", Dask(cluster.address))
     assert files(tmp_path / "dask") == files(folder / "serial")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("lost", ["scheduler", "workers"])
+def test_a_cluster_that_is_lost_is_one_sentence_and_another_goes_on(
+    folder: Path, tmp_path: Path, cluster: Cluster, lost: str, monkeypatch, capfd, caplog
+) -> None:
+    """The scheduler, or every worker, is killed after the first chunk; a wait for workers is announced, and ends."""
+    monkeypatch.setattr("transformer.atlas.executors.dask.LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("transformer.atlas.executors.dask.PATIENCE_SECONDS", 1.0)
+    killed = [cluster.scheduler] if lost == "scheduler" else cluster.workers
+
+    def progress(done: int, _total: int) -> None:
+        for process in killed if done else ():
+            process.kill()
+            process.wait(30)
+
+    with pytest.raises(AtlasError, match="the same command then goes on") as refused:
+        make_atlas(request(folder, tmp_path / "out"), Dask(cluster.address), progress)
+    assert cluster.address in str(refused.value)
+    assert refused.value.code == {"scheduler": "atlas_scheduler_lost", "workers": "atlas_workers_lost"}[lost]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("transformer")]
+    assert ["waiting 1 s" in one for one in said] == ([] if lost == "scheduler" else [True])
+    assert "Traceback" not in capfd.readouterr().err
+    assert 1 <= len(list((tmp_path / "out" / "parts").iterdir())) < 8
+    made(folder, tmp_path / "out", Serial())
+    assert files(tmp_path / "out") == files(folder / "serial")
 
 
 @pytest.mark.filterwarnings("default")

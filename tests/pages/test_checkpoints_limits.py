@@ -1,5 +1,6 @@
 """The page Checkpoints: limits and folders that the environment names, and a server that is nearly full."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
+from transformer.checkpoint.safe import unpacked
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
 from ui.store import user_folder
@@ -61,6 +63,19 @@ def test_a_server_that_is_nearly_full_says_so_before_a_file_is_sent(
     assert not opened().warning
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 * MEGABYTE + 5))
     assert said in opened(lang=lang).warning[0].value
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "may have at most 2 MB together"), ("zh", "总共最多 2 MB")])
+def test_memory_that_holds_few_folders_says_so_before_a_zip_is_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lang: str, said: str
+):
+    """What arrives has room; what is unpacked of it has less."""
+    monkeypatch.setattr(unpacked, "MEMORY", tmp_path)
+    real = shutil.disk_usage
+    small = SimpleNamespace(free=2 * MEGABYTE + 5)
+    monkeypatch.setattr("shutil.disk_usage", lambda place: small if place == tmp_path else real(place))
+    (warning,) = opened(lang=lang).warning
+    assert said in warning.value
 
 
 def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

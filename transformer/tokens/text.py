@@ -35,8 +35,9 @@ class TextTokenizer:
             CheckpointError: the bytes are no SentencePiece model, or a piece of it is no text.
         """
         self.model = model
+        self._pieces = sentencepiece.SentencePieceProcessor()
         try:
-            self._pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._pieces.load_from_serialized_proto(model)  # an empty one, which the constructor passes over, too
         except (RuntimeError, ValueError, TypeError) as error:
             raise CheckpointError("no_sentencepiece_model", reason=str(error)) from error
         self._check_pieces()

@@ -9,6 +9,8 @@ from typing import TypeVar
 import torch
 from torch import distributed
 
+from transformer.runs.parent import end_with_parent
+
 Row = TypeVar("Row")
 
 
@@ -22,10 +24,11 @@ class Process:
 
     @classmethod
     def join(cls) -> "Process":
-        """Take the place that torchrun assigned, or train alone; on a GPU where there is one."""
+        """Take the place that torchrun assigned, and end with it, or train alone; on a GPU where there is one."""
         cuda = torch.cuda.is_available()
         if "RANK" not in os.environ:
             return cls(0, 1, torch.device("cuda" if cuda else "cpu"))
+        end_with_parent()
         distributed.init_process_group("nccl" if cuda else "gloo")
         device = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if cuda else "cpu")
         return cls(distributed.get_rank(), distributed.get_world_size(), device)

@@ -56,6 +56,10 @@ def bring_panel() -> None:
     now = uploads.may_arrive(limits)
     if now < limits.file_bytes:
         st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
+    unpacked = uploads.folder_may_hold(limits)
+    if unpacked < now:
+        less = t("checkpoints.less_room_unpacked", megabytes=unpacked // MEGABYTE)
+        st.warning(less, icon=":material/hourglass_empty:")
     for refused in user_folder.own_paths()[1]:
         st.warning(controls.sentence(refused), icon=":material/block:")
 

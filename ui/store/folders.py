@@ -10,7 +10,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.safe.unpacked import PrivateFolder, check_room
 from transformer.checkpoint.safe.zips import KEPT, ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
 from transformer.checkpoint.worker import apart
@@ -50,12 +50,14 @@ def brought(
         useless = tuple(sorted(file for file in files if Path(file).suffix.lower() not in KEPT))
         if useless:
             raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
+        check_room(sum(stream.seek(0, io.SEEK_END) for stream in files.values()), name)
         folder = PrivateFolder(name)
-        for file, stream in files.items():
-            folder.put(file, _pieces(stream))
     else:
         folder, own = _unzipped(*next(iter(files.items())), limits, room)
     try:
+        if own is None:
+            for file, stream in files.items():
+                folder.put(file, _pieces(stream))
         held = _held(folder, apart.tried_folder(folder.path).held_bytes, room)
         if own is not None:
             own.strike()
@@ -83,6 +85,7 @@ def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: i
         if n_bytes > room:
             found = limits.session_bytes - room + n_bytes
             raise CheckpointError("uploads_too_large", found=megabytes(found), most=megabytes(limits.session_bytes))
+        check_room(n_bytes, source)
         kept.append(Counted(n_bytes, limits.server_bytes))
 
     try:

@@ -15,9 +15,10 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from transformer.errors import CheckpointError, HeedmapError
 
@@ -27,6 +28,12 @@ LEVEL, TEXTS = "HEEDMAP_LOG", "HEEDMAP_LOG_TEXT"
 ROOT = Path(__file__).parents[2]
 FRAMES = 6
 """Places of the code that the line of an error names: those nearest to it."""
+
+MINUTE, BYTES_A_MINUTE = 60.0, 100_000
+"""How much is written down, of all that the server and its libraries say: at most 144 MB a day."""
+
+LINE_BYTES, TRACEBACK_BYTES = 25, 5_000
+"""What a line has besides its message, its moment above all; what a traceback counts for, whatever it has."""
 
 _LOGGER = logging.getLogger("heedmap")
 _WORD = re.compile(r"[\w./:@%+<-]+", re.ASCII)
@@ -46,6 +53,15 @@ def begin() -> None:
     _LOGGER.handlers, _LOGGER.propagate = [handler], False
     _LOGGER.setLevel(LEVELS[name])
     logging.getLogger("streamlit.error_util").addFilter(_is_none_of_ours)
+    for one in handlers():
+        one.addFilter(BOUND)
+
+
+def handlers() -> set[logging.Handler]:
+    """All that writes lines by now: ours, those of libraries, and what Python writes for who has none."""
+    loggers = [logging.getLogger(), *map(logging.getLogger, list(logging.root.manager.loggerDict))]
+    last = {logging.lastResort} if logging.lastResort is not None else set()
+    return {handler for logger in loggers for handler in logger.handlers} | last
 
 
 def event(what: str, level: str = "info", /, **fields: object) -> None:
@@ -65,9 +81,9 @@ def failed(error: BaseException) -> str:
     name = secrets.token_hex(4)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)]
     places = [f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}" for frame in frames[: -FRAMES - 1 : -1]]
-    event(
-        "error", "error", id=name, type=type(error).__name__, at="<".join(places), text=str(error) if _texts() else None
-    )
+    number = error.errno if isinstance(error, OSError) else None
+    text = str(error) if _texts() else None
+    event("error", "error", id=name, type=type(error).__name__, errno=number, at="<".join(places), text=text)
     if _LOGGER.isEnabledFor(logging.DEBUG):
         _LOGGER.debug("debug traceback id=%s", name, exc_info=error)
     return name
@@ -79,6 +95,31 @@ def timed(what: str, **fields: object) -> Iterator[None]:
     start = time.perf_counter()
     yield
     event(what, **fields, seconds=round(time.perf_counter() - start, 3))
+
+
+class Bound(logging.Filter):
+    """Lets through what a minute may hold, and then says how many lines it did not: nobody fills a disk with a log."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._lock, self._clock = RLock(), clock
+        self._since, self._written, self._left_out = clock(), 0, 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether there is room for one more."""
+        with self._lock:
+            if self._clock() - self._since >= MINUTE:
+                count, self._since, self._written, self._left_out = self._left_out, self._clock(), 0, 0
+                if count:
+                    event("left_out", "warning", lines=count)
+            self._written += LINE_BYTES + len(record.getMessage()) + (TRACEBACK_BYTES if record.exc_info else 0)
+            fits = self._written <= BYTES_A_MINUTE
+            self._left_out += not fits
+            return fits
+
+
+BOUND = Bound()
+"""That of this process: before its handlers, together."""
 
 
 class _Line(logging.Formatter):

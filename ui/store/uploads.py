@@ -20,7 +20,7 @@ from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside
 from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.safe.unpacked import PrivateFolder, free_bytes
 from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
@@ -237,8 +237,16 @@ def room(limits: UploadLimits) -> int:
 
 def may_arrive(limits: UploadLimits) -> int:
     """Bytes of a file that may arrive at this moment; more would be refused by the web server, without a sentence."""
-    free = shutil.disk_usage(tempfile.gettempdir()).free
+    try:
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+    except FileNotFoundError:  # of all places for temporary files, none takes even a byte
+        free = 0
     return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
+
+
+def folder_may_hold(limits: UploadLimits) -> int:
+    """Bytes that the files of a model's folder may have together at this moment, unpacked."""
+    return min(limits.session_bytes, free_bytes())
 
 
 def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:

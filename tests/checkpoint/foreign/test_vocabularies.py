@@ -122,6 +122,20 @@ def test_a_vocabulary_has_a_largest_size():
         read_vocabulary(io.BytesIO(b"a\n" * 9), "words.txt", replace(DEFAULT_LIMITS, vocabulary_bytes=10))
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("twice.txt", b"a\nb\nc\nb\n", "holds 'b' twice"),
+        ("twice.json", b'["a", "b", "b", "c"]', "holds 'b' twice"),
+        ("empty.model", b"", "not a SentencePiece model"),
+        ("torn.model", b"\x0a\x00", "not a SentencePiece model"),
+    ],
+)
+def test_a_refusal_names_the_file(name, data, says):
+    with pytest.raises(CheckpointError, match=f"^{name} is refused: .*{says}.* Remedy: "):
+        _read(data, name)
+
+
 @given(st.lists(st.integers(3, 96), max_size=9))
 def test_ids_are_their_own_text(ids):
     tokenizer = IdTokenizer(97, SpecialIds())

@@ -1,6 +1,7 @@
 """A folder as a ZIP is read as the folder; an archive that is built to mislead is refused before it costs anything."""
 
 import io
+import shutil
 import stat
 import struct
 import zipfile
@@ -11,12 +12,13 @@ import pytest
 import torch
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.full_disk import at_most
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 from transformer.checkpoint.load import read
 from transformer.checkpoint.safe import unpacked as places
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.unpacked import PrivateFolder
+from transformer.checkpoint.safe.unpacked import PrivateFolder, unpacked
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
@@ -238,3 +240,24 @@ def test_a_private_folder_goes_with_its_last_reference_and_sweeps_up_after_the_d
             held.put(name, [b""])
     del held
     assert not list(place.iterdir())
+
+
+def test_a_folder_without_space_is_refused_by_name_and_leaves_nothing(place: Path) -> None:
+    """The second file is too large for what the system lets be written; nothing of the first stays."""
+    data = zipped(("config.json", CONFIG), ("model.safetensors", WEIGHTS))
+    for opens in (
+        lambda: unpacked(io.BytesIO(data), "bert.zip", len(data), "bert"),
+        lambda: apart.unpack(io.BytesIO(data), "bert.zip", lambda _size: None),
+    ):
+        assert opens().path.is_dir()  # the workers' template is there from now on, and is not bound
+        with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match=r"^model.safetensors is refused: .*large"):
+            opens()
+        assert not list(place.iterdir())
+
+
+def test_what_is_larger_than_the_free_space_is_refused_before_it_is_written() -> None:
+    more = shutil.disk_usage(places.MEMORY).total + 1
+    with pytest.raises(CheckpointError, match=r"^bert.zip is refused: its files have .* bytes, and .* are free"):
+        places.check_room(more, "bert.zip")
+    places.check_room(0, "bert.zip")
+

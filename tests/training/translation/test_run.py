@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tests import toy
+from tests.full_disk import at_most
 from transformer.checkpoint import load
 from transformer.errors import TrainingError
 from transformer.runs.head_agreement import head_agreement, known_agreement
@@ -108,6 +109,25 @@ def test_a_killed_run_goes_on_from_its_last_state(
     trained(data, work)
     assert_same(state(work), state(straight))
     assert curve(work) == curve(straight)
+
+
+@pytest.mark.parametrize("full", ["weights/000010.safetensors", "state.pt"])
+def test_a_disk_that_is_full_is_one_sentence_and_what_was_saved_goes_on(
+    data: Path, straight: Path, tmp_path: Path, full: str
+) -> None:
+    """The system refuses to write a byte past a file's size, as it does on a full disk; the state is the larger one."""
+    work = tmp_path / "run"
+    trained(data, work, stop_after=9)
+    needed = (straight / full).stat().st_size
+    with at_most(needed - 1), pytest.raises(TrainingError, match=f"{full} cannot be written .*File too large.*make"):
+        trained(data, work)
+    assert state(work)["progress"]["update"] == 9
+    assert not list(work.rglob("*.new"))
+    trained(data, work)
+    assert_same(state(work), state(straight))
+    assert curve(work) == curve(straight)
+    for path in (straight / "weights").iterdir():
+        assert_same(load_file(path), load_file(work / "weights" / path.name))
 
 
 KILLED = """

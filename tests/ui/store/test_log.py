@@ -1,5 +1,7 @@
 """The log: one line an event, nothing that a user typed unless it is asked for, and errors that are found again."""
 
+import asyncio
+import errno
 import logging
 import re
 from collections.abc import Iterator
@@ -24,6 +26,8 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logger, errors = logging.getLogger("heedmap"), logging.getLogger("streamlit.error_util")
     handlers, propagate, level, filters = logger.handlers, logger.propagate, logger.level, errors.filters[:]
     yield
+    for handler in log.handlers():
+        handler.removeFilter(log.BOUND)
     logger.handlers, logger.propagate, errors.filters = handlers, propagate, filters
     logger.setLevel(level)
 
@@ -40,8 +44,8 @@ def error() -> KeyError:
 
 def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Our lines without their times; what Streamlit says of a script without a server is no line of a log of ours."""
-    text = capsys.readouterr().err
-    assert "Traceback" not in text
+    printed, text = capsys.readouterr()
+    assert "Traceback" not in printed + text
     lines = [line for line in text.splitlines() if "ScriptRunContext" not in line and "streamlit run" not in line]
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (debug|info|warning|error) \w+ ", line) for line in lines), (
         lines
@@ -105,3 +109,58 @@ def test_a_checkpoint_that_is_loaded_is_an_event(capsys: pytest.CaptureFixture[s
     Shipped().load(Revision(ref, 7), ())
     (line,) = written(capsys)
     assert re.fullmatch(r"info checkpoint_loaded name=splice-junctions seconds=[\d.e-]+", line)
+
+
+def test_a_minute_holds_so_much_and_says_what_it_did_not(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    """Of all that write, together: a library's handler with tracebacks, and ours; then there is room again."""
+    now = [0.0]
+    monkeypatch.setattr(log, "BOUND", log.Bound(lambda: now[0]))
+    library = logging.getLogger("a library")
+    monkeypatch.setattr(library, "handlers", [logging.StreamHandler()])
+    monkeypatch.setattr(library, "propagate", False)
+    log.begin()
+    for _ in range(log.BYTES_A_MINUTE // log.TRACEBACK_BYTES - 1):
+        library.error("it failed", exc_info=error())
+    assert capsys.readouterr().err.count("Traceback") == log.BYTES_A_MINUTE // log.TRACEBACK_BYTES - 1
+    for _ in range(1_000):
+        log.event("small", number=7)
+    first = len(written(capsys))
+    assert 0 < first < log.TRACEBACK_BYTES / len("info small number=7")
+    library.error("it failed", exc_info=error())
+    now[0] += log.MINUTE
+    log.event("small", number=8)
+    left_out, small = written(capsys)
+    assert left_out == f"warning left_out lines={1_000 - first + 1}"
+    assert small == "info small number=8"
+
+
+@pytest.mark.parametrize(
+    ("number", "says"), [(errno.ENOSPC, "no space left for files"), (errno.EMFILE, "too many files and connections")]
+)
+def test_what_the_machine_has_run_out_of_is_a_sentence(capsys, monkeypatch, number: int, says: str) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("streamlit.error", lambda text, **_: shown.append(text))
+    log.begin()
+    assert serving.on_error(OSError(number, "refused"))
+    assert serving.on_error(OSError(errno.EPERM, "refused"))
+    assert says in shown[0]
+    assert says not in shown[1]
+    assert [f" errno={number} " in line for line in written(capsys)] == [True, False]
+
+
+def test_what_fails_between_requests_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log.begin()
+
+    async def fails() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(serving.outside_of_runs)
+        for _ in range(100):
+            loop.call_soon(fail)
+        await asyncio.sleep(0.01)
+        loop.call_exception_handler({"message": "two\nlines"})
+
+    asyncio.run(fails())
+    assert [re.sub("id=[0-9a-f]+", "id", line) for line in written(capsys)] == [
+        f"error error id type=KeyError at=tests/ui/store/test_log.py:{fail.__code__.co_firstlineno + 1}",
+        r'warning loop text="two\nlines"',
+    ]

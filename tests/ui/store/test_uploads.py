@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -324,5 +325,14 @@ def test_what_may_arrive_is_what_a_file_the_server_and_its_disk_allow(monkeypatc
     counted = Counted(700, 1000)
     assert uploads.may_arrive(UploadLimits(file_bytes=500, server_bytes=1000)) == 300
     counted.strike()
+    assert uploads.folder_may_hold(UploadLimits(session_bytes=20_000)) == 10_000
+    assert uploads.folder_may_hold(UploadLimits(session_bytes=900)) == 900
     free[0] = 0
     assert uploads.may_arrive(UploadLimits(file_bytes=500)) == 0
+
+    def nowhere() -> str:
+        raise FileNotFoundError("no usable temporary directory")  # as `tempfile` says where all of them are full
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    monkeypatch.setattr("transformer.checkpoint.safe.unpacked.MEMORY", Path("/nowhere"))
+    assert uploads.may_arrive(UploadLimits()) == uploads.folder_may_hold(UploadLimits()) == 0

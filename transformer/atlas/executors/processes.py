@@ -15,6 +15,7 @@ from transformer.atlas.executors.executor import ATTEMPTS, work
 from transformer.atlas.summarise import Plan
 from transformer.errors import AtlasError
 from transformer.runs.memory import recycle_memory
+from transformer.runs.parent import end_with_parent
 
 AHEAD = 2
 """Chunks that are handed out for each process: one to work at, one to begin with at once."""
@@ -60,7 +61,8 @@ class Processes:
 
 
 def _begin() -> None:
-    """One thread a process, and memory that it keeps; Ctrl-C is for the process that hands out the work."""
+    """One thread a process, and memory that it keeps; its end, as by Ctrl-C, is that of who hands out the work."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     recycle_memory()

@@ -32,7 +32,7 @@ MOST_TOKENS = 1_000_000
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary that was parsed, before it is known which embedding it is for, and which ids are special there.
+    """The vocabulary in the file `name`, before it is known which embedding it is for, and which ids are special there.
 
     A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes. Two are
     equal whose files, called `name`, hold the same bytes.
@@ -65,13 +65,13 @@ class Vocabulary:
         """The tokenizer, with `special_ids` where it names none itself.
 
         Raises:
-            CheckpointError: a token stands twice.
+            CheckpointError: a token stands twice, or a special id is no id.
         """
         if self.found is None:
             try:
                 return VocabularyTokenizer(self.repeating, special_ids)
             except CheckpointError as error:  # which does not know the file's name
-                raise refused_because(error.message, self.name) from error
+                raise refused_because(error.message, self.name, ONE_A_LINE) from error
         return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 

@@ -16,18 +16,20 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
+from transformer.checkpoint.ours.folder import save_weights
 from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier
 from transformer.training.classification.baselines import PlacedKmers, PositionLogistic, SmallCnn
 from transformer.training.classification.data import Labelled, held_out
 from transformer.training.classification.outcome import Outcome, Trained
 from transformer.training.classification.plan import CNN, KMER, LOGISTIC, PLACED, STUDENT, Hyperparameters, Plan
+from transformer.training.saving import saved_whole
 
 Tables = tuple[Labelled, Labelled]
 """The rows to train on, and the validation rows."""
@@ -236,11 +238,11 @@ def _digest(kind: str, plan: Plan, part: int, tables: Tables, others: Sequence[T
 
 
 def _keep(path: Path, one: Trained, follows_from: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(one.weights | {"validation logits": one.logits}, path.with_suffix(".safetensors"))
+    with saved_whole(path.with_suffix(".safetensors")) as new:
+        save_weights(new, one.weights | {"validation logits": one.logits}, half=False)
     about = dict(kind=one.kind, seed=one.seed, held_out_loss=one.held_out_loss, seconds=one.seconds, epochs=one.epochs)
-    text = json.dumps(about | {"follows_from": follows_from})
-    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    with saved_whole(path.with_suffix(".json")) as new:
+        new.write_text(json.dumps(about | {"follows_from": follows_from}) + "\n", encoding="utf-8")
 
 
 def _kept(path: Path, follows_from: str) -> Trained:

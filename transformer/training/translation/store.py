@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from transformer.checkpoint.ours.folder import save_weights
 from transformer.errors import TrainingError
+from transformer.training.saving import saved_whole
 from transformer.training.translation.options import TrainingOptions
 
 FIRST_SNAPSHOT = 50
@@ -52,13 +53,17 @@ class Store:
         return self.folder / "tokenizer.model"
 
     def save_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-        """Everything that going on needs; the old state is replaced at once or not at all."""
+        """Everything that going on needs; the old state is replaced at once or not at all.
+
+        Raises:
+            TrainingError: it cannot be written, as on a full disk; the old state stays.
+        """
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": asdict(progress)}
-        new = self.folder / "state.new"
-        torch.save(state, new)
-        text = json.dumps(asdict(self.options) | self.options.deciding(), default=str, indent=1)
-        (self.folder / "options.json").write_text(text + "\n", encoding="utf-8")
-        new.replace(self.folder / "state.pt")
+        with saved_whole(self.folder / "options.json") as new:
+            text = json.dumps(asdict(self.options) | self.options.deciding(), default=str, indent=1)
+            new.write_text(text + "\n", encoding="utf-8")
+        with saved_whole(self.folder / "state.pt") as new, new.open("wb") as file:
+            torch.save(state, file)
 
     def load_state(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
         """Put back what was saved last; a new run starts at update 0.
@@ -91,8 +96,13 @@ class Store:
                 raise TrainingError("training_other_option", name=name, value=value, folder=self.folder, before=before)
 
     def save_weights(self, model: nn.Module, update: int) -> None:
-        """Keep the weights of this update; of those that no snapshot needs, the newest `average` stay."""
-        save_weights(self._weights(update), dict(model.named_parameters()), half=False)
+        """Keep the weights of this update; of those that no snapshot needs, the newest `average` stay.
+
+        Raises:
+            TrainingError: they cannot be written; those that were kept stay.
+        """
+        with saved_whole(self._weights(update)) as new:
+            save_weights(new, dict(model.named_parameters()), half=False)
         spare = [kept for kept in self.saved() if not is_snapshot(kept)]
         for old in spare[: -self.options.average]:
             self._weights(old).unlink()
@@ -118,9 +128,12 @@ class Store:
         return {name: torch.stack([w[name].double() for w in loaded]).mean(0).float() for name in loaded[0]}, chosen
 
     def log(self, entry: dict[str, Any]) -> None:
-        """Add a line to the curve."""
-        with (self.folder / "curve.jsonl").open("a", encoding="utf-8") as curve:
-            curve.write(json.dumps(entry) + "\n")
+        """Add a line to the curve.
+
+        Raises:
+            TrainingError: it cannot be written; the lines before stay.
+        """
+        self._write_curve([*self.curve(), entry])
 
     def curve(self) -> list[dict[str, Any]]:
         """All validations so far."""
@@ -129,8 +142,11 @@ class Store:
 
     def forget_after(self, update: int) -> None:
         """Drop what a process logged that was killed before it could save its state; it will be logged again."""
-        kept = [entry for entry in self.curve() if entry["update"] <= update]
-        (self.folder / "curve.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
+        self._write_curve([entry for entry in self.curve() if entry["update"] <= update])
+
+    def _write_curve(self, entries: list[dict[str, Any]]) -> None:
+        with saved_whole(self.folder / "curve.jsonl") as new:
+            new.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
 
     def _weights(self, update: int) -> Path:
         return self.folder / "weights" / f"{update:06d}.safetensors"

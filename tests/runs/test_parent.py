@@ -1,0 +1,60 @@
+"""Workers end with the command that they work for, however that ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+POOL = """
+import os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from transformer.atlas.executors.processes import _begin
+
+
+def at_work(seconds):
+    print(os.getpid(), flush=True)
+    time.sleep(seconds)
+
+
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(2, get_context("spawn"), initializer=_begin)
+    works, waits = pool.submit(at_work, 600), pool.submit(at_work, 0.5)
+    works.result()
+"""
+
+RANKS = """
+import os, time
+from transformer.training.processes import Process
+
+process = Process.join()
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "starter"),
+    [(POOL, ()), (RANKS, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"))],
+    ids=["pool", "torchrun"],
+)
+def test_workers_end_soon_after_their_parent_was_killed(script: str, starter: tuple[str, ...], tmp_path: Path) -> None:
+    """One that is in the middle of its work, and one that waits for more."""
+    (tmp_path / "script.py").write_text(script)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *starter, str(tmp_path / "script.py")]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        parent.kill()
+        try:
+            parent.communicate(timeout=30)  # their output ends when the last of them has
+        except subprocess.TimeoutExpired:
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+            raise
