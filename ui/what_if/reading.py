@@ -153,6 +153,7 @@ def _classes(shown: Shown) -> None:
     was, now = (run.outputs["logits"] for run in (shown.before, shown.after))
     st.markdown(f"**{t('what_if.read_classes')}**", help=t("what_if.read_classes_help"))
     classes = classes_of(shown.checkpoint, was)
+    was, now = was / classes.temperature, now / classes.temperature
     views.class_table(logit_effects(classes.names, was, now, classes.each), shown.origin)
 
 
