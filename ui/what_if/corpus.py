@@ -14,6 +14,7 @@ from transformer.runs.importance import HeadImportance, beats_random, removal_li
 from transformer.runs.importance_tables import FOLDER, WHOLE, Importance
 from ui.shared import controls
 from ui.shared.address import choice
+from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
 from ui.store.cache import cached
 from ui.texts import plain, t
@@ -23,6 +24,9 @@ MEASURES: Final = ("bleu", "nll")
 
 MEASURE: Final = "measure"
 """The query parameter of what is shown: a name of `MEASURES`, or `TRAINING`."""
+
+NUMBERS: Final = ("zero", "mean", "gradient")
+"""What the table says of each head."""
 
 TRAINING: Final = "training"
 """Shown instead of a measure: the same over the snapshots of the training."""
@@ -82,14 +86,12 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
         {
             "changed": ["●" if _is_touched(one, changes) else "" for one in ordered],
             "head": [f"{one.site} H{one.head}" for one in ordered],
-            "zero": [one.zero for one in ordered],
-            "mean": [one.mean for one in ordered],
-            "gradient": [one.gradient for one in ordered],
+            **{name: as_written([getattr(one, name) for one in ordered], 4) for name in NUMBERS},
         }
     )
     numbers = {
         name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f")
-        for name in ("zero", "mean", "gradient")
+        for name in NUMBERS
     }
     columns = {
         "changed": st.column_config.TextColumn(plain("what_if.column_changed")),
