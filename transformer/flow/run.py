@@ -26,9 +26,10 @@ class Flow:
     """What a run's parts did at each position, by the names that the diagram gives them.
 
     `shares` are those of residual connections; of another library's model, whose parts are not watched, those of whole
-    layers. `strengths` are the largest value in each group of neighbouring hidden units. `logits` is the model's own output, a row a position (one
-    row for a classifier), None where it ends with states. `temperature` is what a calibrated classifier divides it by
-    to get its probabilities, those of the `lens` too. `lens` is None where it is not defined, and `no_lens` says why.
+    layers. `strengths` are the largest value in each group of neighbouring hidden units. `logits` is the model's own
+    output, a row a position (one row for a classifier), None where it ends with states. `temperature` is what a
+    calibrated classifier divides it by to get its probabilities, those of the `lens` too. `lens` is None where it is
+    not defined, and `no_lens` says why.
     """
 
     diagram: Diagram
@@ -52,7 +53,7 @@ def flow(
     """Pass ids through the model once more, watched: `read` is what a decoder reads beside a source.
 
     `written` are the outputs that the lens follows, by default the likeliest. Neighbouring hidden units of a
-    feed-forward net make up so many `groups` (no more than there are units), each of which is given by its largest unit.
+    feed-forward net make up so many `groups` (no more than there are units); of each, its largest value is kept.
 
     Raises:
         CheckpointError: the model has no diagram, or is not on the CPU.

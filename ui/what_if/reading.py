@@ -191,7 +191,7 @@ def _by_position(
 ) -> None:
     """Bars over positions, and one of them closely; the first `own` are the text's own tokens, which have a sum."""
     was, now = scores(shown.before), scores(shown.after)
-    steps = step_effects(texts, ids, was, now)
+    steps = step_effects(texts, ids, was, now, names)
     if own:
         st.caption(t("what_if.read_total", total=sum(one.change for one in steps[:own])))
     place = st.container()
