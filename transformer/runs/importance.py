@@ -19,7 +19,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
 from transformer.figures.growth import Line
-from transformer.interventions.active import intervening, with_means
+from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.messages import Message
 from transformer.models.protocols import written_pad
@@ -99,7 +99,7 @@ def each_head_off(
     for head in heads_of(checkpoint.model):
         rises = []
         for action in ("zero", "mean"):
-            with with_means(checkpoint.means.vectors), intervening(off([head], action)):
+            with intervening(off([head], action)):
                 rises.append(mean_loss(checkpoint, pairs) - base)
             done()
         found[head] = (rises[0], rises[1])
