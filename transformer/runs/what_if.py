@@ -107,8 +107,8 @@ def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequ
         InputError: an intervention does not fit this checkpoint or sentence.
         CheckpointError: the checkpoint's attention cannot be changed.
     """
-    clean, _ = target_logits(checkpoint, before, ())
     changed, _ = target_logits(checkpoint, before, interventions)
+    clean, _ = target_logits(checkpoint, before, ())
     with intervening(interventions):
         after = reread(checkpoint, before)
     _, _, writer = checkpoint.translator()

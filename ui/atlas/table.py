@@ -9,6 +9,7 @@ from ui.atlas.measured import COLUMNS as MEASURED
 from ui.atlas.measured import measured
 from ui.shared.address import choice
 from ui.shared.files import frame_csv
+from ui.shared.numbers import as_written
 from ui.store.atlases import Atlas
 from ui.texts import plain, said, t
 

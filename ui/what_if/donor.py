@@ -140,7 +140,7 @@ def _odds_panel(odds: LogOdds | None) -> None:
         st.caption(t("what_if.donor_same"))
         return
     own, other = odds.tokens
-    st.markdown(t("what_if.odds", other=other, own=own, step=odds.step + 1))
+    st.markdown(t("what_if.odds", other=other, own=own, step=odds.step))
     table = pd.DataFrame(
         {"run": [plain(f"what_if.odds_{one}") for one in ("base", "now", "donor")],
          "odds": as_written([odds.base, odds.changed, odds.donor], 2)}

@@ -100,7 +100,7 @@ def bars(steps: Sequence[StepEffect], step: int, origin: Origin) -> None:
         selection_mode="points",
     )
     st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: _effects_csv(steps, origin)),
+        t("what_if.effects_csv"), in_this_language(lambda: effects_csv(steps, origin)),
         f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
     )  # fmt: skip
 
 
-def _effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
+def effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
     """A row a token; the last column says of what run."""
     about = plain("files.about_separator").join(origin.facts())
     rows = []
