@@ -44,7 +44,8 @@ def effects(changes: Sequence[Intervention], text: str = SENTENCE) -> np.ndarray
 def bars(page: AppTest) -> list[float]:
     """The change of log p of each token, as it is drawn."""
     chart = next(part for part in page.get("plotly_chart") if part.key == "effects")
-    return numbers(json.loads(chart.proto.spec)["data"][0]["x"])
+    found: list[float] = numbers(json.loads(chart.proto.spec)["data"][0]["x"]).tolist()
+    return found
 
 
 def test_a_layer_is_switched_off_and_on_and_the_choice_is_what_new_switches_write() -> None:
@@ -146,7 +147,7 @@ def test_a_margin_names_the_best_other_token_of_each_run() -> None:
     """Of a step at which another token takes the lead: the sentence, the file and the pictures say the same."""
     text, do = "A woman is playing a guitar on the street.", next(one.changes for one in TRIALS if one.name == "actor")
     changes = from_text(do)
-    runs = [distributions(some, text) for some in ([], changes)]
+    runs = [distributions((), text), distributions(changes, text)]
     ids, (_, _, writer) = unchanged(text).target_ids, translator().translator()
     step = 1
     others = [max(set(range(run.shape[1])) - {ids[step]}, key=run[step].__getitem__) for run in runs]

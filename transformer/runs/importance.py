@@ -175,9 +175,9 @@ def plans_of(heads: Sequence[HeadImportance], everything: bool = True) -> list[t
 
 
 class Costs(NamedTuple):
-    """Of `count` heads off by zero and by their mean: for how many the mean, or zero, costs more; the means of both."""
+    """Of so many heads off by zero and by their mean: for how many the mean, or zero, costs more; the means of both."""
 
-    count: int
+    heads: int
     mean_more: int
     zero_more: int
     mean: float

@@ -93,12 +93,10 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         st.caption(controls.sentence(shown.flow.no_lens))
         return
     tops = [int(i) for i in lens.ids[:, row, 0]]
-    last = len(tops) - 1
     final = names_of(checkpoint, shown, [int(lens.final[row])])[0]
+    after = [plain("map.before_layers" if i == 0 else "map.after_layer", layer=i - 1) for i in range(len(tops))]
     columns = {
-        t("map.after"): [
-            plain("map.before_layers" if i == 0 else "map.after_layer", layer=i - 1) for i in range(last + 1)
-        ],
+        t("map.after"): after,
         t("map.would_write"): names_of(checkpoint, shown, tops),
         t("map.probability"): lens.probabilities[:, row, 0],
         t("map.of_final", word=final): lens.final_probabilities[:, row],
@@ -111,7 +109,7 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     }
     config[t("map.entropy_column")] = st.column_config.NumberColumn(format="%.2f")
     st.dataframe(table, hide_index=True, key="lens", column_config=config)
-    _lead(lens, row, final, columns[t("map.after")])
+    _lead(lens, row, final, after)
     if lens.note:
         st.caption(controls.sentence(lens.note))
 
