@@ -15,7 +15,7 @@ from tests.imports import name_of, relative, sources
 from transformer import errors
 from transformer.errors import HeedmapError, InputError
 from transformer.messages import LANGUAGES, Message, catalogue, say, speaking, words
-from transformer.messages.counted import counted
+from transformer.messages.counted import numbered
 from ui.texts import catalogue as pages
 from ui.texts import in_language
 
@@ -179,10 +179,22 @@ def test_modules_of_the_library_are_all_read() -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 keys"), (1, "1 key"), (2, "2 keys"), (1001, "1,001 keys")])
 def test_a_count_picks_the_word_that_fits_it(count: int, text: str) -> None:
-    for number in (counted(count), counted(np.int64(count))):
+    for number in (numbered(count), numbered(np.int64(count))):
         assert f"{number:,} {number:key|keys}" == text
-    assert counted(True) is True
-    assert counted("1") == "1"
+    assert numbered(True) is True
+    assert numbered("1") == "1"
+
+
+def test_a_number_that_rounds_to_zero_has_no_minus() -> None:
+    """In each format, on both sides of where it is rounded, and beside the word that says so."""
+    for value, form, text in (
+        (-0.004, "+.2f", "+0.00"), (-0.006, "+.2f", "-0.01"), (-0.0004, ".1%", "0.0%"), (-0.0, "", "0.0"),
+        (-0.004, ">7.2f", "   0.00"), (-4e-9, "+,.4f", "+0.0000"), (-12.0, ",.0f", "-12"),
+        (np.float32(-0.001), ".1f", "0.0"),
+    ):  # fmt: skip
+        assert format(numbered(value), form) == text
+    assert in_language("en", "what_if.total", total=-0.001).endswith(": +0.00 nats.")
+    assert str(Message("figure_logo_height", bits=-0.001)) == "0.00 bits"
 
 
 def test_a_count_of_one_has_its_noun_in_the_singular() -> None:

@@ -48,6 +48,7 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
         page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
     assert done(page) == f"{SITE}~mean~h2"
     expect(page.locator(".all-heads .cell.off")).to_have_count(1)
+    expect(page.locator(".all-heads .cell.off")).to_have_attribute("aria-label", re.compile(r"off \(mean\)$"))
     with here.run():
         page.get_by_role("button", name=f"{SITE} (head 2) off (mean)").click()
     assert done(page) == ""

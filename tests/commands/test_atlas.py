@@ -13,6 +13,8 @@ from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
 from transformer.runs.alignment_error import alignment_errors
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -46,6 +48,17 @@ def test_lines_that_are_left_out_are_told(folder: Path, capsys, tmp_path: Path) 
         main([str(p) for p in ("atlas", folder / "toy", "--source", tmp_path / "b.en", "--out", tmp_path / "out")]) == 0
     )
     assert "note: left out: 2; the first is line 2: the line is not UTF-8" in capsys.readouterr().err
+
+
+def test_an_atlas_of_fasta_counts_sequences(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    checkpoint = ROOT / "checkpoints" / "core-promoters"
+    for count, noun in ((1, "1 sequence\n"), (3, "3 sequences\n")):
+        fasta = "".join(f">{i}\n{'ACGTTGA' * 10}\n" for i in range(count))
+        (tmp_path / "a.fa").write_text(fasta, encoding="utf-8")
+        out = str(tmp_path / str(count))
+        sequences = str(tmp_path / "a.fa")
+        assert main(["atlas", str(checkpoint), "--sequences", sequences, "--out", out, "--quiet"]) == 0
+        assert capsys.readouterr().out == f"{out}: {noun}"
 
 
 def test_with_links_each_head_of_cross_attention_has_its_alignment_errors(folder: Path, tmp_path: Path, capsys) -> None:

@@ -16,7 +16,7 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, RecordError
 from transformer.flow.capture import tracing, watch_flow
-from transformer.flow.lens import lens
+from transformer.flow.lens import Lens, lens
 from transformer.flow.quantities import activity, between, scale, share
 from transformer.flow.run import flow
 from transformer.models.encoder import Encoder, EncoderConfig
@@ -138,7 +138,7 @@ def test_the_lens_reads_what_a_shorter_model_would_write(name: str) -> None:
         assert np.allclose(expected[range(3), [7, 4, 2]], seen.final_probabilities[row], atol=1e-12)
 
 
-def test_the_layer_where_the_final_word_first_leads() -> None:
+def test_what_is_written_where_nothing_says_it_is_the_last_layer_s_likeliest() -> None:
     model = seq2seq("annotated")
     seen = lens(model, SOURCE, TARGET)
     with torch.no_grad():
@@ -146,11 +146,39 @@ def test_the_layer_where_the_final_word_first_leads() -> None:
     assert list(seen.final) == written.tolist()
     assert list(seen.ids[0, :, 0]) != written.tolist(), "before the first layer another token leads somewhere"
     for position, final in enumerate(seen.final):
-        rows = [row for row in range(4) if seen.ids[row, position, 0] == final]
-        assert seen.leads_from[position] == rows[0]
+        others = [row for row in range(4) if seen.ids[row, position, 0] != final]
+        assert seen.leads_from[position] == max(others, default=-1) + 1
     never = lens(seq2seq("annotated"), SOURCE, TARGET, written=[30, 30, 30])
     assert all(never.ids[..., 0].ravel() != 30)
     assert list(never.leads_from) == [4, 4, 4]
+
+
+def test_the_row_since_which_a_word_leads_is_the_last_change_of_the_lead() -> None:
+    """Among drawn leads there are words that led before, words that lost it, and words that never had it."""
+    rng = np.random.default_rng(7)
+    shape = (5, 200)
+    ids, final = rng.integers(0, 2, shape), rng.integers(0, 3, 200)
+    kinds = set()
+    found = Lens(ids[..., None], np.ones((*shape, 1)), np.zeros(shape), final, np.ones(shape)).leads_from
+    for position in range(200):
+        leads = [bool(ids[row, position] == final[position]) for row in range(5)]
+        row = 5
+        while row and leads[row - 1]:
+            row -= 1
+        assert found[position] == row
+        kinds.add((row == 5, any(leads[:row])))
+    assert len(kinds) == 4
+
+
+def test_logits_are_divided_by_a_temperature() -> None:
+    model = seq2seq("annotated")
+    seen = lens(model, SOURCE, TARGET, written=[7, 4, 2], top=31, temperature=1.7)
+    with torch.no_grad():
+        logits = model(SOURCE, TARGET)[0].numpy() / 1.7
+    expected = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    assert np.allclose(np.take_along_axis(expected, seen.ids[-1], -1), seen.probabilities[-1], atol=1e-12)
+    assert np.allclose(-(expected * np.log(expected)).sum(-1), seen.entropy[-1], atol=1e-9)
+    assert np.allclose(expected[range(3), [7, 4, 2]], seen.final_probabilities[-1], atol=1e-12)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "attention"])

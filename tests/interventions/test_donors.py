@@ -38,6 +38,7 @@ def test_a_donor_is_its_own_run_unchanged_and_a_run_patched_with_all_of_it_says_
 ) -> None:
     base, other, _ = runs
     with intervening([Intervention("decoder.0.cross", "zero")]):
+        logits(checkpoint, other.source_ids, other.target_ids)
         donor = donor_of(checkpoint, other, "d")
     for site, attention in other.record.items():
         for head in range(attention.n_heads):

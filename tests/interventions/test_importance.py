@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.toy import sentences, write_checkpoint
-from transformer import CheckpointError, Intervention, Site, intervening, load, translate
+from transformer import CheckpointError, InputError, Intervention, Site, intervening, load, translate
 from transformer.__main__ import main
 from transformer.checkpoint import Checkpoint
 from transformer.interventions.means import Means
@@ -96,6 +97,27 @@ def test_each_head_off_is_the_model_without_its_columns(folder: Path, measured: 
             expected = nll_by_hand(without_head(folder, one.site, one.head, stead), pairs) - base
             assert found == pytest.approx(expected, abs=1e-5)
     assert max(abs(one.zero - one.mean) for one in measured.heads["final"]) > 1e-4
+
+
+def test_a_loaded_model_run_by_itself_takes_the_means_that_its_folder_brings(
+    folder: Path, measured: Importance, tmp_path: Path
+) -> None:
+    """As without the head's columns, and what the vector of the file would add instead; without the file it is said."""
+    source, target = by_hand(load(folder))[0]
+    brought = json.loads((folder / "means.json").read_text(encoding="utf-8"))["sites"]
+    for site, head in ((Site("decoder.0.cross"), 1), (Site("encoder.0.self"), 0)):
+        off = [Intervention(site, "mean", heads=(head,))]
+        expected = without_head(folder, site, head, torch.tensor(brought[site][head]))
+        model: Any = load(folder).model
+        with torch.no_grad(), intervening(off):
+            found = model(source, target)
+        with torch.no_grad():
+            torch.testing.assert_close(found, expected(source, target), rtol=0, atol=1e-5)
+            assert not torch.allclose(found, model(source, target), rtol=0, atol=1e-4)
+    shutil.copytree(folder, tmp_path / "bare", ignore=shutil.ignore_patterns("means.json"))
+    bare: Any = load(tmp_path / "bare").model
+    with pytest.raises(InputError, match=r"no mean output of encoder.0.self is known"), intervening(off):
+        bare(source, target)
 
 
 class Gated(nn.Module):

@@ -291,6 +291,32 @@ def test_an_inner_block_takes_over_and_nothing_stays_behind_a_failure() -> None:
         assert torch.equal(made(*ids), plain)
 
 
+def test_a_block_that_no_watched_model_noticed_is_refused_at_its_end() -> None:
+    """Its model is unwatched, in another thread, or none; what another exception says comes first, with a note."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        unwatched = Encoder(EncoderConfig(vocab=VOCAB, d_model=12, n_heads=3, d_ff=7, n_layers=2)).double().eval()
+    off, ids = [Intervention("encoder.0.self", "zero")], inputs()[0]
+    refused = pytest.raises(InputError, match=r"nothing was changed: .* call watch\(model\) once")
+    with refused, torch.inference_mode():
+        plain = unwatched(ids)
+        with intervening(off):
+            assert torch.equal(unwatched(ids), plain)
+    with refused, intervening(off):
+        pass
+    with ThreadPoolExecutor(1) as pool, refused, intervening(off):
+        pool.submit(watch(unwatched), ids).result()
+    with refused, intervening(off), intervening([]), torch.inference_mode():
+        unwatched(ids)
+    with intervening([]):
+        pass
+    with pytest.raises(ZeroDivisionError) as failed, intervening(off):
+        raise ZeroDivisionError
+    assert "watch(model)" in failed.value.__notes__[0]
+    with intervening(off), torch.inference_mode():
+        assert not torch.equal(unwatched(ids), plain)
+
+
 def test_encoders_and_kmer_classifiers_with_their_pooling() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)

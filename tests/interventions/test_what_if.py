@@ -29,7 +29,9 @@ TEXT = "the dog and the cat sleeps."
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return load(write_checkpoint(tmp_path_factory.mktemp("what-if") / "toy"))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return load(write_checkpoint(tmp_path_factory.mktemp("what-if") / "toy"))
 
 
 def distributions(checkpoint: Checkpoint, source: tuple[int, ...], target: tuple[int, ...]) -> np.ndarray:
@@ -53,14 +55,20 @@ def test_every_measure_of_a_step_is_what_it_says(checkpoint: Checkpoint) -> None
     assert found.after.target_ids == before.target_ids
     assert found.after.record.interventions == tuple(some)
     assert before.record.interventions == ()
+    _, _, writer = checkpoint.translator()
+    parted = 0
     for t, (token, step) in enumerate(zip(before.target_ids, found.steps, strict=True)):
-        other = max((i for i in range(first.shape[1]) if i != token), key=lambda i: first[t, i])
+        others = [i for i in range(first.shape[1]) if i != token]
+        rivals = [max(others, key=lambda i: run[t, i]) for run in (first, then)]
         assert step.change == pytest.approx(then[t, token] - first[t, token], abs=1e-5)
-        assert step.margins[0] == pytest.approx(first[t, token] - first[t, other], abs=1e-5)
-        assert step.margins[1] == pytest.approx(then[t, token] - then[t, other], abs=1e-5), "the same other token"
+        for run, margin, rival, name in zip((first, then), step.margins, rivals, step.rivals, strict=True):
+            assert margin == pytest.approx(run[t, token] - run[t, rival], abs=1e-5)
+            assert writer.labels([rival]) == [name], "the best other token of each run"
+        parted += rivals[0] != rivals[1]
         assert step.divergence == pytest.approx((np.exp(first[t]) * (first[t] - then[t])).sum(), abs=1e-5)
         assert step.ranks == tuple(int((one[t] > one[t, token]).sum()) for one in (first, then))
         assert found.after.steps[t].probability == pytest.approx(math.exp(then[t, token]), rel=1e-4)
+    assert parted, "some step has another rival after the change"
     assert found.total == pytest.approx(sum(step.change for step in found.steps))
     assert max(abs(step.change) for step in found.steps) > 0.01
     assert {step.change for step in same_target(checkpoint, before, []).steps} == {0.0}
@@ -106,6 +114,30 @@ def test_words_that_differ_are_marked_in_both() -> None:
     assert [word.text for word in was if word.changed] == ["Rad"]
     assert [word.text for word in now if word.changed] == ["großer", "Auto"]
     assert aligned_words("", "a") == ([], [Word("a", True)])
+
+
+def test_punctuation_is_a_word_of_its_own_and_stands_where_it_stood() -> None:
+    was, now = aligned_words("Jemand kocht in einer kleinen Küche Essen.", "Jemand kocht in einer kleinen Küche.")
+    assert [word.text for word in was if word.changed] == ["Essen"]
+    assert not [word for word in now if word.changed]
+    assert now[-1] == Word(".", False, attached=True)
+    was, now = aligned_words("„Das ist's“, sagt er …", "(Das ist's) sagt er …")
+    assert [word.text for word in was] == ["„", "Das", "ist's", "“,", "sagt", "er", "…"]
+    assert [(word.text, word.attached) for word in now if word.changed] == [("(", False), (")", True)]
+    assert [word.attached for word in was] == [False, True, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("draw", range(30))
+def test_no_more_words_are_marked_than_differ(draw: int) -> None:
+    """As many stay as the longest subsequence of both has, found here by trying every one."""
+    rng = np.random.default_rng(draw)
+    first, second = (["abc"[i] for i in rng.integers(0, 3, size)] for size in rng.permutation([7, 5]))
+    was, now = aligned_words(" ".join(first), " ".join(second))
+    kept = [[word.text for word in words if not word.changed] for words in (was, now)]
+    assert kept[0] == kept[1]
+    rows = [{tuple(one[i] for i in places) for n in range(len(one) + 1) for places in combinations(range(len(one)), n)}
+            for one in (first, second)]  # fmt: skip
+    assert len(kept[0]) == max(map(len, rows[0] & rows[1]))
 
 
 def test_the_log_odds_of_each_class_change_by_what_two_distributions_say() -> None:

@@ -22,6 +22,10 @@ from transformer.runs.what_if_read import (
 OFF = [Intervention("encoder.0.self", "zero", heads=(1,))]
 
 
+def names(ids: list[int]) -> list[str]:
+    return [f"token {i}" for i in ids]
+
+
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     logits = logits.astype(np.float64)
     found: np.ndarray = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -60,7 +64,7 @@ def test_a_decoder_alone_scores_the_next_token_of_its_own_text_and_a_chosen_one_
     was, now = (log_softmax(run.outputs["logits"]) for run in (before, after))
     n, following = len(before.ids), 3
     ids = asked_about(before, "next", following)
-    found = step_effects(["x"] * n, ids, scores(before), scores(after))
+    found = step_effects(["x"] * n, ids, scores(before), scores(after), names)
     own = [now[i, before.ids[i + 1]] - was[i, before.ids[i + 1]] for i in range(n - 1)]
     np.testing.assert_allclose([one.change for one in found], [*own, now[-1, 3] - was[-1, 3]], atol=1e-9)
     assert asked_about(before, "next")[-1] == was[-1].argmax()
@@ -71,7 +75,7 @@ def test_a_decoder_alone_scores_the_next_token_of_its_own_text_and_a_chosen_one_
     assert step.probability == pytest.approx(np.exp(was[1, ids[1]]))
     assert step.likeliest[0].probability == pytest.approx(np.exp(was[1]).max())
     later = [Intervention("encoder.1.self", "zero", queries=(n - 1,))]
-    changed = step_effects(["x"] * n, ids, scores(before), scores(read_under(checkpoint, TEXT, later)))
+    changed = step_effects(["x"] * n, ids, scores(before), scores(read_under(checkpoint, TEXT, later)), names)
     assert not any(one.change for one in changed[:-1])
     assert changed[-1].change
 
@@ -82,10 +86,15 @@ def test_positions_keep_what_the_unchanged_model_held_likeliest() -> None:
     was, now = (log_softmax(run.outputs["logits"]) for run in (before, after))
     ids = asked_about(before, "positions")
     assert ids == was.argmax(1).tolist()
-    found = step_effects(["x"] * len(ids), ids, scores(before), scores(after))
+    found = step_effects(["x"] * len(ids), ids, scores(before), scores(after), names)
     expected = [now[i, j] - was[i, j] for i, j in enumerate(ids)]
     np.testing.assert_allclose([one.change for one in found], expected, atol=1e-9)
     assert all(one.margins[0] >= 0 for one in found)
+    for i, one in enumerate(found):
+        for run, margin, rival in zip((was, now), one.margins, one.rivals, strict=True):
+            best = max((j for j in range(run.shape[1]) if j != ids[i]), key=lambda j: run[i, j])
+            assert rival == f"token {best}"
+            assert margin == pytest.approx(run[i, ids[i]] - run[i, best], abs=1e-9)
 
 
 def test_states_have_lengths_and_a_distance() -> None:

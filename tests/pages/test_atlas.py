@@ -146,7 +146,7 @@ def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None
 
     card = next(part for part in html(fine(opened("atlas", kind="decoder.cross"))).split("<a ") if "L2 H1" in part)
     best = min(("read", "written"), key=error)
-    assert f"{ours:+.4f} nats without it · alignment error {error(best):.0%}" in card
+    assert f"{ours:+.4f} nats with it off (zero) · alignment error {error(best):.0%}" in card
     assert {"read": "(row that reads)", "written": "(row that writes)"}[best] in card
     table = fine(opened("atlas", screen="table")).dataframe[0].value
     row = table.query("site == 'decoder.2.cross' and head == 1").iloc[0]

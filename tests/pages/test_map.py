@@ -135,6 +135,38 @@ def test_the_numbers_are_the_librarys() -> None:
     assert header["steps"]["next"][2][0][1] == pytest.approx(found.steps[2].likeliest[0].probability, abs=1e-5)
 
 
+SPLICE = "ATTCCTTTCAACTCTACCAACAAGTACCAGGTCTGCTTGGGTTGCCAGGACAGAGGAAGA"
+"""A donor site whose class the model holds likeliest before its first layer, loses, and finds again."""
+
+
+def test_a_class_has_one_probability_on_the_page_and_leads_since_the_last_change() -> None:
+    at, header, _ = drawn(checkpoint="splice-junctions", sentence=SPLICE)
+    checkpoint = load(ROOT / "checkpoints" / "splice-junctions")
+    model: Any = copy.deepcopy(checkpoint.model).double()
+    assert checkpoint.task is not None
+    ids = torch.tensor([checkpoint.task.alphabet.ids(SPLICE)])
+    rows, blocks = [], list(model.encoder)
+    for count in range(len(blocks) + 1):
+        model.encoder = torch.nn.ModuleList(blocks[:count])
+        with torch.no_grad():
+            logits = model(ids)[0].numpy() / checkpoint.task.temperature
+        rows.append(np.exp(logits) / np.exp(logits).sum())
+    top = [checkpoint.task.classes[int(row.argmax())] for row in rows]
+    final = top[-1]
+    said, by_layer = at.dataframe[0].value, at.dataframe[1].value
+    assert list(by_layer.loc[range(len(rows)), "likeliest"]) == top
+    np.testing.assert_allclose(by_layer.loc[range(len(rows)), "probability"], [row.max() for row in rows], rtol=1e-5)
+    entropies = [-(row * np.log(row)).sum() for row in rows]
+    np.testing.assert_allclose(by_layer.loc[range(len(rows)), "entropy"], entropies, rtol=1e-5)
+    assert by_layer["probability"].loc[len(rows) - 1] == pytest.approx(said["probability"].max(), rel=1e-6)
+    assert header["steps"]["next"][0][0][1] == pytest.approx(said["probability"].max(), abs=1e-5)
+    since = max(i for i in range(len(rows)) if top[i] != final) + 1
+    assert final in top[: since - 1], "it led before"
+    told = [one.value for one in at.caption]
+    assert f"“{final}” is the likeliest from layer {since - 1} on." in told
+    assert "It was the likeliest earlier too (after: embedding), until another took the lead." in told
+
+
 def test_an_action_draws_what_follows_from_it_and_the_map_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     at, *_ = drawn(sentence=SENTENCE)
     before = message(at)
@@ -252,13 +284,17 @@ def test_the_lens_is_what_shorter_models_write_at_every_snapshot_of_the_training
                 assert table.iloc[3] == pytest.approx(float(odds[final]), rel=1e-4)
                 assert table["entropy"] == pytest.approx(float(-(odds * odds.log()).sum()), rel=1e-4)
                 leads += [row] if likeliest == final else []
-    assert any(f"for the first time after layer {leads[0] - 1}." in one.value for one in at.caption)
+    assert leads[-1] == len(whole), "it is the likeliest at the end"
+    since = next(row for row in range(len(whole) + 1) if set(range(row, len(whole) + 1)) <= set(leads))
+    assert any(f"from layer {since - 1} on." in one.value for one in at.caption)
     led = [
         title
         for title in list(in_training)[1:]
         if in_training[title][len(whole)].split()[0] == by_layer.columns[3][4:-1]
     ]
-    assert any(f"for the first time at {led[0]}." in one.value for one in at.caption)
+    titles = list(in_training)[1:]
+    since = next(i for i in range(len(titles)) if set(titles[i:]) <= set(led))
+    assert any(f"from {titles[since]} on." in one.value for one in at.caption)
     assert address_of(at)["over_training"] == "True"
 
 

@@ -1,7 +1,5 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
-import re
-from functools import cache
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -9,7 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, is_whole, moved, opened, sent
-from transformer import Checkpoint, DecodingOptions, Intervention, Translation, intervening, load, translate
+from tests.pages.what_if import NAME, SENTENCE, chips, translator, unchanged, words
+from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.figures.export import csv
 from transformer.interventions.text import from_text
 from transformer.runs.classify import classify
@@ -22,26 +21,7 @@ from ui.what_if.changes import DONOR
 from ui.what_if.runs import Sweep
 from ui.what_if.try_this import TRIALS
 
-NAME = "multi30k-en-de"
-SENTENCE = "A man in a red shirt rides a bicycle."
 OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
-
-
-@cache
-def translator() -> Checkpoint:
-    """The checkpoint of most of these tests, apart from the pages' own."""
-    return load(CHECKPOINTS / NAME)
-
-
-@cache
-def unchanged(text: str) -> Translation:
-    """What it writes where nothing is changed."""
-    return translate(translator(), text, DecodingOptions())
-
-
-def words(page: AppTest, side: str) -> str:
-    found = next(part.proto.body for part in page.get("html") if f"words {side}" in part.proto.body)
-    return re.sub(r"<style>.*?</style>|<[^>]+>", "", found, flags=re.DOTALL).strip()
 
 
 def bars_of(page: AppTest) -> list[float]:
@@ -51,10 +31,6 @@ def bars_of(page: AppTest) -> list[float]:
     assert len(header["labels"]) == len(arrays["weights"])
     found: list[float] = arrays["weights"].tolist()
     return found
-
-
-def chips(page: AppTest) -> list[str]:
-    return [button.label for button in page.button if str(button.key).startswith("chip-")]
 
 
 def test_first_paint_shows_an_unchanged_sentence_and_says_what_to_do() -> None:
@@ -82,19 +58,6 @@ def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
     page.button(key="chip-0").click().run()
     assert address_of(page)["do"] == "decoder.2.cross~mean~h1"
     page.button(key="chip-0").click().run()
-    assert "do" not in address_of(page)
-
-
-def test_a_layer_is_switched_off_and_on_and_zero_is_one_choice_for_all() -> None:
-    page = fine(opened("what_if", text=SENTENCE, do="decoder.3.cross~mean~h3"))
-    page.button(key="switch-3").click().run()
-    assert address_of(fine(page))["do"] == "decoder.3.cross~mean~h0-3"
-    page.button_group(key="off").set_value("zero").run()
-    assert chips(fine(page)) == ["decoder.3.cross (heads 0-3) off (zero)"]
-    with intervening([Intervention("decoder.3.cross", "zero")]):
-        expected = translate(translator(), SENTENCE, DecodingOptions())
-    assert words(page, "now") == expected.text
-    page.button(key="switch-3").click().run()
     assert "do" not in address_of(page)
 
 
@@ -281,6 +244,9 @@ def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
     assert words(page, "now").startswith("Eine Frau")
     table = next(frame.value for frame in page.dataframe if "odds" in frame.value)
     checkpoint = translator()
+    parted = next(i for i, pair in enumerate(zip(unchanged(rider).target_ids, unchanged(woman).target_ids, strict=True))
+                  if pair[0] != pair[1])  # fmt: skip
+    assert any(f"at step {parted}, where" in part.value for part in page.markdown), "counted as the slider does"
     first, other = (translate(checkpoint, text) for text in (rider, woman))
     changes = from_text(address_of(page)["do"], {DONOR: donor_of(checkpoint, other, DONOR)})
     found = log_odds(checkpoint, first, other, changes)

@@ -61,8 +61,10 @@ def test_classes_before_and_after_and_a_head_is_switched(folder: Path) -> None:
     page.button(key="switch-0").click()
     page = fine(moved(page, "switch-0"))
     assert not is_whole(page)
-    assert address_of(page)["do"] == "encoder.0.self~mean~h0-1"
+    assert address_of(page)["do"] == "encoder.0.self~zero~h0-1"
     assert "brings no mean outputs" in captions(page)
+    page = fine(opened("what_if", model="classes", do=OFF.replace("zero", "mean")))
+    assert address_of(page)["do"] == OFF, "no means are known, and a link of before meant zero"
     page = fine(opened("what_if", model="classes", do=OFF, cell="1-2", layer="0", head="1"))
     was, now = (np.exp(log_softmax(logits)) for logits in both(folder, "classes", "logits"))
     table = next(frame.value for frame in page.dataframe if "change" in frame.value)

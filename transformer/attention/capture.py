@@ -5,7 +5,7 @@ do nothing where there is none. They keep the inputs of the softmax, so the fuse
 asks for interventions (`intervening`) has them through the same hooks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -177,17 +177,21 @@ def record_site(site: Site, source: SoftmaxInputs, output: Tensor, values: Tenso
         sink.add(site, source, output, values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Hook:
-    """The hook of one attention module: it lets interventions change the output, and recordings see what was made."""
+    """The hook of one attention module: it lets interventions change the output, and recordings see what was made.
+
+    `means` are the mean outputs of its heads, where they are known.
+    """
 
     site: Site
+    means: Float[Tensor, "head d_v"] | None = None
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         sink, asked = _sink.get(), active()
         if sink is None and asked is None:
             return None
-        changed = changed_output(self.site, module, inputs, output)
+        changed = changed_output(self.site, module, inputs, output, self.means)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, v, mask = inputs
             kept = in_single(q.detach()), in_single(k.detach())
@@ -202,9 +206,13 @@ class _Hook:
         return None if changed is output else changed
 
 
-def watch(model: Model) -> Model:
-    """Put the hooks on, once; they cost nothing while nobody records. Returns the model."""
+def watch(model: Model, means: Mapping[Site, Float[Tensor, "head d_v"]] | None = None) -> Model:
+    """Put the hooks on, once; they cost nothing while nobody records. Returns the model.
+
+    `means` are the mean outputs of its heads, which the intervention `mean` takes where it is given no vector.
+    """
+    known = means or {}
     for site, module in model.attention_sites().items():
         if not any(isinstance(hook, _Hook) for hook in module._forward_hooks.values()):
-            module.register_forward_hook(_Hook(site))
+            module.register_forward_hook(_Hook(site, known.get(site)))
     return model

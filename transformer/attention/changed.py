@@ -139,10 +139,11 @@ def changed_attention(
     kept: Callable[[], QueriesKeys],
     v: Float[Tensor, "batch key_head key d_v"],
     output: Float[Tensor, "batch head query d_v"],
+    means: Float[Tensor, "head d_v"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"]:
     """What the heads of a site give on under the caller's interventions; `output` itself where there are none.
 
-    `kept` makes the inputs of the softmax; it is asked only where weights change.
+    `kept` makes the inputs of the softmax; it is asked only where weights change. `means` are the heads' mean outputs.
 
     Raises:
         InputError: an intervention does not fit the site.
@@ -164,7 +165,7 @@ def changed_attention(
         picked = list(heads)
         output = output.clone()
         output[:, picked] = torch.where(torch.stack(rows).any(0), mixed, output[:, picked])
-    return changed_outputs(output, here, Place(tuple(range(n_heads)), first or 0, n_rows))
+    return changed_outputs(output, here, Place(tuple(range(n_heads)), first or 0, n_rows), means)
 
 
 def kept_inputs(site: Site, base: QueriesKeys) -> "QueriesKeys | ChangedQueriesKeys":
@@ -174,7 +175,9 @@ def kept_inputs(site: Site, base: QueriesKeys) -> "QueriesKeys | ChangedQueriesK
     return ChangedQueriesKeys(base, here, _first_row(site)) if here else base
 
 
-def changed_output(site: Site, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+def changed_output(
+    site: Site, module: nn.Module, inputs: tuple[Any, ...], output: Any, means: Float[Tensor, "head d_v"] | None
+) -> Any:
     """What one of our attention modules gives on under the caller's interventions; `output` itself without any.
 
     Raises:
@@ -182,11 +185,13 @@ def changed_output(site: Site, module: nn.Module, inputs: tuple[Any, ...], outpu
     """
     if isinstance(module, DotProductAttention):
         q, k, v, mask = inputs
-        return changed_attention(site, lambda: QueriesKeys(q, k, mask, module.scale), v, output)
-    return _changed_step(site, inputs[2], output)
+        return changed_attention(site, lambda: QueriesKeys(q, k, mask, module.scale), v, output, means)
+    return _changed_step(site, inputs[2], output, means)
 
 
-def _changed_step(site: Site, source: SourceStates, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _changed_step(
+    site: Site, source: SourceStates, output: tuple[Tensor, Tensor], means: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """One step of a recurrent decoder's attention: one head, one row, weights that are there already."""
     asked = active()
     here = () if asked is None else asked.at(site)
@@ -201,7 +206,7 @@ def _changed_step(site: Site, source: SourceStates, output: tuple[Tensor, Tensor
         visible = None if source.real is None else source.real[:, None, None]
         weights = changed_weights(weights.log(), visible, of_weights, place)
         mixed = torch.bmm(weights[:, 0], source.states)[:, 0]
-    return changed_outputs(mixed[:, None, None], here, place)[:, 0, 0], weights
+    return changed_outputs(mixed[:, None, None], here, place, means)[:, 0, 0], weights
 
 
 def _first_row(site: Site) -> int | None:

@@ -85,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         first = found["skipped_lines"][0]
         skipped = Message("atlas_note_skipped", count=found["counts"]["skipped"], **first)
         sys.stderr.write(f"note: {skipped}\n")
-    said = Message("atlas_done", folder=str(arguments.out), sentences=found["counts"]["sentences"])
+    count = found["counts"]["sentences"]
+    said = Message("atlas_done_sequences" if fasta else "atlas_done", folder=str(arguments.out), count=count)
     sys.stdout.write(f"{said}\n")
     return 0
 

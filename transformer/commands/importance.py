@@ -35,7 +35,8 @@ from transformer.runs.teacher_forcing import mean_loss, tokenised
 DESCRIPTION = """For each head: by how much the mean NLL of a token (nats) rises when it is off (zero; its mean output),
 and its gradient importance (Michel et al. 2019, in the token version of their code). Then NLL and greedy BLEU with
 0, 10 ... 90 percent of the heads off (zero): the least important first by gradient and by zeroing, by type of
-attention, and in three random orders. The mean outputs are those of the checkpoint (`means`).
+attention, and in three random orders. The mean outputs are those of the checkpoint (`means`). The orders are found on
+the same pairs on which they are judged, which flatters them.
 
 Writes heads.csv, removals.csv and run.json into CHECKPOINT/importance, or where --out says. --snapshots measures each
 snapshot of the training as well: gradient importance, and the NLL when heads are removed by it and in one random

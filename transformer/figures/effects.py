@@ -46,12 +46,12 @@ def effect_bars(
             x=list(changes),
             y=list(range(len(names))),
             orientation="h",
-            text=[f"<b>{change:+.2f}</b>" if i == step else f"{change:+.2f}" for i, change in enumerate(changes)],
+            text=[f"<b>{change:+z.2f}</b>" if i == step else f"{change:+z.2f}" for i, change in enumerate(changes)],
             textposition="outside",
             cliponaxis=False,
             customdata=list(range(len(names))),
             hovertext=[labels.isolated(token) for token in tokens],
-            hovertemplate="%{hovertext}<br>%{x:+.4f}<extra></extra>",
+            hovertemplate="%{hovertext}<br>%{x:.4f}<extra></extra>",
             marker=dict(color=[low if change < 0 else high for change in changes]),
         )
     )
@@ -93,7 +93,7 @@ def effect_grid(
             colorscale=diverging(colours),
             xgap=1,
             ygap=1,
-            hovertemplate="%{z:+.3f}<extra></extra>",
+            hovertemplate="%{z:.3f}<extra></extra>",
             colorbar=dict(
                 title=dict(text=words("figure_change_of_log_p"), side="right"),
                 tickvals=[-most, 0, most],

@@ -159,7 +159,7 @@ def _add_mutations(
             ),
             hoverongaps=False,
             yaxis=axis,
-            hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:+.3f}") + "<extra></extra>",
+            hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:.3f}") + "<extra></extra>",
         )
     )
     rows, columns = np.nonzero(given)
@@ -184,7 +184,7 @@ def _add_bars(
     colours: Theme,
     signed: bool = True,
 ) -> None:
-    number = words("figure_tracks_nats", value="%{y:+.3f}") if signed else "%{y:.3f}"
+    number = words("figure_tracks_nats", value="%{y:.3f}") if signed else "%{y:.3f}"
     figure.add_trace(
         go.Bar(
             x=np.arange(len(values)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.checkpoint.huggingface.model import HuggingFaceModel
@@ -34,6 +34,7 @@ class Lens:
 
     `ids` and `probabilities` hold the likeliest outputs, likeliest first; `entropy` is in nats. `final` is what each
     position was given as its result (a written token, a class), `final_probabilities` what each layer thought of it.
+    All are of logits divided by the temperature that was asked for.
     """
 
     ids: Int[np.ndarray, "layer position top"]
@@ -44,10 +45,21 @@ class Lens:
     note: str = ""
 
     @property
+    def leads(self) -> Bool[np.ndarray, "layer position"]:
+        """Whether the final output is the likeliest in a row."""
+        found: Bool[np.ndarray, "layer position"] = self.ids[..., 0] == self.final
+        return found
+
+    @property
     def leads_from(self) -> Int[np.ndarray, " position"]:
-        """The first row in which the final output is the likeliest; the number of rows where it never is."""
-        leads = self.ids[..., 0] == self.final
-        return np.where(leads.any(0), leads.argmax(0), len(leads))
+        """The row since which the final output is the likeliest; the number of rows where the last row has another."""
+        return since(self.leads)
+
+
+def since(leads: Bool[np.ndarray, "row *rest"]) -> Int[np.ndarray, "*rest"]:
+    """The row from which on all rows are True; the number of rows where the last one is not."""
+    lost = ~leads[::-1]
+    return np.where(lost.any(0), len(leads) - lost.argmax(0), 0)
 
 
 def lens(
@@ -56,11 +68,13 @@ def lens(
     target: Int[Tensor, "1 target"] | None = None,
     written: Sequence[int] | None = None,
     top: int = 10,
+    temperature: float = 1.0,
 ) -> Lens:
     """Run the model once on ids and read every layer's state through its output layer.
 
     `target` is what a decoder reads beside a source; `written` are the outputs to follow, one a position, by default
-    the likeliest ones of the last row.
+    the likeliest ones of the last row. Logits are divided by `temperature`: give that of a calibrated classifier's task
+    (`model.task.temperature`) to have its own probabilities.
 
     Raises:
         CheckpointError: the model has no layers (a recurrent net), no output layer (an encoder alone), or one that
@@ -79,7 +93,7 @@ def lens(
     if logits.dim() == 2:  # one output for the whole input
         logits = logits[:, None]
     note = Message("lens_norm_after") if diagram.norms != "before" else ""
-    return _looked_at(logits, written, top, note)
+    return _looked_at(logits / temperature, written, top, note)
 
 
 def _reader(

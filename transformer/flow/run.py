@@ -17,6 +17,7 @@ from transformer.flow.lens import Lens, lens
 from transformer.flow.quantities import Activity, Share, activity, between, scale, share, strengths
 from transformer.models.common import refuse_elsewhere
 from transformer.models.encoder import Encoder
+from transformer.runs.classes import temperature_of
 from transformer.runs.concurrency import forward_slot
 
 
@@ -25,9 +26,10 @@ class Flow:
     """What a run's parts did at each position, by the names that the diagram gives them.
 
     `shares` are those of residual connections; of another library's model, whose parts are not watched, those of whole
-    layers. `strengths` are what hidden units hold, in groups. `logits` is the model's own output, a row a position (one
-    row for a classifier), None where it ends with states. `lens` is None where it is not defined, and `no_lens` says
-    why.
+    layers. `strengths` are the largest value in each group of neighbouring hidden units. `logits` is the model's own
+    output, a row a position (one row for a classifier), None where it ends with states. `temperature` is what a
+    calibrated classifier divides it by to get its probabilities, those of the `lens` too. `lens` is None where it is
+    not defined, and `no_lens` says why.
     """
 
     diagram: Diagram
@@ -38,6 +40,7 @@ class Flow:
     logits: Float[np.ndarray, "_ output"] | None
     lens: Lens | None
     no_lens: str = ""
+    temperature: float = 1.0
 
 
 def flow(
@@ -49,8 +52,8 @@ def flow(
 ) -> Flow:
     """Pass ids through the model once more, watched: `read` is what a decoder reads beside a source.
 
-    `written` are the outputs that the lens follows, by default the likeliest; `groups` is how many groups the hidden
-    units of a feed-forward net are summed up in.
+    `written` are the outputs that the lens follows, by default the likeliest. Neighbouring hidden units of a
+    feed-forward net make up so many `groups` (no more than there are units); of each, its largest value is kept.
 
     Raises:
         CheckpointError: the model has no diagram, or is not on the CPU.
@@ -67,16 +70,19 @@ def flow(
             if isinstance(twin, Encoder) and twin.config.head:  # which ends with states
                 output = twin.logits(output, twin.begun(ids))
         nets = seen.names(Units)
-        found, why = _lens(checkpoint, ids, target, written)
+        logits = _logits(diagram, output)
+        temperature = 1.0 if logits is None else temperature_of(checkpoint, logits.shape[-1])
+        found, why = _lens(checkpoint, ids, target, written, temperature)
         return Flow(
             diagram,
             _shares(seen, layers),
             {name: scale(seen, name) for name in seen.names(Normed)},
             {name: activity(seen, name) for name in nets},
             {name: strengths(seen, name, groups) for name in nets},
-            _logits(diagram, output),
+            logits,
             found,
             why,
+            temperature,
         )
 
 
@@ -96,9 +102,9 @@ def _logits(diagram: Diagram, output: Tensor) -> Float[np.ndarray, "position out
 
 
 def _lens(
-    checkpoint: Checkpoint, source: Tensor, target: Tensor | None, written: Sequence[int] | None
+    checkpoint: Checkpoint, source: Tensor, target: Tensor | None, written: Sequence[int] | None, temperature: float
 ) -> tuple[Lens | None, str]:
     try:
-        return lens(checkpoint.model, source, target, written), ""
+        return lens(checkpoint.model, source, target, written, temperature=temperature), ""
     except CheckpointError as error:
         return None, error.message

@@ -1,19 +1,14 @@
 """What the caller has asked for: it belongs to its context (a thread or a task), and nothing stays behind."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from jaxtyping import Float
-from torch import Tensor
-
 from transformer.errors import InputError
 from transformer.interventions.value import Intervention
+from transformer.messages import Message
 from transformer.sites import Site
-
-MeanOutputs = Mapping[Site, Float[Tensor, "head d_v"]]
-"""The mean output of each head over a reference set."""
 
 
 @dataclass
@@ -40,7 +35,6 @@ class Active:
 
 
 _active: ContextVar[Active | None] = ContextVar("interventions", default=None)
-_means: ContextVar[MeanOutputs | None] = ContextVar("mean outputs", default=None)
 
 
 @contextmanager
@@ -52,16 +46,23 @@ def intervening(interventions: Iterable[Intervention]) -> Iterator[None]:
     one runs unchanged; other threads do not notice, and nothing stays behind, also after an exception.
 
     Raises:
-        InputError: at the end, where a model ran that has no such site.
+        InputError: at the end, where no watched model ran, or one that has no such site. An exception of the block
+            goes on instead, with a note where no watched model ran.
     """
     every = tuple(interventions)
     active = Active(every) if every else None
     token = _active.set(active)
     try:
         yield
+    except Exception as error:
+        if active is not None and not active.ran:
+            error.add_note(Message("nothing_watched_ran"))
+        raise
     finally:
         _active.reset(token)
-    if active is not None and active.ran:
+    if active is not None:
+        if not active.ran:
+            raise InputError("nothing_watched_ran")
         refuse_unknown_sites(active.sites, active.ran)
 
 
@@ -86,25 +87,3 @@ def interventions() -> tuple[Intervention, ...]:
     """The interventions of the caller, in order."""
     found = _active.get()
     return () if found is None else found.interventions
-
-
-@contextmanager
-def with_means(means: MeanOutputs | None) -> Iterator[None]:
-    """Let `mean` without a value take its vectors from here: what belongs to the checkpoint that runs inside."""
-    token = _means.set(means)
-    try:
-        yield
-    finally:
-        _means.reset(token)
-
-
-def mean_outputs(site: Site) -> Float[Tensor, "head d_v"]:
-    """The mean output of each head at a site.
-
-    Raises:
-        InputError: nothing that runs brings them.
-    """
-    means = _means.get()
-    if means is None or site not in means:
-        raise InputError("no_mean_outputs", site=site)
-    return means[site]

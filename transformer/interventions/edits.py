@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.errors import InputError
-from transformer.interventions.active import mean_outputs
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
 from transformer.layers.rows import is_going_on
@@ -93,9 +92,12 @@ def changed_weights(
 
 
 def changed_outputs(
-    outputs: Float[Tensor, "batch head query d_v"], interventions: Sequence[Intervention], place: Place
+    outputs: Float[Tensor, "batch head query d_v"],
+    interventions: Sequence[Intervention],
+    place: Place,
+    means: Float[Tensor, "head d_v"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Head outputs under the interventions that replace them.
+    """Head outputs under the interventions that replace them; `means` are those of all heads of the site, if known.
 
     Raises:
         InputError: there is no mean of this head, or it or a donor is of another size.
@@ -104,7 +106,7 @@ def changed_outputs(
         if one.action in OF_OUTPUTS:
             rows = selected(one, place, outputs.shape[2], outputs.device)
             if bool(rows.any()):
-                outputs = torch.where(rows, _replacement(one, outputs, rows, place), outputs)
+                outputs = torch.where(rows, _replacement(one, outputs, rows, place, means), outputs)
     return outputs
 
 
@@ -155,23 +157,28 @@ def _forced(one: Intervention, rows: Selected, sees: Tensor, n_keys: int, dtype:
     return row[None, None, None]
 
 
-def _replacement(one: Intervention, outputs: Tensor, rows: Selected, place: Place) -> Tensor:
+def _replacement(
+    one: Intervention, outputs: Tensor, rows: Selected, place: Place, means: Tensor | None
+) -> Tensor:
     """What one intervention puts in the place of head outputs, of any shape that broadcasts."""
     if one.action == "zero":
         return torch.zeros_like(outputs)
     if one.action == "mean":
-        return _mean(one, outputs, place)
+        return _mean(one, outputs, place, means)
     return _donated(one, cast(Donor, one.value).outputs, rows, place, outputs.shape[0]).to(outputs)
 
 
-def _mean(one: Intervention, outputs: Tensor, place: Place) -> Float[Tensor, "1 #head 1 d_v"]:
+def _mean(
+    one: Intervention, outputs: Tensor, place: Place, means: Tensor | None
+) -> Float[Tensor, "1 #head 1 d_v"]:
     if one.value is None:
-        vectors = mean_outputs(one.place)
+        if means is None:
+            raise InputError("no_mean_outputs", site=one.site)
         most = max(head for head in place.heads)
-        found = (int(vectors.shape[0]), int(vectors.shape[1]))
+        found = (int(means.shape[0]), int(means.shape[1]))
         if most >= found[0] or found[1] != outputs.shape[3]:
             raise InputError("mean_of_another_model", site=one.site, heads=found[0], found=found[1])
-        vectors = vectors[list(place.heads)]
+        vectors = means[list(place.heads)]
     else:
         given = cast(tuple[float, ...], one.value)
         if len(given) != outputs.shape[3]:

@@ -36,12 +36,19 @@ def from_text(text: str, donors: Mapping[str, Donor] | None = None) -> tuple[Int
     Raises:
         InputError: it is too long, or a part of it is no intervention: says which, and what is wrong with it.
     """
-    if not text:
-        return ()
-    parts = text.count(BETWEEN) + 1
-    if parts > MOST_PARTS or len(text) > MOST_CHARACTERS:
-        raise InputError("interventions_many", parts=parts, most=MOST_PARTS, found=len(text), longest=MOST_CHARACTERS)
-    return tuple(_one_from_text(part, donors or {}) for part in text.split(BETWEEN))
+    return tuple(_one_from_text(part, donors or {}) for part in parts(text))
+
+
+def parts(text: str) -> list[str]:
+    """The short string of each intervention alone, unread.
+
+    Raises:
+        InputError: it is too long.
+    """
+    count = text.count(BETWEEN) + 1
+    if count > MOST_PARTS or len(text) > MOST_CHARACTERS:
+        raise InputError("interventions_many", parts=count, most=MOST_PARTS, found=len(text), longest=MOST_CHARACTERS)
+    return text.split(BETWEEN) if text else []
 
 
 def to_json(interventions: Iterable[Intervention]) -> str:

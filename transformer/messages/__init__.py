@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 
-from transformer.messages.counted import counted
+from transformer.messages.counted import numbered
 
 LANGUAGES = ("en", "zh")
 """Every language that has a catalogue; the first is the library's own."""
@@ -117,4 +117,4 @@ def _said(value: object, language: str) -> object:
         return value.in_language(language)
     if isinstance(value, tuple):
         return SEPARATORS[language].join(str(_said(item, language)) for item in value)
-    return counted(value)
+    return numbered(value)

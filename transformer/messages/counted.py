@@ -1,6 +1,10 @@
-"""Whole numbers in texts, and the words beside them: one of them for 1, another for any other number."""
+"""Numbers in texts: the word beside a whole one (one of them for 1, another for any other), and no minus before 0."""
 
-from numbers import Integral
+import re
+from numbers import Integral, Real
+
+_BEFORE_Z = re.compile(r"(?:.?[<>=^])?[-+ ]?")
+"""What stands in a format before the `z` that leaves out the minus of a number that rounds to zero (PEP 682)."""
 
 
 class Counted(int):
@@ -16,6 +20,15 @@ class Counted(int):
         return one if self == 1 else many
 
 
-def counted(value: object) -> object:
-    """A whole number as `Counted`; anything else, and a truth, as it is."""
-    return Counted(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+class Measured(float):
+    """A number of a text that is never written as -0.00: one that rounds to zero there has no minus."""
+
+    def __format__(self, form: str) -> str:
+        return super().__format__(_BEFORE_Z.sub(lambda found: f"{found[0]}z", form, count=1))
+
+
+def numbered(value: object) -> object:
+    """A whole number as `Counted`, another one as `Measured`; anything else, and a truth, as it is."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return Counted(value) if isinstance(value, Integral) else Measured(value)

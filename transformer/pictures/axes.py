@@ -52,6 +52,13 @@ class Axis:
         return cls(name, tuple(pieces), words, tuple(special))
 
     @classmethod
+    def of_text(cls, name: str, text: str) -> "Axis":
+        """The axis of a text's characters, without its spaces: they make up the words that its pieces would."""
+        words = text.split()
+        characters = [WORD_START * (i == 0) + letter for word in words for i, letter in enumerate(word)]
+        return cls.of_pieces(name, characters, [False] * len(characters))
+
+    @classmethod
     def of_tokens(cls, name: str, texts: Sequence[str]) -> "Axis":
         """An axis whose tokens are words, bases or windows already."""
         return cls(name, tuple(texts), tuple(range(len(texts))), (False,) * len(texts))

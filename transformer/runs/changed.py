@@ -1,11 +1,11 @@
-"""A run under the caller's interventions: they are checked against the checkpoint, which lends its mean outputs."""
+"""A run of a checkpoint under the caller's interventions, which are checked against it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
-from transformer.interventions.active import active, refuse_unknown_sites, with_means
+from transformer.interventions.active import active, refuse_unknown_sites
 from transformer.runs.concurrency import forward_slot
 
 
@@ -24,6 +24,5 @@ def run_of(checkpoint: Checkpoint) -> Iterator[None]:
         if not checkpoint.sites:
             raise CheckpointError("nothing_to_change", name=checkpoint.name)
         refuse_unknown_sites(asked.sites, checkpoint.sites)
-    means = None if checkpoint.means is None else checkpoint.means.vectors
-    with with_means(means), forward_slot(), nullcontext() if checkpoint.device.type == "cpu" else checkpoint.device:
+    with forward_slot(), nullcontext() if checkpoint.device.type == "cpu" else checkpoint.device:
         yield

@@ -35,6 +35,12 @@ def classes_of(checkpoint: Checkpoint, logits: Float[np.ndarray, " class"]) -> C
     return Classes(names_of(checkpoint, len(logits)), (scores.sigmoid() if each else scores.softmax(-1)).numpy(), each)
 
 
+def temperature_of(checkpoint: Checkpoint, count: int) -> float:
+    """What the logits of so many classes are divided by: the task's temperature; 1 where nobody calibrated them."""
+    task = checkpoint.task
+    return task.temperature if task is not None and len(task.classes) == count else 1.0
+
+
 def token_classes(checkpoint: Checkpoint, logits: Float[np.ndarray, "position class"]) -> Classes | None:
     """The classes of each token, one row a position, of a head that was saved for that; None of any other scores."""
     if getattr(checkpoint.model.config, "head", "") != "tokens":

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
 from transformer.figures.growth import Line
-from transformer.interventions.active import intervening, with_means
+from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.messages import Message
 from transformer.models.protocols import written_pad
@@ -99,7 +99,7 @@ def each_head_off(
     for head in heads_of(checkpoint.model):
         rises = []
         for action in ("zero", "mean"):
-            with with_means(checkpoint.means.vectors), intervening(off([head], action)):
+            with intervening(off([head], action)):
                 rises.append(mean_loss(checkpoint, pairs) - base)
             done()
         found[head] = (rises[0], rises[1])
@@ -172,6 +172,25 @@ def plans_of(heads: Sequence[HeadImportance], everything: bool = True) -> list[t
             alone = [one for one in heads if one.site.group == group]
             plans.append(("gradient", group, ordered(alone, lambda one: one.gradient)))
     return plans
+
+
+class Costs(NamedTuple):
+    """Of so many heads off by zero and by their mean: for how many the mean, or zero, costs more; the means of both."""
+
+    heads: int
+    mean_more: int
+    zero_more: int
+    mean: float
+    zero: float
+
+
+def mean_against_zero(heads: Iterable[HeadImportance]) -> Costs | None:
+    """What the two ways to switch a head off cost (rise of the NLL, nats a token), of the heads measured both ways."""
+    both = [(one.mean, one.zero) for one in heads if not math.isnan(one.mean) and not math.isnan(one.zero)]
+    if not both:
+        return None
+    more, less = (sum(sign * mean > sign * zero for mean, zero in both) for sign in (1, -1))
+    return Costs(len(both), more, less, *(sum(column) / len(both) for column in zip(*both, strict=True)))
 
 
 def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> list[Line]:

@@ -4,9 +4,8 @@ Two ways to run, which are never mixed: *same target* reads what the unchanged m
 steps can be compared; *decode again* searches anew under the interventions. Measures: Heimersheim and Nanda 2024.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from itertools import combinations
 
 import numpy as np
@@ -20,6 +19,7 @@ from transformer.decoding.search import DecodingOptions
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.models.common import log_probs
+from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 from transformer.runs.changed import run_of
@@ -34,14 +34,15 @@ OF_SOURCE = ("encoder.self", "decoder.cross")
 class StepEffect:
     """What interventions do to one step of the same target.
 
-    `change` is that of log p of the written token (nats). `margins` are its logit minus that of the unchanged run's
-    best other token, which is kept fixed; before and after. `divergence` is KL(unchanged || changed) over all tokens
-    (nats), `ranks` are the written token's, 0 the likeliest.
+    `change` is that of log p of the written token (nats). `margins` are its logit minus that of the best other token of
+    the same run, before and after; `rivals` are these other tokens. `divergence` is KL(unchanged || changed) over all
+    tokens (nats), `ranks` are the written token's, 0 the likeliest.
     """
 
     text: str
     change: float
     margins: tuple[float, float]
+    rivals: tuple[str, str]
     divergence: float
     ranks: tuple[int, int]
 
@@ -89,10 +90,14 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of one of two texts, and whether the other one has another there."""
+    """A word of one of two texts, whether the other one lacks it there, and whether no space stands before it.
+
+    Punctuation is a word of its own, as on the axes of a map.
+    """
 
     text: str
     changed: bool
+    attached: bool = False
 
 
 def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequence[Intervention]) -> SameTarget:
@@ -102,11 +107,12 @@ def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequ
         InputError: an intervention does not fit this checkpoint or sentence.
         CheckpointError: the checkpoint's attention cannot be changed.
     """
-    clean, _ = target_logits(checkpoint, before, ())
     changed, _ = target_logits(checkpoint, before, interventions)
+    clean, _ = target_logits(checkpoint, before, ())
     with intervening(interventions):
         after = reread(checkpoint, before)
-    steps = step_effects([step.text for step in before.steps], before.target_ids, clean, changed)
+    _, _, writer = checkpoint.translator()
+    steps = step_effects([step.text for step in before.steps], before.target_ids, clean, changed, writer.labels)
     return SameTarget(before, after, steps)
 
 
@@ -115,20 +121,30 @@ def step_effects(
     ids: Sequence[int],
     clean: Float[Tensor, "step vocab"],
     changed: Float[Tensor, "step vocab"],
+    names: Callable[[list[int]], Sequence[str]],
 ) -> tuple[StepEffect, ...]:
-    """What became of one token a step: logits of the unchanged and of the changed model (log-probabilities do too)."""
+    """What became of one token a step: logits of the unchanged and of the changed model (log-probabilities do too).
+
+    `names` says what ids are called.
+    """
     asked = torch.tensor(ids)[:, None]
     first, then = log_probs(clean.double()), log_probs(changed.double())
     changes = (then - first).gather(1, asked)[:, 0].tolist()
-    others = clean.double().scatter(1, asked, -torch.inf).argmax(1, keepdim=True)
-    margins = [(logits.gather(1, asked) - logits.gather(1, others))[:, 0].tolist() for logits in (clean, changed)]
+    margins, rivals = [], []
+    for logits in (clean.double(), changed.double()):
+        best, others = logits.scatter(1, asked, -torch.inf).max(1)
+        margins.append((logits.gather(1, asked)[:, 0] - best).tolist())
+        rivals.append(names(others.tolist()))
     weighted = torch.where(first.isfinite(), first.exp() * (first - then), 0.0)
     divergences = weighted.sum(1).clamp(min=0.0).tolist()
     ranks = [(logits > logits.gather(1, asked)).sum(1).tolist() for logits in (clean, changed)]
     return tuple(
-        StepEffect(text, changes[i], (margins[0][i], margins[1][i]), divergences[i], (ranks[0][i], ranks[1][i]))
+        StepEffect(
+            text, changes[i], (margins[0][i], margins[1][i]), (rivals[0][i], rivals[1][i]), divergences[i],
+            (ranks[0][i], ranks[1][i]),
+        )
         for i, text in enumerate(texts)
-    )
+    )  # fmt: skip
 
 
 def decoded_again(
@@ -157,12 +173,35 @@ def class_effects(
 
 
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
-    """Both texts in words; those that the longest common sequence leaves out are changed."""
-    first, second = before.split(), after.split()
-    found: tuple[list[Word], list[Word]] = ([], [])
-    for tag, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        found[0].extend(Word(word, tag != "equal") for word in first[a:b])
-        found[1].extend(Word(word, tag != "equal") for word in second[c:d])
+    """Both texts in words; those that the longest common subsequence leaves out are changed."""
+    axes = [Axis.of_text("", text) for text in (before, after)]
+    texts = [axis.merged().texts for axis in axes]
+    kept = _common(*texts)
+    first, second = (
+        [Word(word, i not in same, joins) for i, (word, joins) in enumerate(zip(words, axis.attached, strict=True))]
+        for words, axis, same in zip(texts, axes, kept, strict=True)
+    )
+    return first, second
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> tuple[set[int], set[int]]:
+    """Where a longest common subsequence stands in both. O(words x words)."""
+    longest = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]  # of what follows in both
+    for i in reversed(range(len(first))):
+        for j in reversed(range(len(second))):
+            same = first[i] == second[j]
+            longest[i][j] = longest[i + 1][j + 1] + 1 if same else max(longest[i + 1][j], longest[i][j + 1])
+    found: tuple[set[int], set[int]] = (set(), set())
+    i = j = 0
+    while i < len(first) and j < len(second):
+        if first[i] == second[j]:
+            found[0].add(i)
+            found[1].add(j)
+            i, j = i + 1, j + 1
+        elif longest[i + 1][j] >= longest[i][j + 1]:
+            i += 1
+        else:
+            j += 1
     return found
 
 

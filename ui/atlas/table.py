@@ -9,6 +9,7 @@ from ui.atlas.measured import COLUMNS as MEASURED
 from ui.atlas.measured import measured
 from ui.shared.address import choice
 from ui.shared.files import frame_csv
+from ui.shared.numbers import as_written
 from ui.store.atlases import Atlas
 from ui.texts import plain, said, t
 
@@ -21,7 +22,8 @@ COLUMNS = (
 )  # fmt: skip
 """The measures that the table shows; the file has all columns."""
 
-_FORMATS = {"peak_offset": "%d", "importance": "%.4f"}
+_DIGITS = {"peak_offset": 0, "importance": 4}
+"""Digits after the point of a column that has another number of them than 3."""
 
 
 def table_panel(name: str, atlas: Atlas) -> None:
@@ -52,7 +54,7 @@ def table_panel(name: str, atlas: Atlas) -> None:
             "site": [row["site"] for row in rows],
             "head": [row["head"] for row in rows],
             "does": [said(line_of(row)) for row in rows],
-            **{column: whole[column].tolist() for column in known},
+            **{column: as_written(whole[column], _DIGITS.get(column, 3)) for column in known},
         }
     )
     st.dataframe(
@@ -64,7 +66,7 @@ def table_panel(name: str, atlas: Atlas) -> None:
             "does": st.column_config.TextColumn(plain("atlas.does"), width="large"),
             **{
                 column: st.column_config.NumberColumn(
-                    plain(f"atlas.measure_{column}"), format=_FORMATS.get(column, "%.3f"),
+                    plain(f"atlas.measure_{column}"), format=f"%.{_DIGITS.get(column, 3)}f",
                     help=plain(f"atlas.measure_{column}_help"),
                 )
                 for column in known

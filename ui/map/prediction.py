@@ -9,6 +9,7 @@ import streamlit as st
 import torch
 
 from transformer import Checkpoint
+from transformer.flow.lens import Lens
 from transformer.runs.continuing import chances
 from ui.map.drawing import readable
 from ui.map.runs import Shown, tempered
@@ -92,12 +93,10 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         st.caption(controls.sentence(shown.flow.no_lens))
         return
     tops = [int(i) for i in lens.ids[:, row, 0]]
-    last = len(tops) - 1
     final = names_of(checkpoint, shown, [int(lens.final[row])])[0]
+    after = [plain("map.before_layers" if i == 0 else "map.after_layer", layer=i - 1) for i in range(len(tops))]
     columns = {
-        t("map.after"): [
-            plain("map.before_layers" if i == 0 else "map.after_layer", layer=i - 1) for i in range(last + 1)
-        ],
+        t("map.after"): after,
         t("map.would_write"): names_of(checkpoint, shown, tops),
         t("map.probability"): lens.probabilities[:, row, 0],
         t("map.of_final", word=final): lens.final_probabilities[:, row],
@@ -110,13 +109,21 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     }
     config[t("map.entropy_column")] = st.column_config.NumberColumn(format="%.2f")
     st.dataframe(table, hide_index=True, key="lens", column_config=config)
-    first = int(lens.leads_from[row])
-    if first == len(lens.ids):
-        st.caption(t("map.never_leads", word=final))
-    else:
-        st.caption(t("map.leads_at_once" if first == 0 else "map.leads_from", word=final, layer=first - 1))
+    _lead(lens, row, final, after)
     if lens.note:
         st.caption(controls.sentence(lens.note))
+
+
+def _lead(lens: Lens, row: int, final: str, after: list[str]) -> None:
+    """Since when the final output is the likeliest; and where it was before another one took the lead once more."""
+    first = int(lens.leads_from[row])
+    earlier = plain("map.and").join(after[i] for i in np.flatnonzero(lens.leads[:first, row]))
+    if first == len(lens.ids):
+        st.caption(t("map.leads_only", word=final, rows=earlier) if earlier else t("map.never_leads", word=final))
+        return
+    st.caption(t("map.leads_from", word=final, layer=first - 1) if first else t("map.leads_at_once", word=final))
+    if earlier:
+        st.caption(t("map.led_before", rows=earlier))
 
 
 def _label(shown: Shown, row: int) -> str:

@@ -13,7 +13,7 @@ from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
-from transformer.runs.classes import names_of, numbers_of
+from transformer.runs.classes import names_of, numbers_of, temperature_of
 from transformer.runs.classify import calibrated, classify
 from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
@@ -174,7 +174,7 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
         (_likeliest(found.probabilities, found.classes),),
         tuple(found.letters.ids),
         classes=found.classes,
-        own_temperature=checkpoint.task.temperature if checkpoint.task else 1.0,
+        own_temperature=temperature_of(checkpoint, len(found.classes)),
     )
 
 
@@ -189,11 +189,9 @@ def _of_reading(checkpoint: Checkpoint, read: AnyRun) -> Shown:
         answers, classes = _answers(checkpoint, watched.logits, len(labels))
     else:
         answers, classes = _answers_of_head(checkpoint, said)
-    calibrates = checkpoint.task is not None and len(checkpoint.task.classes) == len(classes)
-    own = checkpoint.task.temperature if checkpoint.task and calibrates else 1.0
     return Shown(
-        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes, own_temperature=own, said=said,
-        hidden=_hidden(checkpoint, run.ids),
+        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes,
+        own_temperature=temperature_of(checkpoint, len(classes)), said=said, hidden=_hidden(checkpoint, run.ids),
     )  # fmt: skip
 
 
@@ -221,8 +219,8 @@ def _answers_of_head(checkpoint: Checkpoint, said: Said) -> tuple[tuple[tuple[Ca
     """The likeliest words at each position, or classes by name."""
     if said.logits is None:
         return (), ()
-    odds = np.stack([tempered(row, 1.0, said.each) for row in said.logits])
     reader, width = checkpoint.tokenizer, said.logits.shape[1]
+    odds = np.stack([tempered(row, temperature_of(checkpoint, width), said.each) for row in said.logits])
     if said.fills and reader is not None:
         tops = [np.argsort(-row, kind="stable")[:TOP].tolist() for row in odds]
         return tuple(

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 import torch
 
 from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
-from transformer.flow.lens import Lens, lens
+from transformer.flow.lens import Lens, lens, since
 from transformer.runs.concurrency import forward_slot
 from ui.map.drawing import readable
 from ui.map.runs import Shown, read_ids
@@ -50,13 +51,18 @@ def _panel(name: str, checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     pinned = {table.columns[0]: st.column_config.Column(pinned=True)}
     st.dataframe(table, hide_index=True, key="lens-training", column_config=pinned)
     final = readable(shown.steps[row])
-    first = next((one for one in found if one.lens.ids[-1, row, 0] == one.lens.final[row]), None)
-    if first is None:
-        st.caption(t("map.never_leads_in_training", word=final))
-    elif first.update is None:
-        st.caption(t("map.leads_at_the_end", word=final))
-    else:
-        st.caption(t("map.leads_from_update", word=final, update=first.update))
+    leads = np.array([one.lens.leads[-1, row] for one in found])
+    first = int(since(leads))
+    earlier = plain("map.and").join(table.columns[1 + i] for i in np.flatnonzero(leads[:first]))
+    if first == len(found):
+        only = t("map.leads_only", word=final, rows=earlier)
+        st.caption(only if earlier else t("map.never_leads_in_training", word=final))
+        return
+    update = found[first].update
+    at_the_end = t("map.leads_at_the_end", word=final)
+    st.caption(at_the_end if update is None else t("map.leads_from_update", word=final, update=update))
+    if earlier:
+        st.caption(t("map.led_before", rows=earlier))
 
 
 def moments(name: str, checkpoint: Checkpoint, run: Translation) -> list[Moment]:

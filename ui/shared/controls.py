@@ -63,8 +63,9 @@ class Selection:
 def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
     """Choose a checkpoint of one of the architectures; None, with an explanation, when there is none.
 
-    `key` is the query parameter.
+    `key` is the query parameter; what other pages call it is taken too.
     """
+    last_checkpoint.either_key(key)
     names = store.checkpoint_names(*architectures)
     for problem in store.problems():
         explain(problem)

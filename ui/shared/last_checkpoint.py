@@ -22,6 +22,17 @@ def suggest(names: Sequence[str], key: str = MODEL) -> None:
         address.suggest(key, chosen)
 
 
+def either_key(key: str) -> None:
+    """Take the checkpoint that an address names under the key of other pages, which links and people mix up.
+
+    Comes before anything that reads `key`.
+    """
+    other = ON_MAP if key == MODEL else MODEL
+    named = address.parameter(other)
+    if named is not None:
+        address.put(**{other: None} if address.parameter(key) is not None else {other: None, key: named})
+
+
 def usual(names: Sequence[str]) -> str:
     """What a list shows where nothing else is said: the first that every session has, which no upload is.
 

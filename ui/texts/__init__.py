@@ -23,7 +23,7 @@ import streamlit as st
 
 from transformer.messages import Message, speaking
 from transformer.messages import catalogue as library
-from transformer.messages.counted import counted
+from transformer.messages.counted import numbered
 from ui.texts.markdown import as_code, as_text
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def _template(key: str, code: str) -> str:
 def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
     """Values for blanks, of which those that the library says are in the text's language."""
     return {
-        name: value.in_language(code) if isinstance(value, Message) else counted(value)
+        name: value.in_language(code) if isinstance(value, Message) else numbered(value)
         for name, value in values.items()
     }
 

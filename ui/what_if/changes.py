@@ -1,6 +1,6 @@
 """The interventions of the page: read from the address, and written to it by every click."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -9,11 +9,11 @@ import streamlit as st
 from transformer import Intervention, Record
 from transformer.errors import HeedmapError
 from transformer.interventions.donors import Donor
-from transformer.interventions.text import from_text, to_text
-from transformer.interventions.value import OF_ROWS, ranges
+from transformer.interventions.text import from_text, parts, to_text
+from transformer.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
 from ui.shared import controls
-from ui.shared.address import choice, line, parameter, set_parameter
-from ui.texts import plain, said, t
+from ui.shared.address import line, parameter, set_parameter
+from ui.texts import said, t
 from ui.texts.markdown import as_text
 
 CHANGES: Final = "do"
@@ -26,7 +26,7 @@ STAND_IN: Final = Donor(DONOR, {}, {})
 """Stands for the donor wherever interventions are only read, written and named; runs put the real one in."""
 
 OFF: Final = ("mean", "zero")
-"""What stands in for a head that is off."""
+"""The actions that switch a head off: what it gives on instead is its mean output, or zero."""
 
 Changes = tuple[Intervention, ...]
 
@@ -38,13 +38,39 @@ class Group(NamedTuple):
     ones: Changes
 
 
+class Force(NamedTuple):
+    """Of the changes that are asked for: those that act, and those that this run does not take, with what says why."""
+
+    changes: Changes
+    void: tuple[tuple[Intervention, HeedmapError], ...] = ()
+
+
 def asked() -> Changes:
-    """What the address asks for; what cannot be read is told, and left where it stands."""
-    try:
-        return _read()
-    except HeedmapError as error:
+    """What the address asks for; a part that cannot be read is told, and left where it stands."""
+    changes, errors = _read()
+    for error in errors:
         controls.explain(error)
-        return ()
+    return changes
+
+
+def without_means() -> None:
+    """Where a checkpoint brings no means, `mean` without a vector stands for zero, as links of before have it."""
+    changes, _ = _read()
+    zeroed = [replace(one, action="zero") if is_off(one) else one for one in changes]
+    if zeroed != list(changes):
+        keep(zeroed)
+
+
+def in_force(changes: Changes, run: Callable[[Changes], object]) -> Force:
+    """Which of the changes a run takes, found by halves: those that it refuses do not keep the others from acting."""
+    try:
+        run(changes)
+    except HeedmapError as error:
+        if len(changes) < 2:
+            return Force((), tuple((one, error) for one in changes))
+        halves = [in_force(half, run) for half in (changes[: len(changes) // 2], changes[len(changes) // 2 :])]
+        return Force(*(sum(parts, ()) for parts in zip(*halves, strict=True)))
+    return Force(changes)
 
 
 def keep(changes: Iterable[Intervention]) -> None:
@@ -79,31 +105,15 @@ def donor_line() -> str:
     ).strip()
 
 
-def off_choice(has_means: bool, reference: str) -> str:
-    """What a head that is off gives on: its mean output, or zero where the checkpoint brings no means."""
-    if not has_means:
-        st.caption(t("what_if.no_means"))
-        return "zero"
-    text = {"mean": plain("what_if.off_mean"), "zero": plain("what_if.off_zero")}
-    chosen = choice(t("what_if.off"), OFF, key="off", text=lambda action: text[action])
-    st.caption(t("what_if.off_mean_why", set=reference) if chosen == "mean" else t("what_if.off_zero_why"))
-    return chosen
-
-
-def with_action(changes: Changes, action: str) -> Changes:
-    """All heads that are off, by the one way that was chosen."""
-    return tuple(replace(one, action=action) if is_off(one) else one for one in changes)
-
-
 def is_off(one: Intervention) -> bool:
     """Whether it switches whole heads off, in the page's own way."""
     return one.action in OFF and one.queries is None and one.value is None
 
 
-def heads_off(changes: Changes, record: Record) -> set[tuple[str, int]]:
-    """Site and head of every head that is off."""
+def heads_off(changes: Changes, record: Record) -> dict[tuple[str, int], str]:
+    """Site and head of every head that is off, with the action that holds: the last one."""
     return {
-        (one.site, head)
+        (one.site, head): one.action
         for one in changes
         if is_off(one) and one.site in record.sites
         for head in range(record[one.site].n_heads)
@@ -111,39 +121,63 @@ def heads_off(changes: Changes, record: Record) -> set[tuple[str, int]]:
     }
 
 
-def turn(record: Record, heads: Iterable[tuple[str, int]]) -> None:
-    """Switch heads off; those that are all off, on again."""
+def turn(record: Record, heads: Iterable[tuple[str, int]], action: str) -> None:
+    """Switch heads off by `action`; those that are all off, on again. Others stay as they are."""
     there, wanted = _there(), set(heads)
-    off = heads_off(there, record)
-    off = off - wanted if wanted <= off else off | wanted
-    by_site = {site: tuple(head for other, head in sorted(off) if other == site) for site in record.sites}
-    switched = [Intervention(str(site), "mean", heads=found) for site, found in by_site.items() if found]
-    keep([*(one for one in there if not is_off(one)), *switched])
+    off = heads_off(there, record).keys()
+    if wanted <= off:
+        keep(one for each in there for one in _switched_on(each, record, wanted))
+        return
+    kept = list(there)
+    for site in record.sites:
+        new = [head for other, head in sorted(wanted - off) if other == site]
+        same = next((one for one in kept if is_off(one) and (one.site, one.action) == (site, action)), None)
+        if not new:
+            continue
+        if same is None:
+            kept.append(Intervention(str(site), action, heads=new))
+        else:
+            kept[kept.index(same)] = replace(same, heads=(*same.heads, *new))
+    keep(kept)
 
 
-def chips(changes: Changes, together: Sequence[Group] = ()) -> None:
-    """Each intervention with a button that takes it away.
+def _switched_on(one: Intervention, record: Record, heads: Collection[tuple[str, int]]) -> Changes:
+    """What is left of an intervention that switches heads off, without some of them."""
+    if not is_off(one) or one.site not in record.sites:
+        return (one,)
+    every = (head for head in range(record[one.site].n_heads) if one.touches_head(head))
+    left = [head for head in every if (one.site, head) not in heads]
+    return (replace(one, heads=left),) if left else ()
+
+
+def chips(force: Force, together: Sequence[Group] = ()) -> None:
+    """Each intervention with a button that takes it away; those that are not in force look so, and it is said why.
 
     One button takes away those of `together` where all of them are there, and what is done alike in several layers.
     """
-    if not changes:
+    if not force.changes and not force.void:
         st.info(t("what_if.nothing_changed"), icon=":material/touch_app:")
         return
-    groups = [group for group in together if set(group.ones) <= set(changes)]
-    grouped = {one for group in groups for one in group.ones}
-    groups += _by_layers([one for one in changes if one not in grouped])
+    acting = [group for group in together if set(group.ones) <= set(force.changes)]
+    grouped = {one for group in acting for one in group.ones}
+    acting += _by_layers([one for one in force.changes if one not in grouped])
+    void = _by_layers([one for one, _ in force.void])
     with st.container(horizontal=True, gap="small", key="chips"):
-        for number, group in enumerate(groups):
+        for number, group in enumerate([*acting, *void]):
+            acts = number < len(acting)
             st.button(
-                as_text(group.text),
+                as_text(group.text) if acts else f"~~{as_text(group.text)}~~",
                 key=f"chip-{number}",
-                icon=":material/close:",
-                help=t("what_if.chip_help"),
+                type="secondary" if acts else "tertiary",
+                icon=":material/close:" if acts else ":material/block:",
+                help=t("what_if.chip_help" if acts else "what_if.chip_void_help"),
                 on_click=remove,
                 args=(group.ones,),
             )
-        if len(groups) > 1:
+        if len(acting) + len(void) > 1:
             st.button(t("what_if.clear"), key="clear", icon=":material/clear_all:", on_click=clear)
+    for error in {error.message: error for _, error in force.void}.values():
+        controls.explain(error)
 
 
 def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
@@ -161,20 +195,30 @@ def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
     return groups
 
 
-def _read() -> Changes:
-    return from_text(parameter(CHANGES) or "", {DONOR: STAND_IN} if (parameter(DONOR) or "").strip() else {})
+def _read() -> tuple[Changes, list[HeedmapError]]:
+    """What stands in the address, as far as it can be read, and what keeps the rest from being read."""
+    donors = {DONOR: STAND_IN} if (parameter(DONOR) or "").strip() else {}
+    found: list[Intervention] = []
+    errors: list[HeedmapError] = []
+    try:
+        every = parts(parameter(CHANGES) or "")
+    except HeedmapError as error:
+        return (), [error]
+    for part in every:
+        try:
+            found += from_text(part, donors)
+        except HeedmapError as error:
+            errors.append(error)
+    return tuple(found), errors
 
 
 def _there() -> Changes:
     """What stands in the address, as far as it can be read."""
-    try:
-        return _read()
-    except HeedmapError:
-        return ()
+    return _read()[0]
 
 
 def _replaces(new: Intervention, old: Intervention) -> bool:
-    """Whether an intervention leaves nothing of an earlier one: it is the same, or sets the same rows anew."""
+    """Whether an intervention leaves nothing of an earlier one: the same, or one that sets the same rows or outputs."""
     here = (new.site, new.heads, new.queries) == (old.site, old.heads, old.queries)
-    rows = new.action in OF_ROWS and old.action in OF_ROWS
-    return new == old or (here and (rows or new.action == old.action == "temperature"))
+    anew = any({new.action, old.action} <= kind for kind in (OF_ROWS, OF_OUTPUTS, {"temperature"}))
+    return new == old or (here and anew)

@@ -6,15 +6,18 @@ from typing import Final, Literal, cast
 import pandas as pd
 import streamlit as st
 
+from transformer import Checkpoint
 from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
 from transformer.figures.importance import removal_curves
 from transformer.messages import words
 from transformer.runs.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
-from transformer.runs.importance_tables import FOLDER, WHOLE, Importance
+from transformer.runs.importance_tables import FOLDER, RUN, WHOLE, Importance
 from ui.shared import controls
 from ui.shared.address import choice
+from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
+from ui.store import store
 from ui.store.cache import cached
 from ui.texts import plain, t
 from ui.what_if.changes import Changes
@@ -24,20 +27,33 @@ MEASURES: Final = ("bleu", "nll")
 MEASURE: Final = "measure"
 """The query parameter of what is shown: a name of `MEASURES`, or `TRAINING`."""
 
+NUMBERS: Final = ("zero", "mean", "gradient")
+"""What the table says of each head."""
+
 TRAINING: Final = "training"
 """Shown instead of a measure: the same over the snapshots of the training."""
 
 
-def corpus_panel(folder: Path | None, changes: Changes) -> None:
+def importance_of(checkpoint: Checkpoint) -> Importance | None:
+    """What was measured of a checkpoint's heads; None where nothing was, or only of weights of another moment.
+
+    Raises:
+        CheckpointError: a file of it is damaged.
+    """
+    about = checkpoint.beside(f"{FOLDER}/{RUN}")
+    return None if about is None else _importance(str(about.parent))
+
+
+def corpus_panel(name: str, changes: Changes) -> None:
     """Curves and a table, where the checkpoint brings them; heads that this sentence's changes touch are marked."""
     st.markdown(f"**{t('what_if.corpus')}**", help=t("what_if.corpus_help"))
-    if folder is None or not (folder / FOLDER).is_dir():
-        st.caption(t("what_if.no_importance"))
-        return
     try:
-        found = _importance(str(folder / FOLDER))
+        found = importance_of(store.checkpoint(name))
     except HeedmapError as error:
         controls.explain(error)
+        return
+    if found is None:
+        st.caption(t("what_if.no_importance"))
         return
     over_training = len(found.removals) > 1
     text = {name: plain(f"what_if.measure_{name}") for name in (*MEASURES, TRAINING)}
@@ -82,14 +98,12 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
         {
             "changed": ["●" if _is_touched(one, changes) else "" for one in ordered],
             "head": [f"{one.site} H{one.head}" for one in ordered],
-            "zero": [one.zero for one in ordered],
-            "mean": [one.mean for one in ordered],
-            "gradient": [one.gradient for one in ordered],
+            **{name: as_written([getattr(one, name) for one in ordered], 4) for name in NUMBERS},
         }
     )
     numbers = {
         name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f")
-        for name in ("zero", "mean", "gradient")
+        for name in NUMBERS
     }
     columns = {
         "changed": st.column_config.TextColumn(plain("what_if.column_changed")),

@@ -21,6 +21,7 @@ from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
+from ui.shared.numbers import as_written
 from ui.shared.part import part
 from ui.shared.theme import is_dark
 from ui.store import runs
@@ -139,10 +140,10 @@ def _odds_panel(odds: LogOdds | None) -> None:
         st.caption(t("what_if.donor_same"))
         return
     own, other = odds.tokens
-    st.markdown(t("what_if.odds", other=other, own=own, step=odds.step + 1))
+    st.markdown(t("what_if.odds", other=other, own=own, step=odds.step))
     table = pd.DataFrame(
         {"run": [plain(f"what_if.odds_{one}") for one in ("base", "now", "donor")],
-         "odds": [odds.base, odds.changed, odds.donor]}
+         "odds": as_written([odds.base, odds.changed, odds.donor], 2)}
     )  # fmt: skip
     columns = {
         "run": st.column_config.TextColumn(plain("what_if.odds_run")),

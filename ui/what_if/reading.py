@@ -29,6 +29,7 @@ from ui.store import store
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes as changes_
 from ui.what_if import maps, runs, switchboard, views, writing
+from ui.what_if.off import off_choice
 
 FOLLOWING = "following"
 """The query parameter of the next token that is followed: its id."""
@@ -59,6 +60,8 @@ def show(name: str) -> None:
         with left:
             text = _typed(name, checkpoint)
             options = writing.asked(checkpoint, text)
+        if checkpoint.means is None:
+            changes_.without_means()
         before = _read(name, text, options, "")
         if not before.record.sites:
             raise CheckpointError("nothing_to_change", name=name)
@@ -75,19 +78,11 @@ def _changed(name: str, text: str, options: ContinueOptions | None, right: Delta
     checkpoint, before = store.checkpoint(name), _read(name, text, options, "")
     with right:
         above = st.container(key="continued")
-        changes = changes_.asked()
-        means = checkpoint.means
-        changes = changes_.with_action(
-            changes, changes_.off_choice(means is not None, "" if means is None else means.reference)
-        )
-        changes_.chips(changes)
-    after, asked = before, to_text(changes)
-    try:
-        after = _read(name, text, options, asked)
-    except HeedmapError as error:
-        asked = ""
-        with right:
-            controls.explain(error)
+        force = changes_.in_force(changes_.asked(), lambda some: _read(name, text, options, to_text(some)))
+        action = off_choice(checkpoint)
+        changes_.chips(force)
+    changes, asked = force.changes, to_text(force.changes)
+    after = _read(name, text, options, asked)
     origin = Origin(name, before.input, after.record.interventions)
     goes_on = options is not None and options.n_tokens > 0
     if options is not None and goes_on:
@@ -101,7 +96,7 @@ def _changed(name: str, text: str, options: ContinueOptions | None, right: Delta
     choice = controls.selection(before.record, (first.layer, first.head))
     board, effects = st.columns([2, 3], gap="large")
     with board:
-        switchboard.switchboard(after.record, choice, changes, origin)
+        switchboard.switchboard(after.record, choice, changes, action, origin)
     with effects:
         if mask_of(checkpoint):
             writing.gaps_panel(checkpoint, before, after, origin)
@@ -153,6 +148,7 @@ def _classes(shown: Shown) -> None:
     was, now = (run.outputs["logits"] for run in (shown.before, shown.after))
     st.markdown(f"**{t('what_if.read_classes')}**", help=t("what_if.read_classes_help"))
     classes = classes_of(shown.checkpoint, was)
+    was, now = was / classes.temperature, now / classes.temperature
     views.class_table(logit_effects(classes.names, was, now, classes.each), shown.origin)
 
 
@@ -190,7 +186,7 @@ def _by_position(
 ) -> None:
     """Bars over positions, and one of them closely; the first `own` are the text's own tokens, which have a sum."""
     was, now = scores(shown.before), scores(shown.after)
-    steps = step_effects(texts, ids, was, now)
+    steps = step_effects(texts, ids, was, now, names)
     if own:
         st.caption(t("what_if.read_total", total=sum(one.change for one in steps[:own])))
     place = st.container()

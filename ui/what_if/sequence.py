@@ -15,7 +15,7 @@ from transformer.interventions.text import to_text
 from transformer.runs.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
-from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.all_heads.component import LARGEST_SIDE, all_heads
 from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.part import part
@@ -26,6 +26,7 @@ from ui.texts import plain, t
 from ui.what_if import changes as changes_
 from ui.what_if import maps, runs, views
 from ui.what_if.changes import Changes
+from ui.what_if.off import off_choice, way_name
 
 MOST_WINDOWS = 600
 """Windows of a sequence that is looked at here: its maps are computed whole."""
@@ -44,6 +45,8 @@ def show(name: str) -> None:
         sequence = typed.sequence
         read(checkpoint, sequence, longest)
         runs.classified(name, sequence, "")
+        if checkpoint.means is None:
+            changes_.without_means()
     except HeedmapError as error:
         with right:
             controls.explain(error)
@@ -57,25 +60,18 @@ def _changed(name: str, sequence: str, record_id: str, right: DeltaGenerator) ->
     before = runs.classified(name, sequence, "")
     with right:
         answer = st.container()
-        changes = changes_.asked()
-        means = store.checkpoint(name).means
-        action = changes_.off_choice(means is not None, "" if means is None else means.reference)
-        changes = changes_.with_action(changes, action)
-        changes_.chips(changes)
-    after, done = before, to_text(changes)
-    try:
-        after = runs.classified(name, sequence, done)
-    except HeedmapError as error:
-        done = ""
-        with right:
-            controls.explain(error)
+        force = changes_.in_force(changes_.asked(), lambda some: runs.classified(name, sequence, to_text(some)))
+        action = off_choice(store.checkpoint(name))
+        changes_.chips(force)
+    changes, done = force.changes, to_text(force.changes)
+    after = runs.classified(name, sequence, done)
     origin = Origin(name, record_id or sequence[:12], after.record.interventions)
     with answer:
         _answer(class_effects(before.classes, before.probabilities, after.probabilities), before, origin)
     chosen = place(before)
     board, tracks = st.columns([2, 3], gap="large")
     with board:
-        _switchboard(after.record, chosen, changes, origin)
+        _switchboard(after.record, chosen, changes, action, origin)
     with tracks:
         _tracks(before, after, chosen, origin)
     with st.container():
@@ -99,16 +95,16 @@ def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Or
     views.class_table(effects, origin)
 
 
-def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin) -> None:
+def _switchboard(record: Record, chosen: Place, changes: Changes, action: str, origin: Origin) -> None:
     """Every head over the windows, with those that are off crossed out; and switches for layers and the pooling."""
     sites = [str(site) for site in record.sites if site != POOLING]
     thumbnails = np.array(
         [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
     )
     off = changes_.heads_off(changes, record)
-    shown = [(sites.index(site), head) for site, head in off if site in sites]
+    shown = {(sites.index(site), head): way_name(how) for (site, head), how in off.items() if site in sites}
     on_board = chosen.site in sites and chosen.head != MEAN
-    st.markdown(f"**{t('what_if.switchboard')}**", help=t("what_if.switchboard_windows"))
+    st.markdown(f"**{t('what_if.switchboard', way=way_name(action))}**", help=t("what_if.switchboard_windows"))
     all_heads(
         thumbnails,
         None,
@@ -116,7 +112,7 @@ def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin
         column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
         selected=(sites.index(chosen.site), int(chosen.head)) if on_board else None,
         off=shown,
-        on_pick=lambda picked: _turn_one(record, sites, picked),
+        on_pick=lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)], action),
         key="switchboard",
         query_axis=plain("sequences.windows_axis"),
         key_axis=plain("sequences.windows_axis"),
@@ -125,16 +121,12 @@ def _switchboard(record: Record, chosen: Place, changes: Changes, origin: Origin
     )
     with st.container(horizontal=True, gap="xsmall"):
         for layer, site in enumerate(sites):
-            turn = partial(changes_.turn, record, [(site, head) for head in range(record[site].n_heads)])
+            turn = partial(changes_.turn, record, [(site, head) for head in range(record[site].n_heads)], action)
             st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
         if POOLING in record:
             for head in range(record[POOLING].n_heads):
-                turn = partial(changes_.turn, record, [(POOLING, head)])
+                turn = partial(changes_.turn, record, [(POOLING, head)], action)
                 st.button(t("what_if.pooling_switch", head=head), key=f"switch-pooling-{head}", on_click=turn)
-
-
-def _turn_one(record: Record, sites: list[str], picked: Picked) -> None:
-    changes_.turn(record, [(sites[picked.layer], picked.head)])
 
 
 def _tracks(before: Classification, after: Classification, chosen: Place, origin: Origin) -> None:

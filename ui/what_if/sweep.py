@@ -21,6 +21,7 @@ from ui.shared.theme import is_dark
 from ui.store import turns
 from ui.texts import in_this_language, plain, t
 from ui.what_if import changes, runs
+from ui.what_if.off import way_name
 from ui.what_if.runs import Asked, Sweep
 
 SWEEPS: Final = ("none", "heads", "source")
@@ -73,7 +74,7 @@ def _heads(sweep: Sweep, before: Translation, action: str, origin: Origin) -> No
     values = np.full((len(sites), max(head for _, head in every) + 1), np.nan)
     for (site, head), change in zip(every, sweep.found, strict=False):
         values[sites.index(site), head] = change
-    st.caption(t("what_if.sweep_heads_note", way=plain(f"what_if.off_{action}")))
+    st.caption(t("what_if.sweep_heads_note", way=way_name(action)))
     columns = [f"H{i}" for i in range(values.shape[1])]
     figure = effect_grid(values, [str(site) for site in sites], columns, dark=is_dark())
 
@@ -83,7 +84,7 @@ def _heads(sweep: Sweep, before: Translation, action: str, origin: Origin) -> No
 
     stem = origin.stem("sweep-heads", action)
     _drawn(figure, pick, stem)
-    names = plain("what_if.column_head"), plain("what_if.column_effect")
+    names = plain("what_if.column_head"), plain("what_if.column_effect", way=way_name(action))
     found = [(f"{site} H{head}", change) for (site, head), change in zip(every, sweep.found, strict=False)]
     _table(pd.DataFrame(sorted(found, key=lambda one: one[1]), columns=names), stem)
 

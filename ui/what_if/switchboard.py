@@ -1,6 +1,6 @@
 """The switchboard: every head as a thumbnail of what it looks at; a click switches it off, and on again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -8,16 +8,20 @@ import streamlit as st
 
 from transformer import Record
 from transformer.attention.measures import sites_of
-from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
+from ui.components.all_heads.component import LARGEST_SIDE, all_heads
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin
 from ui.texts import plain, t
 from ui.what_if import changes as changes_
 from ui.what_if.changes import Changes
+from ui.what_if.off import way_name
 
 
-def switchboard(record: Record, choice: Selection, changes: Changes, origin: Origin) -> None:
-    """The heads of one kind of attention, with those that are off crossed out; and switches for layers and kinds."""
+def switchboard(record: Record, choice: Selection, changes: Changes, action: str, origin: Origin) -> None:
+    """The heads of one kind of attention, with those that are off crossed out; and switches for layers and kinds.
+
+    `action` is what a click does to a head that is on.
+    """
     named = plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
     sites = sites_of(record, choice.kind)
     layers = [record[site] for site in sites]
@@ -26,31 +30,27 @@ def switchboard(record: Record, choice: Selection, changes: Changes, origin: Ori
         for one in layers
     ]
     off = changes_.heads_off(changes, record)
-    st.markdown(f"**{t('what_if.switchboard')}**", help=t("what_if.switchboard_help"))
+    st.markdown(f"**{t('what_if.switchboard', way=way_name(action))}**", help=t("what_if.switchboard_help"))
     all_heads(
         np.array([[picture.values for picture in row] for row in pictures]),
         np.logical_or.reduce([row[0].visible for row in pictures]),
         row_names=[f"L{i}" for i in range(len(layers))],
         column_names=[f"H{i}" for i in range(layers[0].n_heads)],
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
-        off=[(sites.index(site), head) for site, head in off if site in sites],
-        on_pick=_switch_one(record, sites),
+        off={(sites.index(site), head): way_name(how) for (site, head), how in off.items() if site in sites},
+        on_pick=lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)], action),
         key="switchboard",
         file_name=origin.stem("all-heads", choice.kind),
         about=origin.about(plain("files.all_heads", kind=named), pictures[0][0]),
     )
     with st.container(horizontal=True, gap="xsmall"):
         for layer, site in enumerate(sites):
-            turn = partial(changes_.turn, record, _every_head(record, [site]))
+            turn = partial(changes_.turn, record, _every_head(record, [site]), action)
             st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
-        turn = partial(changes_.turn, record, _every_head(record, sites))
+        turn = partial(changes_.turn, record, _every_head(record, sites), action)
         kind = plain(f"translate.kind_{choice.kind}")
         st.button(t("what_if.kind_switch", kind=kind), key="switch-kind", on_click=turn)
 
 
 def _every_head(record: Record, sites: Sequence[str]) -> list[tuple[str, int]]:
     return [(site, head) for site in sites for head in range(record[site].n_heads)]
-
-
-def _switch_one(record: Record, sites: Sequence[str]) -> Callable[[Picked], None]:
-    return lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)])

@@ -18,6 +18,8 @@ from ui.texts import t
 from ui.what_if import changes as changes_
 from ui.what_if import corpus, donor, maps, sweep, switchboard, try_this, views
 from ui.what_if import runs as changed_runs
+from ui.what_if.changes import Changes
+from ui.what_if.off import off_choice
 from ui.what_if.runs import Asked, Done
 
 
@@ -30,6 +32,8 @@ def show(name: str) -> None:
         with left:
             request = controls.request(checkpoint, written_length(checkpoint.translator()[0].config))
         runs.translation(name, request.text, request.options, request.forced)
+        if checkpoint.means is None:
+            changes_.without_means()
     except HeedmapError as error:
         with right:
             controls.explain(error)
@@ -49,30 +53,28 @@ def _changed(name: str, asked: Asked, other: str, right: DeltaGenerator) -> None
     checkpoint, before = store.checkpoint(name), runs.translation(name, *asked)
     with right:
         sentences = st.container(key="sentences")
-        changes = changes_.asked()
-        means = checkpoint.means
-        action = changes_.off_choice(means is not None, "" if means is None else means.reference)
-        changes = changes_.with_action(changes, action)
-        changes_.chips(changes, views.words_for_nobody(before))
-        done, found = _same_target(name, asked, changed_runs.done_by(changes, other))
+        force = changes_.in_force(changes_.asked(), partial(_same_target, name, asked, other))
+        action = off_choice(checkpoint)
+        changes_.chips(force, views.words_for_nobody(before))
+    changes = force.changes
+    done, found = changed_runs.done_by(changes, other), _same_target(name, asked, other, changes)
     choice = controls.selection(before.record, heads.first_head(name, before))
     origin = Origin(name, asked[0], found.after.record.interventions)
     board, effects = st.columns([2, 3], gap="large")
     with board:
-        switchboard.switchboard(found.after.record, choice, changes, origin)
+        switchboard.switchboard(found.after.record, choice, changes, action, origin)
         slider = st.container()
     with st.container():
         part(partial(_steps, name, asked, done, origin, slider, effects), views.STEP)
     with sentences:  # above, but after the bars, which need no search
-        views.sentences(before, _again(name, asked, done))
+        views.sentences(before, _again(name, asked, other, changes))
     with st.container():
         part(partial(_map, name, asked, done, origin, choice), *maps.KEYS)
     if other:
         donor.donor_panel(name, asked, done, before, choice, other)
     sweeping = sweep.sweep_panel(name, asked, before, action)
-    folder = checkpoint.folder
     with st.container():
-        part(lambda: corpus.corpus_panel(folder, changes), corpus.MEASURE)
+        part(partial(corpus.corpus_panel, name, changes), corpus.MEASURE)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
     if sweeping:
@@ -100,21 +102,20 @@ def _map(name: str, asked: Asked, done: Done, origin: Origin, choice: Selection)
     )  # fmt: skip
 
 
-def _same_target(name: str, asked: Asked, done: Done) -> tuple[Done, SameTarget]:
-    """The changed run; of changes that this sentence does not take, it is said why, and nothing is done."""
-    try:
-        return done, changed_runs.on_same_target(name, asked, done)
-    except HeedmapError as error:
-        controls.explain(error)
-        return changed_runs.NOTHING, changed_runs.on_same_target(name, asked, changed_runs.NOTHING)
+def _same_target(name: str, asked: Asked, other: str, changes: Changes) -> SameTarget:
+    """The run under changes; `other` is the donor's sentence."""
+    return changed_runs.on_same_target(name, asked, changed_runs.done_by(changes, other))
 
 
-def _again(name: str, asked: Asked, done: Done) -> Translation | None:
+def _again(name: str, asked: Asked, other: str, changes: Changes) -> Translation | None:
     """What the model writes now; None where a target is forced. Of changes that no search takes, it is said why."""
     if asked[2] is not None:
         return None
-    try:
-        return changed_runs.again(name, asked, done)
-    except HeedmapError as error:
+
+    def search(some: Changes) -> Translation:
+        return changed_runs.again(name, asked, changed_runs.done_by(some, other))
+
+    force = changes_.in_force(changes, search)
+    for _, error in force.void:
         controls.explain(error)
-        return changed_runs.again(name, asked, changed_runs.NOTHING)
+    return search(force.changes)

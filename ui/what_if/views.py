@@ -17,6 +17,7 @@ from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEff
 from transformer.sites import Site
 from ui.shared.address import belong_to, put, whole
 from ui.shared.files import Origin, frame_csv
+from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
 from ui.texts import in_this_language, plain, t
 from ui.what_if.changes import Group
@@ -26,7 +27,7 @@ STEP = "step"
 TOP = 5
 """How many of the likeliest tokens of a step are shown."""
 
-CSV = ("token", "change", "margin", "margin_now", "divergence", "rank", "rank_now", "about")
+CSV = ("token", "change", "rival", "margin", "rival_now", "margin_now", "divergence", "rank", "rank_now", "about")
 """The columns of the table of effects."""
 
 _STYLE = """
@@ -99,7 +100,7 @@ def bars(steps: Sequence[StepEffect], step: int, origin: Origin) -> None:
         selection_mode="points",
     )
     st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: _effects_csv(steps, origin)),
+        t("what_if.effects_csv"), in_this_language(lambda: effects_csv(steps, origin)),
         f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
     )  # fmt: skip
 
@@ -117,7 +118,8 @@ def step_panel(one: StepEffect, before: Step, after: Step, is_next: bool = True)
     st.caption(
         t(
             "what_if.measures", token=one.text, change=one.change, kl=one.divergence, rank=one.ranks[0] + 1,
-            rank_now=one.ranks[1] + 1, margin=one.margins[0], margin_now=one.margins[1],
+            rank_now=one.ranks[1] + 1, margin=one.margins[0], rival=one.rivals[0], margin_now=one.margins[1],
+            rival_now=one.rivals[1],
         )
     )  # fmt: skip
     columns = st.columns(2, gap="large")
@@ -145,7 +147,7 @@ def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
         "after": bar(plain("what_if.class_after")),
         "change": st.column_config.NumberColumn(plain("what_if.class_change"), format="%+.3f"),
     }
-    st.dataframe(table, hide_index=True, column_config=columns)
+    st.dataframe(table.assign(change=as_written(table["change"], 3)), hide_index=True, column_config=columns)
     about = plain("files.about_separator").join(origin.facts())
     names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
     named = table.assign(run=about).rename(
@@ -157,12 +159,13 @@ def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
     )  # fmt: skip
 
 
-def _effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
+def effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
     """A row a token; the last column says of what run."""
     about = plain("files.about_separator").join(origin.facts())
-    rows = [
-        (one.text, one.change, *one.margins, one.divergence, *(rank + 1 for rank in one.ranks), about) for one in steps
-    ]
+    rows = []
+    for one in steps:
+        ahead = [field for pair in zip(one.rivals, one.margins, strict=True) for field in pair]
+        rows.append((one.text, one.change, *ahead, one.divergence, *(rank + 1 for rank in one.ranks), about))
     return table_csv([plain(f"what_if.csv_{name}") for name in CSV], rows)
 
 
@@ -172,5 +175,8 @@ def _pick_step() -> None:
 
 
 def _marked(words: list[Word], side: str) -> str:
-    texts = [f"<mark>{escape(word.text)}</mark>" if word.changed else escape(word.text) for word in words]
-    return f'<p class="words {side}" data-testid="words-{side}">{" ".join(texts)}</p>'
+    shown = ""
+    for word in words:
+        text = f"<mark>{escape(word.text)}</mark>" if word.changed else escape(word.text)
+        shown += text if word.attached or not shown else f" {text}"
+    return f'<p class="words {side}" data-testid="words-{side}">{shown}</p>'

@@ -10,6 +10,7 @@ from transformer.runs.continuing import Continuation, continues, parting
 from transformer.runs.filling import gap_effects, mask_of
 from ui.shared import address, writing
 from ui.shared.files import Origin, frame_csv
+from ui.shared.numbers import as_written
 from ui.store import runs
 from ui.texts import in_this_language, plain, t
 from ui.what_if import views
@@ -77,7 +78,8 @@ def gaps_panel(checkpoint: Checkpoint, before: AnyRun, after: AnyRun, origin: Or
         plain(f"what_if.class_{name}"): st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, format="%.4f")
         for name in ("before", "after")
     }
-    change = {plain("what_if.gap_change"): st.column_config.NumberColumn(format="%+.3f")}
+    changed = plain("what_if.gap_change")
+    change = {changed: st.column_config.NumberColumn(format="%+.3f")}
     tables = []
     for number, gap in enumerate(found, 1):
         table = pd.DataFrame(
@@ -85,11 +87,12 @@ def gaps_panel(checkpoint: Checkpoint, before: AnyRun, after: AnyRun, origin: Or
                 plain("what_if.gap_word"): [writing.readable(word) for word in gap.words],
                 plain("what_if.class_before"): gap.before,
                 plain("what_if.class_after"): gap.after,
-                plain("what_if.gap_change"): np.log(gap.after) - np.log(gap.before),
+                changed: np.log(gap.after) - np.log(gap.before),
             }
         )
         st.markdown(f"**{t('writing.gap', number=number)}**")
-        st.dataframe(table, hide_index=True, key=f"gap-{number}", column_config=bar | change)
+        shown = table.assign(**{changed: as_written(table[changed], 3)})
+        st.dataframe(shown, hide_index=True, key=f"gap-{number}", column_config=bar | change)
         tables.append(table.assign(**{plain("what_if.gap"): number}))
     about = plain("files.about_separator").join(origin.facts())
     named = pd.concat(tables).assign(**{plain("what_if.csv_about"): about})

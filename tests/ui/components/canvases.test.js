@@ -8,10 +8,11 @@ import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js
 import { keyTarget } from "../../../ui/components/all_heads/keys.js";
 import { aspect, cellSide, marks, TICKS } from "../../../ui/components/all_heads/thumbnails.js";
 import { within } from "../../../ui/components/cells/places.js";
-import { elision, written, zoomFor } from "../../../ui/components/matrices/canvas.js";
+import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
 import { moved } from "../../../ui/components/shared/grid.js";
+import { written } from "../../../ui/components/shared/words.js";
 
 test("a thumbnail's cells are whole pixels, and never none", () => {
   assert.equal(cellSide(11, 7, 96), 8);

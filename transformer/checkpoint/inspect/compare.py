@@ -47,7 +47,7 @@ class TensorComparison:
     def text(self) -> str:
         """The comparison in words."""
         lines = [f"{self.first} -> {self.second}: {len(self.moved)} moved, {len(self.unchanged)} are the same"]
-        lines += [f"  {m.share:9.2%}  cosine {m.cosine:+.4f}  {m.name}" for m in self.moved[:SHOWN]]
+        lines += [f"  {m.share:9.2%}  cosine {m.cosine:+z.4f}  {m.name}" for m in self.moved[:SHOWN]]
         if len(self.moved) > SHOWN:
             lines.append(f"  and {len(self.moved) - SHOWN} more, which moved less")
         rest = {

@@ -66,15 +66,16 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
     weights = _read_weights(path / WEIGHTS)
     fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
     tokenizer = tokenizer_at(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
+    brought = _means(path / means.FILE) if (path / means.FILE).is_file() else None
     return Checkpoint(
         name=path.name,
-        model=watch(model.eval()),
+        model=watch(model.eval(), None if brought is None else brought.vectors),
         tokenizer=tokenizer,
         languages=languages,
         examples=tuple(examples),
         folder=path,
         task=task,
-        means=_means(path / means.FILE) if (path / means.FILE).is_file() else None,
+        means=brought,
         example_names={text: names for text, names in examples.items() if names},
     )
 

@@ -34,7 +34,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  *   theme: import("../shared/colours.js").Theme,
  *   colours: import("./thumbnails.js").Palette,
  *   selected: [number, number] | null,
- *   off: [number, number][],
+ *   off: [number, number, string][],
  *   current: [number, number],
  *   shown: [number, number] | null,
  *   built: string,
@@ -227,11 +227,11 @@ function markSelected(view) {
   const { header, cells, parts, selected, off } = view;
   cells.forEach((row, layer) =>
     row.forEach((one, head) => {
-      const isOff = off.some(([offLayer, offHead]) => offLayer === layer && offHead === head);
+      const way = off.find(([offLayer, offHead]) => offLayer === layer && offHead === head)?.[2];
       const name = nameOf(header, layer, head);
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
-      one.setAttribute("aria-label", isOff ? `${name}, ${header.words.off}` : name);
-      one.classList.toggle("off", isOff);
+      one.setAttribute("aria-label", way === undefined ? name : `${name}, ${fill(header.words.off, { way })}`);
+      one.classList.toggle("off", way !== undefined);
     }),
   );
   const focused = parts?.grid.contains(focusedBeside(view.root));

@@ -1,6 +1,6 @@
 """All heads: every layer's and head's attention as a thumbnail, to look over and to pick from."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ def all_heads(
     selected: tuple[int, int] | None,
     *,
     key: str,
-    off: Collection[tuple[int, int]] = (),
+    off: Mapping[tuple[int, int], str] | None = None,
     query_axis: str | None = None,
     key_axis: str | None = None,
     file_name: str = "all-heads",
@@ -48,9 +48,9 @@ def all_heads(
 
     Pointing at a thumbnail (or reaching it with the arrow keys) enlarges it. `selected` is outlined. `on_pick` is
     called before the run that a pick starts, as a widget's `on_change` is, and so may set other widgets. Heads of `off`
-    (layer, head) are crossed out. The axes are called queries and keys, unless they are given other names. `roles` says
-    what each head does, where that is known (an empty text where not); it is read where a head is enlarged. `about`
-    stands in the picture that is saved.
+    (layer, head) are crossed out; its words say what stands in for them. The axes are called queries and keys, unless
+    they are given other names. `roles` says what each head does, where that is known (an empty text where not); it is
+    read where a head is enlarged. `about` stands in the picture that is saved.
 
     Colour stands for the square root of the weight, so that small ones are seen, on a scale fixed from 0 to 1. Cells
     that `visible` marks False are hatched grey, NaN has a colour of its own, and the legend says so. `visible=None`
@@ -89,7 +89,7 @@ def all_heads(
         arrays=thumbnail_codes(thumbnails, visible),
         options={
             "selected": selected and [int(number) for number in selected],
-            "off": [[int(number) for number in one] for one in sorted(off)],
+            "off": [[int(layer), int(head), way] for (layer, head), way in sorted((off or {}).items())],
         },
         events={"picked": pick if on_pick else None},
     )

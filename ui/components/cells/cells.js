@@ -4,7 +4,7 @@ import { activate } from "../shared/active.js";
 import { component } from "../shared/component.js";
 import { moved } from "../shared/grid.js";
 import { element, focusedBeside, say } from "../shared/page.js";
-import { fill, sameTexts } from "../shared/words.js";
+import { fill, sameTexts, written } from "../shared/words.js";
 import { boxOf } from "./places.js";
 
 /**
@@ -104,7 +104,7 @@ function draw(view) {
 function told({ header, values, visible, current: [query, key] }) {
   const { words, queries, keys } = header;
   const index = query * keys.length + key;
-  const value = visible[index] ? (Number.isFinite(values[index]) ? values[index].toFixed(3) : words.nan) : words.masked;
+  const value = visible[index] ? written(values[index], 3, words.nan) : words.masked;
   return fill(words.told, { query: queries[query], key: keys[key], value });
 }
 

@@ -3,6 +3,7 @@
 import { bit } from "../shared/blob.js";
 import { NAN, inkOn, scale } from "../shared/colours.js";
 import { pen, shortened } from "../shared/page.js";
+import { written } from "../shared/words.js";
 
 /** @typedef {import("../shared/colours.js").Theme} Theme */
 /** @typedef {ReturnType<typeof geometry>} Geometry */
@@ -115,20 +116,6 @@ export function zoomFor(shapes, width, height) {
   const [widest, tallest] = [Math.max(1, ...shapes.map(({ wide }) => wide)), Math.max(1, ...shapes.map(({ tall }) => tall))];
   const beside = together <= width ? width / together : Math.min(width / widest, width / 700);
   return Math.max(1, Math.min(most, beside * 0.99, (0.62 * height) / tallest));
-}
-
-/**
- * A number as a cell shows it.
- * @param {number} value
- * @param {number} digits
- * @param {string} undefinedWord
- */
-export function written(value, digits, undefinedWord) {
-  if (Number.isNaN(value)) return undefinedWord;
-  if (!Number.isFinite(value)) return value < 0 ? "−∞" : "∞";
-  if (Math.abs(value) >= 1e5) return value.toExponential(0).replace("e+", "e").replace("-", "−");
-  const text = value.toFixed(digits);
-  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
 /**

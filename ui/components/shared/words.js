@@ -22,6 +22,20 @@ export function counted(number) {
 }
 
 /**
+ * A number as a cell shows it.
+ * @param {number} value
+ * @param {number} digits
+ * @param {string} undefinedWord
+ */
+export function written(value, digits, undefinedWord) {
+  if (Number.isNaN(value)) return undefinedWord;
+  if (!Number.isFinite(value)) return value < 0 ? "−∞" : "∞";
+  if (Math.abs(value) >= 1e5) return value.toExponential(0).replace("e+", "e").replace("-", "−");
+  const text = value.toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+/**
  * Whether two lists of texts are the same.
  * @param {readonly string[]} first
  * @param {readonly string[]} second
