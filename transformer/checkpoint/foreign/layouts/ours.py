@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count
 from transformer.checkpoint.foreign.layouts.torch_ends import head_options
 from transformer.checkpoint.foreign.questions import (
     Answers,
+    attention_scale,
     choice,
     heads_question,
     norm_eps,
@@ -116,9 +117,7 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),
-        attention_scale={"d_head": 0.0, "d_model": d_model**-0.5}[
-            choice(answers, "scores_divided_by", ("d_head", "d_model"), _USUAL)
-        ],
+        attention_scale=attention_scale(answers, d_model, _USUAL),
         pad_id=special_id(answers, "pad_id", -1),
         **head_options({n: s for n, s in shapes.items() if n.startswith("head.")}, d_model, vocab, answers),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=False, first=False),
