@@ -20,6 +20,7 @@ from transformer.models.rotary import RotaryConfig, RotaryModel
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.models.vectors import VectorConfig, VectorModel
 from transformer.models.vision import VisionConfig, VisionTransformer
+from transformer.pictures.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
@@ -43,9 +44,7 @@ M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer,
 
 GUESSED = ("assumed", "assumed_because")
 DRAWN = ("assumed_vectors", "assumed_memory")
-LEFT_OUT = ("left_out",)
-"""Codes of assumptions that attention depends on: that an answer is the default, that what no file holds was drawn, and
-that tensors were left out by whoever brought the file."""
+"""Codes of assumptions that attention depends on: an answer is the default, what no file holds was drawn."""
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
@@ -186,10 +185,10 @@ class Checkpoint:
 
 
 def guesses(assumptions: Iterable[str]) -> tuple[Message, ...]:
-    """What attention may be wrong for, of all that was assumed: the answers in one sentence, what was drawn, left out."""
+    """What attention may be wrong for: the assumed answers in one sentence, what was drawn, what was left out."""
     known = [one for one in assumptions if isinstance(one, Message)]
     answers = tuple(f"{one.fields['name']}={one.fields['default']}" for one in known if one.code in GUESSED)
-    others = [one for one in known if one.code in {*DRAWN, *LEFT_OUT}]
+    others = [one for one in known if one.code in UNSURE]
     return (*([Message("note_assumed", what=answers)] if answers else ()), *others)
 
 

@@ -229,7 +229,8 @@ def test_a_report_is_said_in_chinese_and_no_word_of_it_stays_english():
     with speaking("zh"):
         for shown in (found, nothing_fits):
             lines = [*shown.reasons, *shown.assumptions, *shown.changes, *shown.ignored.values(), shown.text]
-            lines += [question.text for question in shown.questions] + [question.why for question in shown.questions if question.why]
+            lines += [question.text for question in shown.questions]
+            lines += [question.why for question in shown.questions if question.why]
             for line in lines:
                 said = say(line)
                 assert re.search("[\u4e00-\u9fff]", said), line

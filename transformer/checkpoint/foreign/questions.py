@@ -1,4 +1,4 @@
-"""What shapes cannot tell is asked: with a default where one is likely, without one where none is. Defaults are said."""
+"""What shapes cannot tell is asked, without a default where none is likely; what was assumed is said."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ SETTINGS = {
     "scale_embedding": ("scale_embedding", "scale_embeddings"),
     "positions": ("positions", "positional_encoding", "position_encoding"),
 }
-"""What trainers call the same things in the options that they keep beside the weights."""
+"""What trainers call the same things in the options beside the weights, besides our own names."""
 
 BESIDE = "config.json"
 """Where an option stands whose name says no place."""
@@ -119,7 +119,7 @@ class Answers:
         said: dict[str, Any] = {}
         for key, value in self.settings.items():
             place, _, name = key.rpartition(".")
-            if name in SETTINGS.get(question.name, ()):
+            if name in {question.name, *SETTINGS.get(question.name, ())}:
                 with suppress(CheckpointError):
                     said.setdefault(place or BESIDE, question.check(value))
         if not said:

@@ -114,12 +114,13 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
     total = len(matched) + len(missing) + len(wrong) + len(unexpected) + len(left_out)
     tables = {name for ours, source in fit.sources.items() if ours.endswith(TABLE) for name in source.names}
     without = (Message("left_out", count=len(left_out), names=some(left_out)),) if left_out else ()
+    share = Message("reason_share", matched=len(matched), total=total)
     return Report(
         source=contents.source,
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons, *_lay(contents), *answers.told),
+        reasons=(share, *fit.reasons, *_lay(contents), *answers.told),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),

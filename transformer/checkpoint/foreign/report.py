@@ -129,7 +129,9 @@ def _needed(question: Question) -> Message:
     """A question with its possible answers, and why nothing is assumed."""
     options = question.options or Message("any_count", least=question.least)
     said = {"name": question.name, "question": question.text, "options": options}
-    return Message("answer_needed_because", **said, why=question.why) if question.why else Message("answer_needed", **said)
+    if question.why:
+        return Message("answer_needed_because", **said, why=question.why)
+    return Message("answer_needed", **said)
 
 
 def _together(parts: Sequence[Any], join: Callable[[Any, Any], Message]) -> Any:

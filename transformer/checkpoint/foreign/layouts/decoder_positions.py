@@ -38,7 +38,7 @@ def decoder_positions(table: str, shapes: Mapping[str, Shape], answers: Answers)
     if table in shapes:
         return str(choice(answers, "positions", ("learned", BOTH), Message("why_table")))
     text, why = Message("question_positions_without_table", table=table), Message("why_nothing_tells")
-    found = choice(answers, "positions", (ROTARY, "none", "sinusoidal", ALIBI), why, text, is_open=True)
+    found = choice(answers, "positions", ("none", ROTARY, "sinusoidal", ALIBI), why, text, is_open=True)
     if found == ALIBI:
         raise CheckpointError("positions_not_run", name="positions", answer=ALIBI)
     return str(found)
