@@ -36,11 +36,9 @@ IMAGES: Final = ("png", "svg")
 
 
 def record_notes(record: Record) -> None:
-    """What has to be known of how the attention was kept; amber where the maps rest on what the file does not say."""
+    """What has to be known of how the attention was kept; what the maps rest on is said in amber on top of the page."""
     for note in record.notes:
-        if isinstance(note, Message) and note.code in UNSURE:
-            st.warning(sentence(note), icon=":material/warning:")
-        else:
+        if not (isinstance(note, Message) and note.code in UNSURE):
             st.info(sentence(note), icon=":material/info:")
 
 
