@@ -27,6 +27,8 @@ if chosen is None:
 name: str = chosen
 try:
     found, wrong = bring.recognition(name)
+    if found is None:
+        controls.warn_of_guesses(name)
     if wrong is not None:
         controls.explain(wrong)
     if found is not None:

@@ -99,12 +99,12 @@ def load(revision: Revision) -> Checkpoint:
 
 
 def guesses(name: str) -> tuple[Message, ...]:
-    """What the maps of a checkpoint rest on that its files do not say; nothing of one whose config says everything.
+    """What the maps of a checkpoint rest on that its files do not say; nothing of a shipped one.
 
     Raises:
         CheckpointError: there is none, or it cannot be loaded.
     """
-    return checkpoint(name).guesses if name and bundle(name) is not None else ()
+    return checkpoint(name).guesses if name and not is_trusted(name) else ()
 
 
 def base(name: str) -> str:

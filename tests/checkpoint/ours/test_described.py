@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkpoint.references import REFERENCE
+from tests.checkpoint.references import REFERENCE, heads
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.ours.folder import described_architecture
@@ -38,7 +38,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for family, name in FAMILIES.items():
         path = tmp_path_factory.mktemp(family) / "ours"
         if name is not None:
-            convert(REFERENCE / name, path)
+            convert(REFERENCE / name, path, **heads(name))
         else:
             path.mkdir()
             for file in ("config.json", "model.safetensors"):

@@ -21,6 +21,7 @@ from transformer.checkpoint.foreign.questions import (
     special_id_questions,
 )
 from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.checkpoint.ours.folder import ASSUMED, assumed_by
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
@@ -59,12 +60,14 @@ class Ours:
         if {"architecture", "config"} <= contents.settings.keys():
             architecture, config = checked_config(contents.settings, "config.json", shapes)
             reasons: tuple[str, ...] = (Message("reason_config"),)
+            assumed = assumed_by(contents.settings.get(ASSUMED, []), "config.json")
         else:
             config = _CONFIGS[architecture](shapes, answers)
             reasons = (Message("reason_ours", architecture=architecture), Message("reason_no_config"))
+            assumed = ()
         model_type, _ = ARCHITECTURES[architecture]
         needed = meta_shapes(model_type, config)
-        return Fit(architecture, config, {name: Source(name) for name in needed}, reasons)
+        return Fit(architecture, config, {name: Source(name) for name in needed}, reasons, assumed=assumed)
 
     def typical_names(self) -> Iterable[str]:
         """The names of an encoder-decoder with one layer."""

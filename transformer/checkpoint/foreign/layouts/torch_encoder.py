@@ -148,7 +148,7 @@ def _fit(
     has_class_token = "cls_id" in around.options
     vocab = around.options["vocab"] - (1 if has_class_token else 0)
     head = head_options(after, d_model, vocab, answers, has_class_token)
-    writes = head.get("head", ())[-1:] == (vocab,)
+    writes = any(after[name][0] == vocab for name in head_maps(after, d_model)[-1:])
     if head:
         names = head_maps(after, d_model)
         for i, name in enumerate(names):
