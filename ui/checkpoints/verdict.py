@@ -33,24 +33,23 @@ def report_panel(report: Report) -> None:
 
 def _banner(report: Report) -> None:
     title = said(report.title)
-    sure = [t("checkpoints.sure", share=report.confidence, matched=len(report.matched))]
+    sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
     if report.left_out:
-        sure.append(t("checkpoints.left_out", count=len(report.left_out)))
+        sure = f"{sure} · {t('checkpoints.left_out', count=len(report.left_out))}"
     if not report.layout:
         st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
         return
     if not report.fits:
-        said_all = [t("checkpoints.nearest", title=title), *sure]
-        st.error(" · ".join(said_all), icon=":material/rule:")
+        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
         return
-    known = " · ".join([f"**{as_text(title)}**", as_text(said(report.format)), *sure])
+    known = f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}"
     if report.open:
         needed = t("checkpoints.unanswered", names=", ".join(question.name for question in report.open))
-        why = [as_text(said(question.why)) for question in report.open if question.why]
-        st.warning(" · ".join([known, needed, *why]), icon=":material/quiz:")
+        why = as_text("".join(f" · {said(question.why)}" for question in report.open if question.why))
+        st.warning(f"{known} · {needed}{why}", icon=":material/quiz:")
     elif report.guesses:
-        unsure = [as_text(said(guess)) for guess in report.guesses if guess.code != "left_out"]
-        st.warning(" · ".join([known, *unsure]), icon=":material/warning:")
+        unsure = as_text("".join(f" · {said(guess)}" for guess in report.guesses if guess.code != "left_out"))
+        st.warning(f"{known}{unsure}", icon=":material/warning:")
     else:
         st.success(known, icon=":material/check_circle:")
 

@@ -89,9 +89,9 @@ def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
 def warn_of_guesses(name: str) -> None:
     """Say in amber what a checkpoint's maps rest on that its file does not say; a page that runs it says the rest."""
     with suppress(HeedmapError):  # what cannot be loaded says so where it is run
-        guesses = [sentence(guess) for guess in store.guesses(name)]
+        guesses = as_text(" ".join(map(plain_sentence, store.guesses(name))))
         if guesses:
-            st.warning(f"{' · '.join(guesses)} {t('store.guessed')}", icon=":material/warning:")
+            st.warning(f"{guesses} {t('store.guessed')}", icon=":material/warning:")
 
 
 def warn_of_unknown(key: str = MODEL) -> None:

@@ -18,6 +18,9 @@ from torch import Tensor, nn
 
 from transformer import attention_maps, load, report
 from transformer.errors import CheckpointError
+from transformer.figures.export import csv
+from transformer.figures.heatmap import heatmap
+from transformer.figures.theme import DARK, LIGHT
 from transformer.runs.any_model import run_any
 
 ATTENTION = {"n_heads", "norm_first", "scores_divided_by", "positions", "activation", "pad_id"}
@@ -185,6 +188,10 @@ def test_no_map_of_a_fork_is_shown_as_if_it_were_sure(name, tmp_path):
     for picture in run.record["encoder.0.self"].pictures():
         assert picture.is_unsure
         assert "scores_divided_by='d_head'" in " ".join(picture.notes)
+        assert "assumed, since the file does not say: " in csv(picture)
+        for dark, ink in ((False, LIGHT.second), (True, DARK.second)):
+            said = heatmap(picture, dark=dark).layout.title.subtitle
+            assert (said.font.color, "norm_first=True" in said.text.replace("<br>", " ")) == (ink, True)
     assert "norm_first=True" in str(np.load(io.BytesIO(run.record.npz()))["notes"])
 
 

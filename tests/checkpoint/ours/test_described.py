@@ -111,6 +111,10 @@ def test_a_wrong_description_is_refused_by_name_or_harmless(family, file, folder
         ("languages", ["English", 7], "are not the names of two languages"),
         ("languages", {"a": "b"}, "are not the names of two languages"),
         ("task", 7, r"ours/config\.json is refused: task=7"),
+        ("assumed", 7, "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "refused", "source": "a"}], "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "assumed", "name": "norm_first", "default": {}}], "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "left_out", "count": 1, "names": "a" * 1_001}], "`assumed` is no list of assumptions"),
         ("task", {}, "task is not complete: it needs `alphabet`, `classes`, `length`"),
     ],
 )

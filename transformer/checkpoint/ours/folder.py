@@ -1,14 +1,15 @@
 """Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
 
-`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`; of a
-file that did not say all of it, what was `assumed`.
+`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`; and
+what was `assumed` of a file that did not say it all.
 Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
 """
 
 import errno
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,10 +39,14 @@ MOST_NAME = 80
 ASSUMED = "assumed"
 """Where a config keeps what was assumed when it was written of a file that does not say it."""
 
-_KEPT = {
-    "assumed": ("name", "default"), "left_out": ("count", "names"), "assumed_vectors": ("count", "seed"),
-    "assumed_memory": ("count", "seed"),
-}  # fmt: skip
+_KEPT: Mapping[str, tuple[Callable[..., Message], tuple[str, str]]] = {
+    "assumed": (partial(Message, "assumed"), ("name", "default")),
+    "left_out": (partial(Message, "left_out"), ("count", "names")),
+    "assumed_vectors": (partial(Message, "assumed_vectors"), ("count", "seed")),
+    "assumed_memory": (partial(Message, "assumed_memory"), ("count", "seed")),
+}
+"""What is made of each code, and of which fields."""
+
 MOST_ASSUMED, LONGEST = 100, 1_000
 """So many assumptions, and so many characters of each field, are read."""
 
@@ -93,7 +98,7 @@ def load_folder(path: Path) -> Checkpoint:
 def _described(assumption: Message) -> dict[str, Any]:
     """An assumption as a config keeps it: its code and plain fields."""
     code = "assumed" if assumption.code in GUESSED else assumption.code
-    fields = {name: assumption.fields[name] for name in _KEPT[code]}
+    fields = {name: assumption.fields[name] for name in _KEPT[code][1]}
     return {"code": code} | {
         name: ", ".join(map(str, one)) if isinstance(one, tuple) else one for name, one in fields.items()
     }
@@ -108,11 +113,11 @@ def assumed_by(kept: Any, name: str) -> tuple[Message, ...]:
     found = []
     for one in kept[:MOST_ASSUMED] if isinstance(kept, list) else [kept]:
         code = str(one.get("code")) if isinstance(one, dict) else ""
-        fields = {key: one.get(key) for key in _KEPT.get(code, ())}
+        fields = {key: one.get(key) for key in _KEPT[code][1]} if code in _KEPT else {}
         plain = (type(value) is int or (type(value) is str and len(value) <= LONGEST) for value in fields.values())
         if not fields or not all(plain):
             raise refused("config_assumed", name, AGAIN)
-        found.append(Message(code, **fields))
+        found.append(_KEPT[code][0](**fields))
     return tuple(found)
 
 
@@ -222,7 +227,7 @@ def save_folder(
     task: SequenceTask | None = None,
     assumptions: Iterable[str] = (),
 ) -> None:
-    """Write a folder that `load_folder` reads; `half` stores float16. What attention rests on of `assumptions` stays."""
+    """Write a folder that `load_folder` reads; `half` stores float16. Assumptions that attention rests on are kept."""
     path.mkdir(parents=True, exist_ok=True)
     about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
     if task is not None:
