@@ -235,9 +235,9 @@ def choice(
     after_attention: bool = False,
 ) -> Any:
     """Ask for one of `options`; the first is the default. `text` is the question where it needs fields."""
-    asked = text or Message(f"question_{name}")
-    kind = {"is_open": is_open, "after_attention": after_attention}
-    return answers.ask(Question(name, asked, options[0], tuple(options), why, **kind))
+    text = text or Message(f"question_{name}")
+    asked = Question(name, text, options[0], tuple(options), why, is_open=is_open, after_attention=after_attention)
+    return answers.ask(asked)
 
 
 def attention_scale(answers: Answers, d_model: int, why: str) -> float:

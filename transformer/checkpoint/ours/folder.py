@@ -229,7 +229,7 @@ def save_folder(
 ) -> None:
     """Write a folder that `load_folder` reads; `half` stores float16. Assumptions that attention rests on are kept."""
     path.mkdir(parents=True, exist_ok=True)
-    about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    about: dict[str, Any] = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
     if task is not None:
         about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
     if assumed := [one for one in assumptions if isinstance(one, Message) and one.code in {*_KEPT, *GUESSED}]:
