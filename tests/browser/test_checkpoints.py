@@ -146,6 +146,7 @@ def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened
         page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "mine.png")
     expect(page.get_by_role("combobox", name="Picture")).to_have_value("mine.png")
     whole = here.whole
+    picture.scroll_into_view_if_needed()
     box = picture.locator(".heatmaplayer").bounding_box()
     assert box
     with here.run():  # the patch in the second row and the third column
