@@ -6,7 +6,7 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.checkpoints import attention, bring, inspection, proof
+from ui.checkpoints import attention, bring, inspection, proof, verdict
 from ui.checkpoints.questions import questions_panel
 from ui.shared import address, controls
 from ui.store import store
@@ -27,10 +27,12 @@ if chosen is None:
 name: str = chosen
 try:
     found, wrong = bring.recognition(name)
+    if found is None:
+        controls.warn_of_guesses(name)
     if wrong is not None:
         controls.explain(wrong)
     if found is not None:
-        bring.report_panel(found.report)
+        verdict.report_panel(found.report)
         bundle = store.bundle(name)
         if bundle is not None:
             questions_panel(name, bundle, found, is_wrong=wrong is not None)
@@ -48,7 +50,7 @@ panels: dict[str, Callable[[], None]] = {
     "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
-if found is not None and not found.report.fits:
+if found is not None and not found.report.is_ready:
     panels = {panel: panels[panel] for panel in ("tensors", "compare")}
 panel = bring.screen(list(panels))
 try:

@@ -47,6 +47,12 @@ def drop(here, *files: Path) -> None:
         uploader.set_input_files([str(file) for file in files])
 
 
+def with_heads(here, count: int) -> None:
+    """Answer how many heads there are: nothing is shown before."""
+    with here.run():
+        here.page.locator("[class*='st-key-ask'][class*='n_heads']").get_by_text(f"{count}", exact=True).click()
+
+
 def point(page: Page, query: int, key: int) -> Locator:
     """Point at a cell of the heatmap; where it says the number then."""
     canvas = page.locator(".heatmap canvas")
@@ -82,11 +88,11 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
     page = here.page
     drop(here, annotated)
     expect(page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
-    with here.run():
-        page.get_by_text("What the file does not say").click()
-    with here.run():
-        page.locator("[class*='st-key-ask'][class*='n_heads']").get_by_text("3", exact=True).click()
+    expect(page.get_by_text("no maps before this is answered")).to_be_visible()
+    with_heads(here, 3)
     expect(page.get_by_text("n_heads=3")).to_be_visible()
+    expect(page.get_by_text("assumed, since the file does not say").first).to_be_visible()
+    expect(page.locator("p.notes")).to_contain_text("ssumed, since the file does not say: pad_id=0, bos_id=1")
     page.get_by_role("textbox", name=re.compile("Token ids from 0 to 22")).fill("5 6 7")
     page.get_by_role("textbox", name=re.compile("Force this target")).fill("4 9")
     with here.run():
@@ -132,6 +138,7 @@ def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened
     page = here.page
     drop(here, tmp_path / "vit.pt")
     expect(page.get_by_text("a Vision Transformer of timm", exact=True)).to_be_visible()
+    with_heads(here, 3)
     picture = page.locator(".st-key-over-picture .js-plotly-plot")
     expect(picture).to_be_in_viewport(ratio=0.3)  # without scrolling
     expect(page.get_by_text("Whole words", exact=True)).to_have_count(0)
@@ -139,6 +146,7 @@ def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened
         page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "mine.png")
     expect(page.get_by_role("combobox", name="Picture")).to_have_value("mine.png")
     whole = here.whole
+    picture.scroll_into_view_if_needed()
     box = picture.locator(".heatmaplayer").bounding_box()
     assert box
     with here.run():  # the patch in the second row and the third column

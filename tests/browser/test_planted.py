@@ -123,7 +123,7 @@ def own_checkpoints(folder: Path, host: str) -> None:
     (folder / f"{names['broken']}.bin").write_bytes(b"nothing")
     worded = folder / names["words"]
     worded.mkdir()
-    torch.save(weights, worded / "model.pt")
+    torch.save({"model": weights, "args": {"n_heads": 3}}, worded / "model.pt")
     rows = [planted(host, f"token-{i}").replace(" ", "_") for i in range(23)]
     (worded / f"{planted_name(host, 'vocab')}vocab.txt").write_text("\n".join(rows))
     write_folder(folder / names["bert"], "bert")

@@ -1,5 +1,6 @@
 """The reference checkpoints: where they lie, what they are, and what they hold."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ LAYOUTS = {
 
 ONE_FILE = {"annotated": "pt", "encoder-only": "pt", "jadore-emb": "chkpt", "kmer": "pt", "torch-prenorm": "pt"}
 """One reference of each layout that is a single file, with the file's ending."""
+
+
+def heads(name: str) -> dict[str, int]:
+    """How many heads a reference has, as an answer; nothing of one that has none."""
+    about = json.loads((REFERENCE / name / "about.json").read_text(encoding="utf-8"))
+    return {"n_heads": about["heads"]} if "heads" in about else {}
 
 
 def reference_file(name: str) -> Path:

@@ -80,7 +80,7 @@ def test_what_only_looks_like_a_number_stays_a_word(text, capsys):
 
 def test_two_folders_are_told_apart_by_name(tmp_path, capsys):
     for name in ("one", "two", "deeper/two"):
-        assert _run("convert", reference_file("kmer"), tmp_path / name) == 0
+        assert _run("convert", reference_file("kmer"), tmp_path / name, "--answer", "n_heads=4") == 0
     capsys.readouterr()
     assert _run("inspect", tmp_path / "one", "--against", tmp_path / "two") == 0
     assert capsys.readouterr().out.startswith("one -> two: 0 moved")
@@ -99,8 +99,8 @@ def test_a_folder_that_cannot_be_written_whole_is_not_left_half(was_there, tmp_p
 
     with monkeypatch.context() as patched:
         patched.setattr("transformer.checkpoint.ours.folder.save_file", full)
-        assert _run("convert", reference_file("kmer"), out) == 2
+        assert _run("convert", reference_file("kmer"), out, "--answer", "n_heads=4") == 2
     assert "No space left" in capsys.readouterr().err
     assert out.exists() == was_there
     assert not was_there or not list(out.iterdir())
-    assert _run("convert", reference_file("kmer"), out) == 0
+    assert _run("convert", reference_file("kmer"), out, "--answer", "n_heads=4") == 0

@@ -25,7 +25,7 @@ def shell(line: str, **values: object) -> subprocess.CompletedProcess[str]:
         ("heedmap translate {file} --quiet <&-", "error: standard input: it is closed"),
         ("heedmap inspect {file} >&-", "error: standard output: it is closed"),
         ("heedmap inspect {file} > /dev/full", "error: the output: No space left on device"),
-        ("(ulimit -f 1; heedmap convert {file} {out}/there)", "error: "),
+        ("(ulimit -f 1; heedmap convert {file} {out}/there --answer n_heads=3)", "error: "),
     ],
 )
 def test_what_cannot_be_read_or_written_is_a_sentence(line: str, said: str, tmp_path: Path):
@@ -37,13 +37,13 @@ def test_what_cannot_be_read_or_written_is_a_sentence(line: str, said: str, tmp_
 
 
 def test_a_closed_stderr_changes_no_status(tmp_path: Path):
-    assert shell("heedmap convert {file} {out}/there 2>&-", out=tmp_path).returncode == 0
+    assert shell("heedmap convert {file} {out}/there --answer n_heads=3 2>&-", out=tmp_path).returncode == 0
     assert (tmp_path / "there" / "model.safetensors").stat().st_size > 0
 
 
 @pytest.mark.parametrize("out", ["/proc/x", "/dev/null/x"])
 def test_a_folder_that_cannot_be_made_is_a_sentence(out, capsys):
-    assert command_line.main(["convert", str(ANNOTATED), out]) == 2
+    assert command_line.main(["convert", str(ANNOTATED), out, "--answer", "n_heads=3"]) == 2
     assert f"error: {out.removesuffix('/x') if 'null' in out else out}" in capsys.readouterr().err
 
 

@@ -16,6 +16,9 @@ from streamlit.testing.v1 import AppTest
 from ui.components.shared.blob import unpack
 
 ROOT = Path(__file__).parents[2]
+UNSURE = (":material/quiz:", ":material/warning:")
+"""The icons of what is said in amber: what is asked, and what is assumed."""
+
 PATIENCE = 120
 """Seconds that one run of a page may take on a busy machine."""
 
@@ -30,8 +33,20 @@ def opened(name: str, **address: str) -> AppTest:
 def fine(at: AppTest) -> AppTest:
     """The page again, which neither failed nor warned."""
     assert not at.exception
-    assert not at.warning
+    assert not problems(at)
     return at
+
+
+def problems(at: AppTest) -> list[str]:
+    """What a page warns of, but for what a checkpoint's maps rest on that its file does not say."""
+    return [warning.value for warning in at.warning if warning.icon not in UNSURE]
+
+
+def with_heads(at: AppTest, count: int) -> AppTest:
+    """The page Checkpoints, once it is answered how many heads there are."""
+    widgets = [one for kind in ("button_group", "selectbox") for one in at.get(kind)]
+    next(one for one in widgets if str(one.key).endswith(".n_heads")).set_value(count)
+    return at.run()
 
 
 def moved(at: AppTest, key: str) -> AppTest:

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus, saved
-from tests.pages.opening import gone, head_shown, record_sent
+from tests.pages.opening import gone, head_shown, problems, record_sent, with_heads
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
 from ui.store.ledger import LEDGER, UploadLimits
@@ -67,12 +67,17 @@ def test_first_paint_shows_a_shipped_checkpoint():
 def test_an_upload_is_recognised_asked_about_and_shown():
     page = brought(opened(), **{"model.pt": ANNOTATED})
     assert page.selectbox(key="model").value == "upload/model"
-    assert "The Annotated Transformer" in page.success[0].value
-    assert "100%" in page.success[0].value
+    assert "The Annotated Transformer" in page.warning[0].value
+    assert "100%" in page.warning[0].value
+    assert page.button_group(key="show").options == ["Tensors", "Compare"]  # no maps before an answer
     heads = asked(page, "button_group", "n_heads")
-    assert heads.value == 8
-    heads.set_value(3)
-    fine(page.run())
+    assert heads.value is None
+    fine(with_heads(page, 3))
+    assert not page.success  # what starts a target is assumed
+    assert "assumed, since the file does not say: pad\\_id=0, bos\\_id=1" in page.warning[0].value
+    fine(page.button(key="confirm-answers").click().run())
+    assert "100%" in page.success[0].value
+    assert not page.warning
     page.text_input(key="input").set_value("5 6 7")
     page.text_input(key="forced").set_value("4 9")
     next(button for button in page.button if button.label == "Run").click()
@@ -112,7 +117,7 @@ def test_answers_are_kept_for_the_file_and_can_be_taken_back():
     assert asked(page, "number_input", "bos_id").value == 7
     page.button(key="forget-answers").click()
     fine(page.run())
-    assert asked(page, "button_group", "n_heads").value == 8
+    assert asked(page, "button_group", "n_heads").value is None
 
 
 def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
@@ -126,7 +131,7 @@ def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
     assert asked(page, "number_input", "target_pad_id").value == 0
     asked(page, "text_input", "norm_eps").set_value("0.001")
     fine(page.run())
-    assert not page.warning
+    assert not problems(page)
     asked(page, "text_input", "norm_eps").set_value("many")
     assert asked(fine(page.run()), "text_input", "norm_eps").value == "1e-06"
 
@@ -137,11 +142,11 @@ def test_an_impossible_answer_is_a_sentence_and_not_the_end():
     fine(page.run())
     asked(page, "number_input", "eos_id").set_value(4_000)
     fine(page.run())
-    assert page.warning[0].value == r"eos\_id=4000 is no token: the vocabulary has ids 0 to 28."
+    assert problems(page)[0] == r"eos\_id=4000 is no token: the vocabulary has ids 0 to 28."
     assert asked(page, "number_input", "eos_id").value == 4_000  # the questions stay, with what was answered
     assert asked(page, "number_input", "bos_id").value == 7
     asked(page, "number_input", "eos_id").set_value(5)
-    assert not fine(page.run()).warning
+    assert not problems(fine(page.run()))
 
 
 def test_a_file_that_does_not_fit_gets_a_report():
@@ -160,7 +165,7 @@ def test_a_file_that_does_not_fit_gets_a_report():
 def test_after_a_file_that_does_not_fit_a_good_one_opens_with_its_attention():
     page = brought(opened(), **{"odd.pt": saved({"other.weight": torch.zeros(3, 3)})})
     assert page.button_group(key="show").value == "tensors"
-    page = brought(page, **{"good.pt": ANNOTATED})
+    page = with_heads(brought(page, **{"good.pt": ANNOTATED}), 3)
     assert page.selectbox(key="model").value == "upload/good"
     assert page.button_group(key="show").value == "attention"
 
@@ -179,10 +184,10 @@ def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
     page = opened()
     for trick, data, reason in list(corpus(str(tmp_path / "marker")))[::9]:
         page = brought(page, **{"model.pt": data})
-        assert reason in page.warning[0].value, trick
+        assert reason in problems(page)[0], trick
         assert page.selectbox(key="model").options == ["tiny"]
     assert not (tmp_path / "marker").exists()
-    assert "The Annotated Transformer" in brought(page, **{"model.pt": ANNOTATED}).success[0].value
+    assert "The Annotated Transformer" in brought(page, **{"model.pt": ANNOTATED}).warning[0].value
 
 
 @pytest.mark.parametrize(
@@ -238,7 +243,9 @@ def test_an_upload_can_be_chosen_on_translate():
     page.text_area(key="text").set_value("5 6 7")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
-    assert not page.warning
+    assert [warning.value for warning in page.warning] == [  # on top of the page, once
+        r"Assumed, since the file does not say: bos\_id=1. Answer it on the page Checkpoints."
+    ]
 
 
 def test_a_pair_with_a_vocabulary_each():
@@ -249,7 +256,7 @@ def test_a_pair_with_a_vocabulary_each():
     assert page.selectbox(key="model").value == "upload/decoder-encoder"
     words = "\n".join(f"w{i}" for i in range(config.source_vocab)).encode()
     page = brought(page, **{"wrong.txt": b"a\nb", "source.txt": words})
-    assert "wrong.txt has 2 tokens" in page.warning[0].value.replace("\\", "")
+    assert "wrong.txt has 2 tokens" in problems(page)[0].replace("\\", "")
     removing = {button.label.replace("\\", ""): button for button in page.button if button.key.startswith("remove-")}
     assert list(removing) == ["Remove source.txt", "Remove wrong.txt"]
     removing["Remove wrong.txt"].click()
@@ -257,4 +264,4 @@ def test_a_pair_with_a_vocabulary_each():
     page.text_input(key="input").set_value("w3 w4")
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
-    assert not page.warning
+    assert not problems(page)

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import reference_file
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import head_shown
+from tests.pages.opening import head_shown, problems, with_heads
 from tests.pages.test_checkpoints import brought, fine, opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
@@ -81,7 +81,7 @@ def test_a_shipped_classifier_says_what_it_is_and_leads_to_its_page(
     assert left == ["pages/sequences.py"]
 
 
-def test_a_bare_classifier_of_windows_runs_at_first_paint() -> None:
-    page = brought(opened(), **{"model.pt": reference_file("kmer").read_bytes()})
-    assert not page.warning
+def test_a_bare_classifier_of_windows_runs_once_its_heads_are_known() -> None:
+    page = fine(with_heads(brought(opened(), **{"model.pt": reference_file("kmer").read_bytes()}), 4))
+    assert not problems(page)
     assert head_shown(page)[1].size

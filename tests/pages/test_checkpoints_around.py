@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_around import Around
+from tests.pages.opening import with_heads
 from tests.pages.test_checkpoints import asked, brought, fine, opened
 
 
@@ -32,7 +33,9 @@ def test_a_norm_that_nothing_places_is_refused_until_it_is_answered():
     assert "norm.weight" in refused(page)
     assert any("nothing tells whether it acts before" in text.value for text in page.text)
     asked(page, "button_group", "others_after").set_value(True)
-    assert fine(page.run()).success
+    assert not fine(page.run()).error
+    fine(with_heads(page, 2))
+    assert fine(page.button(key="confirm-answers").click().run()).success
 
 
 @pytest.mark.parametrize("norm", ["input_norm", "ln_emb"])

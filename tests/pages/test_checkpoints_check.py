@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
+from tests.pages.opening import with_heads
 from tests.pages.test_checkpoints import asked, brought, fine, opened, shipped  # noqa: F401  (a fixture)
 from ui.store import ledger
 
@@ -33,7 +34,7 @@ def _row(page: AppTest) -> dict[str, object]:
 def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
     own = ledger.Ledger()  # sessions of other tests may let go at any moment
     monkeypatch.setattr(ledger, "LEDGER", own)
-    page = brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()})
+    page = fine(with_heads(brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()}), 3))
     page = fine(page.button_group(key="show").set_value("check").run())
     assert any("numpy.savez" in code.value and "source=source" in code.value for code in page.code)
     page = _dropped(page, "expected.safetensors", (REFERENCE / "torch-prenorm" / "expected.safetensors").read_bytes())
@@ -44,6 +45,7 @@ def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
     assert _row(page) == {name: name not in LATER for name in _row(page)}
     page = fine(asked(page, "button_group", "activation").set_value("gelu").run())
     assert not page.error
+    assert page.warning  # it agrees, and nobody has said so of the marks
     assert any("computes what was expected" in one.value for one in page.success)
     assert all(_row(page).values())
     assert own.held > reference_file("torch-prenorm").stat().st_size
@@ -60,7 +62,7 @@ def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
     ],
 )
 def test_what_cannot_be_compared_gets_a_sentence(name, data, said):
-    page = brought(opened(), **{"model.pt": reference_file("encoder-only").read_bytes()})
+    page = fine(with_heads(brought(opened(), **{"model.pt": reference_file("encoder-only").read_bytes()}), 4))
     page = _dropped(fine(page.button_group(key="show").set_value("check").run()), name, data)
     sentences = [one.value.replace("\\", "") for one in (*page.warning, *page.error)]
     assert any(said in one.lower() for one in sentences), sentences

@@ -10,6 +10,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 
 from tests.checkpoint.safe.hostile import saved
+from tests.pages.opening import problems, with_heads
 from tests.pages.test_checkpoints import (  # noqa: F401  (a fixture)
     ANNOTATED,
     brought,
@@ -29,7 +30,7 @@ def test_tensors_circuits_and_comparison():
     page = brought(opened(), **{"one.pt": ANNOTATED})
     weights = dict(torch.load(io.BytesIO(ANNOTATED), weights_only=True))
     weights["generator.proj.bias"] = weights["generator.proj.bias"] + 1
-    page = brought(page, **{"two.pt": saved(weights)})
+    page = fine(with_heads(brought(page, **{"two.pt": saved(weights)}), 3))
     page = open_panel(page, "tensors")
     outline = page.dataframe[0].value
     assert dict(zip(outline["tensor"], outline["shape"], strict=True)) == {
@@ -48,7 +49,7 @@ def test_tensors_circuits_and_comparison():
     fine(page.run())
     assert len(page.dataframe[0].value) == 10
     page.text_input(key="token").set_value("nonsense")
-    assert "no such token" in fine(page.run()).warning[0].value
+    assert "no such token" in problems(fine(page.run()))[0]
     page = open_panel(page, "compare")
     page.selectbox(key="against").set_value("upload/one")
     fine(page.run())
@@ -69,10 +70,10 @@ def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed
 
     with monkeypatch.context() as patch:
         patch.setattr(apart, "inspect", refuse)
-        assert not fine(page.run()).warning
+        assert not problems(fine(page.run()))
         assert not asked
         page.button(key="look-through").click()
-        assert "took more than 30 s" in fine(page.run()).warning[0].value
+        assert "took more than 30 s" in problems(fine(page.run()))[0]
         assert asked == ["one.pt"]
     assert fine(page.run()).button(key="look-through")
     page.button(key="look-through").click()

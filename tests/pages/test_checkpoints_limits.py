@@ -92,7 +92,7 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
     assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
     assert page.selectbox(key="model").value == "mine/paper"
     assert "link that leads out" in page.warning[0].value
-    assert "The Annotated Transformer" in page.success[0].value
+    assert "The Annotated Transformer" in page.warning[1].value
     page.selectbox(key="model").set_value("mine/broken.pt")
     page.run()
     assert any("neither safetensors nor" in warning.value for warning in page.warning)

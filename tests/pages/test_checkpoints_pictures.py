@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.vision import Sizes, TimmVision
+from tests.pages.opening import with_heads
 from tests.pages.test_checkpoints import asked, brought, fine, opened
 from transformer.pictures.photo import Frame
 from transformer.pictures.photo import drawn as drawn_photo
@@ -50,7 +51,8 @@ def test_a_picture_its_patches_and_its_classes():
     names = "\n".join(f"kind {max(i, 3)}" for i in range(13)).encode()
     page = brought(opened(), **{"vit.pt": weights(), "names.txt": names})
     page = fine(asked(page, "button_group", "n_heads").set_value(3).run())
-    assert "a Vision Transformer of timm" in page.success[0].value
+    assert "a Vision Transformer of timm" in page.warning[0].value
+    assert "normalisation=" in page.warning[0].value
     assert "12 x 12 pixels" in said(page)
     table = next(one.value for one in page.dataframe if "Class" in one.value.columns)
     assert len(table) == 10
@@ -103,8 +105,8 @@ def test_a_picture_its_patches_and_its_classes():
 
 
 def test_a_picture_of_another_session_is_said_to_be_and_names_of_other_classes_are_refused():
-    page = brought(opened(), **{"vit.pt": weights(replace(SIZES, grid=(2, 2)))})
+    page = fine(with_heads(brought(opened(), **{"vit.pt": weights(replace(SIZES, grid=(2, 2)))}), 2))
     page.query_params["photo"] = "0123456789abcdef"
     assert "brought in another session" in said(fine(page.run()))
-    page = brought(opened(), **{"vit.pt": weights(), "names.txt": b"a\nb\nc\n"})
+    page = with_heads(brought(opened(), **{"vit.pt": weights(), "names.txt": b"a\nb\nc\n"}), 2)
     assert "3 names, the checkpoint says 13 classes" in said(page)

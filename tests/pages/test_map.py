@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.checkpoint.huggingface.families import write_folder
-from tests.checkpoint.references import REFERENCE
+from tests.checkpoint.references import REFERENCE, weights
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, opened, sent
 from transformer import DecodingOptions, load, translate
 from transformer.checkpoint.ours.folder import load_snapshot
@@ -44,6 +44,8 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_folder(place / family, family, **options)
     for name in FOREIGN:
         shutil.copytree(REFERENCE / name, place / name, ignore=shutil.ignore_patterns("*.json", "expected*"))
+    told = {"model": weights("encoder-only"), "args": {"n_heads": 4}}  # nothing can be answered on this page
+    torch.save(told, place / "encoder-only" / "model.pt")
     return place
 
 

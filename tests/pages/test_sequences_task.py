@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from tests.checkpoint.references import reference_file
-from tests.pages.opening import fine, opened
+from tests.pages.opening import fine, opened, with_heads
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.runs.classify import classify
 
@@ -17,7 +17,7 @@ SEQUENCE = "ACGTTGCATTGTGTCAGTTGACGT"
 def test_letters_and_classes_that_no_file_names_are_asked_for_and_used() -> None:
     at = opened("checkpoints")
     at.file_uploader[0].set_value([("model.pt", reference_file("kmer").read_bytes(), "application/octet-stream")])
-    fine(at.run())
+    fine(with_heads(at.run(), 4))
     at.query_params.update(model="upload/model", sequence=SEQUENCE)
     at = fine(at.switch_page("pages/sequences.py").run())
     assert "do not say what its letters and classes are" in at.info[0].value
@@ -45,7 +45,7 @@ def test_letters_and_classes_that_no_file_names_are_asked_for_and_used() -> None
     assert kept["task"]["background"] == "none"
 
     with reference_file("kmer").open("rb") as file:
-        expected = bundle({"model.pt": file}).checkpoint({"task": json.dumps(kept["task"])})
+        expected = bundle({"model.pt": file}).checkpoint({"n_heads": 4, "task": json.dumps(kept["task"])})
         assert torch.equal(torch.tensor(expected.task.alphabet.ids("TGCAN")), torch.arange(5))
     run = classify(expected, SEQUENCE)
     name, probability = re.fullmatch(r"(.*), probability (.*)", at.subheader[0].value).groups()

@@ -40,7 +40,7 @@ GIVEN = {
     ("ui/checkpoints/questions.py", "_option_label"): "it escapes",
     ("ui/checkpoints/heads.py", "list(panels)"): "tabs have names of the catalogue alone",
     ("ui/checkpoints/pictures.py", "list(panels)"): "tabs have names of the catalogue alone",
-    ("ui/checkpoints/bring.py", "title"): "made by t, in its callers",
+    ("ui/checkpoints/verdict.py", "title"): "made by t, in its callers",
     ("ui/shared/controls.py", "_counted(tree, options)"): "made by t",
     ("ui/shell.py", "title"): "its callers' titles are looked at",
     ("ui/shell.py", "line"): "its callers' lines are looked at",

@@ -318,9 +318,9 @@ class Record(Mapping[Site, AttentionMap]):
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
-        A run that was changed brings `interventions` as well: their JSON.
+        A run that was changed brings `interventions` as well: their JSON; `notes` are what must be known of the maps.
         """
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, Any] = {"notes": np.array(list(map(str, self.notes)))} if self.notes else {}
         if self.interventions:
             arrays["interventions"] = np.array(to_json(self.interventions))
         for site, attention in self.maps.items():

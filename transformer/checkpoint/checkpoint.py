@@ -1,7 +1,7 @@
 """A model that is ready to run, with what reads and writes its tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from transformer.models.rotary import RotaryConfig, RotaryModel
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.models.vectors import VectorConfig, VectorModel
 from transformer.models.vision import VisionConfig, VisionTransformer
+from transformer.pictures.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
@@ -43,7 +44,7 @@ M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer,
 
 GUESSED = ("assumed", "assumed_because")
 DRAWN = ("assumed_vectors", "assumed_memory")
-"""Codes of assumptions: that an answer is the default, and that what no file holds was drawn."""
+"""Codes of assumptions that attention depends on: an answer is the default, what no file holds was drawn."""
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
@@ -142,11 +143,8 @@ class Checkpoint:
 
     @property
     def guesses(self) -> tuple[Message, ...]:
-        """What pictures of a file say of what it does not: the answers that were assumed, and what was drawn."""
-        known = [one for one in self.assumptions if isinstance(one, Message)]
-        answers = tuple(f"{one.fields['name']}={one.fields['default']}" for one in known if one.code in GUESSED)
-        drawn = [one for one in known if one.code in DRAWN]
-        return (*([Message("note_assumed", what=answers)] if answers else ()), *drawn)
+        """What pictures of a file say of what it does not: see `guesses`."""
+        return guesses(self.assumptions)
 
     @property
     def reads_pairs(self) -> bool:
@@ -184,6 +182,14 @@ class Checkpoint:
     def n_parameters(self) -> int:
         """Trained numbers, shared ones counted once."""
         return sum(p.numel() for p in self.model.parameters())
+
+
+def guesses(assumptions: Iterable[str]) -> tuple[Message, ...]:
+    """What attention may be wrong for: the assumed answers in one sentence, what was drawn, what was left out."""
+    known = [one for one in assumptions if isinstance(one, Message)]
+    answers = tuple(f"{one.fields['name']}={one.fields['default']}" for one in known if one.code in GUESSED)
+    others = [one for one in known if one.code in UNSURE]
+    return (*([Message("note_assumed", what=answers)] if answers else ()), *others)
 
 
 def device_here(asked: str | torch.device) -> torch.device:

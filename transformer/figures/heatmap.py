@@ -204,7 +204,8 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     title = dict(text="<br>".join(map(labels.safe, title_lines)), x=0, y=1, yref="container", yanchor="top")
     title["pad"] = dict(t=12 + below_buttons, l=12)
     if note:
-        title["subtitle"] = dict(text=note, font=dict(size=12))
+        ink = {"color": theme(dark).second} if picture.is_unsure else {}
+        title["subtitle"] = dict(text=note, font=dict(size=12, **ink))
     return dict(
         template=written_template(dark),
         title=title,

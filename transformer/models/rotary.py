@@ -35,7 +35,8 @@ class RotaryConfig:
     are those of values. `norm` is `torch` (nn.LayerNorm, with `norm_eps`) or `rms`; so are `norm_after_embedding` and
     `norm_after_stack`, or empty where there is none. A `gated` net multiplies its hidden units by the activation of
     others, which also read its input. `positions` are those that are added
-    to the embedding beside. `pad_id` of -1 says that no id is padding.
+    to the embedding beside. Queries, keys and values have biases with an `attention_bias`; an `attention_scale` of 0
+    stands for d_k^-0.5. `pad_id` of -1 says that no id is padding.
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -59,6 +60,8 @@ class RotaryConfig:
     norm_after_stack: str = ""
     gated: bool = False
     activation: str = "gelu"
+    attention_bias: bool = False
+    attention_scale: float = 0.0
     output_bias: bool = False
     positions: str = "none"
     max_length: int = 512
@@ -85,9 +88,10 @@ class RotaryBlock(nn.Module):
         super().__init__()
         self.config = config
         d_model, keys, values = config.d_model, config.n_heads * config.d_k, config.n_heads * config.d_v
-        self.query, self.key = (nn.Linear(d_model, keys, bias=False) for _ in range(2))
-        self.value, self.output = nn.Linear(d_model, values, False), nn.Linear(values, d_model, config.output_bias)
-        self.core = DotProductAttention(config.d_k)
+        self.query, self.key = (nn.Linear(d_model, keys, config.attention_bias) for _ in range(2))
+        self.value = nn.Linear(d_model, values, config.attention_bias)
+        self.output = nn.Linear(values, d_model, config.output_bias)
+        self.core = DotProductAttention(config.d_k, scale=config.attention_scale)
         self.attention_norm, self.net_norm = (_norm(config.norm, config) for _ in range(2))
         self.widen, self.narrow = nn.Linear(d_model, config.d_ff), nn.Linear(config.d_ff, d_model)
         self.gate = nn.Linear(d_model, config.d_ff) if config.gated else None

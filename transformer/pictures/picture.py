@@ -13,6 +13,9 @@ from transformer.pictures.quantity import Quantity
 NAMED_IN_TITLE = 3
 """Interventions that a title names one by one; of more, it says how many."""
 
+UNSURE = ("note_assumed", "assumed_vectors", "assumed_memory", "left_out")
+"""Codes of notes that say on what maps rest that their file does not say, or lacks."""
+
 
 @dataclass(frozen=True, eq=False)
 class Picture:
@@ -46,6 +49,11 @@ class Picture:
         more = len(self.changes) - len(shown)
         changes = (*shown, Message("changes_more", count=more)) if more else shown
         return Message("title_of_changed_map", site=self.site, head=self.head, changes=changes)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it rests on what a file does not say: its notes say on what."""
+        return any(isinstance(note, Message) and note.code in UNSURE for note in self.notes)
 
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -158,7 +158,9 @@ def classify_together(
     found = []
     for row, letters in enumerate(sequences):
         axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span) for span in spans])
-        maps = {site: seen.map(site, pooled if site == "pooling" else axis, axis, row) for site in seen.sites}
+        queries = {site: pooled if site == "pooling" else axis for site in seen.sites}
+        mapped = {site: seen.map(site, queries[site], axis, row) for site in seen.sites}
+        maps = {site: replace(one, notes=checkpoint.guesses) for site, one in mapped.items()}
         found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
     return found
 

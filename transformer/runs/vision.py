@@ -39,7 +39,7 @@ def run_photo(checkpoint: Checkpoint, photo: Photo) -> AnyRun:
     model = checkpoint.model_as(VisionTransformer)
     with run_of(checkpoint), recording() as seen:
         outputs = model.outputs(pixels_of(photo, model.config))
-    axis, notes = patch_axis(model.config), (*reading_notes(model.config), *checkpoint.assumptions)
+    axis, notes = patch_axis(model.config), (*reading_notes(model.config), *checkpoint.guesses)
     maps = {site: replace(seen.map(site, axis, axis), notes=notes) for site in seen.sites}
     found = {name: readable(value[0]).numpy() for name, value in outputs.items()}
     return AnyRun(checkpoint.name, photo.name, Record(maps), outputs=found)

@@ -4,13 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.foreign.bundle import goes_beside
 from transformer.checkpoint.foreign.recognition import Recognition
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
@@ -18,10 +15,12 @@ from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef, Origin
-from ui.texts import plain, said, t
-from ui.texts.markdown import as_text
+from ui.texts import plain, t
 
 ROUND, PROBLEM = "upload.round", "upload.problem"
+SHOW = "show"
+"""The query parameter of the panel that is open."""
+
 ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
 """The user's own checkpoints stand first in this page's lists."""
 
@@ -111,56 +110,6 @@ def recognition(name: str) -> Recognised:
         return Recognised(found.recognised(others if len(others) < len(answers) else {}), error)
 
 
-def report_panel(report: Report) -> None:
-    """How surely and why; and what does not fit."""
-    sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
-    title = said(report.title)
-    verdict, reasons = st.columns([5, 2], gap="medium") if report.fits else (st.container(), st.container())
-    with verdict:
-        if report.fits:
-            st.success(
-                f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}",
-                icon=":material/check_circle:",
-            )
-        elif report.layout:
-            st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
-        else:
-            st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
-    with reasons, st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
-        for reason in (*report.reasons, *report.assumptions):
-            st.text(f"· {said(reason)}")
-        _names(t("checkpoints.missing"), [(n, said(shape_text(s)), "") for n, s in report.missing.items()])
-        _names(
-            t("checkpoints.wrong"),
-            [(n, said(shape_text(a)), said(shape_text(b))) for n, (a, b) in report.wrong_shape.items()],
-        )
-        _names(t("checkpoints.unexpected"), [(n, "", said(shape_text(s))) for n, s in report.unexpected.items()])
-        for doubt in dict.fromkeys(report.doubts.values()):
-            st.text(f"· {said(doubt)}")
-        if report.ignored:
-            st.markdown(f"**{t('checkpoints.ignored')}**")
-            columns = [t("checkpoints.tensor"), t("checkpoints.reason")]
-            st.dataframe(
-                pd.DataFrame([(n, said(why)) for n, why in report.ignored.items()], columns=columns),
-                hide_index=True,
-                key="ignored",
-            )
-        if not report.fits:
-            st.markdown(f"**{t('checkpoints.changes')}**")
-            for change in report.changes:
-                st.text(f"· {said(change)}")
-        st.download_button(
-            t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain", on_click="ignore"
-        )
-
-
-def _names(title: str, rows: list[tuple[str, str, str]]) -> None:
-    if rows:
-        st.markdown(f"**{title} ({len(rows)})**")
-        columns = [t("checkpoints.tensor"), t("checkpoints.needed"), t("checkpoints.found")]
-        st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, height="content" if len(rows) < 9 else 320)
-
-
 def _take(files: Sequence[uploads.File]) -> None:
     names = store.names(*ORDER)
     before = address.parameter(last_checkpoint.MODEL)
@@ -194,7 +143,7 @@ def _remove(name: str) -> None:
 def screen(panels: list[str]) -> str:
     """Which panel is open."""
     return address.choice(
-        t("checkpoints.screen"), panels, key="show", bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
+        t("checkpoints.screen"), panels, key=SHOW, bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
     )
 
 

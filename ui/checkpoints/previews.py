@@ -53,7 +53,7 @@ def previews_panel(
         "previews", (found.fingerprint, tuple(sorted(others.items())), ids),
         lambda: head_previews(found, others, counts, read),
     )  # fmt: skip
-    chosen = given.get("n_heads", heads.default)
+    chosen = given.get("n_heads", None if heads.is_open else heads.default)
     columns = st.columns(2, gap="medium")
     for i, preview in enumerate(made):
         with columns[i % 2]:

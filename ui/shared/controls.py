@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -82,7 +83,16 @@ def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
             default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
         )  # fmt: skip
     last_checkpoint.remember(name)
+    warn_of_guesses(name)
     return name
+
+
+def warn_of_guesses(name: str) -> None:
+    """Say in amber what a checkpoint's maps rest on that its file does not say; a page that runs it says the rest."""
+    with suppress(HeedmapError):  # what cannot be loaded says so where it is run
+        guesses = as_text(" ".join(map(plain_sentence, store.guesses(name))))
+        if guesses:
+            st.warning(f"{guesses} {t('store.guessed')}", icon=":material/warning:")
 
 
 def warn_of_unknown(key: str = MODEL) -> None:

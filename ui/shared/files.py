@@ -11,6 +11,7 @@ from transformer.interventions.value import Intervention
 from transformer.messages import say
 from transformer.pictures.picture import Picture
 from ui.components.shared.about import About
+from ui.store import store
 from ui.texts import plain, said
 
 
@@ -31,7 +32,8 @@ class Origin:
         known = {"files.sentence": self.text, "files.checkpoint": self.checkpoint}
         found = [plain(code, text=text) for code, text in known.items() if text]
         found += [plain("files.changed", text=said(one.message)) for one in self.changes]
-        return found + [fact for fact in more if fact]
+        unsure = map(said, store.guesses(self.checkpoint))
+        return [*found, *dict.fromkeys(fact for fact in (*unsure, *more) if fact)]
 
     def about(self, title: str, picture: Picture, *more: str) -> About:
         """What a saved picture says that shows maps in the form of `picture`."""

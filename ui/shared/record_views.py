@@ -13,8 +13,8 @@ from transformer import AttentionMap, Record
 from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap_on_page
-from transformer.messages import say
-from transformer.pictures.picture import Picture
+from transformer.messages import Message, say
+from transformer.pictures.picture import UNSURE, Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
@@ -36,9 +36,10 @@ IMAGES: Final = ("png", "svg")
 
 
 def record_notes(record: Record) -> None:
-    """What has to be known of how the attention was kept."""
+    """What has to be known of how the attention was kept; what the maps rest on is said in amber on top of the page."""
     for note in record.notes:
-        st.info(sentence(note), icon=":material/info:")
+        if not (isinstance(note, Message) and note.code in UNSURE):
+            st.info(sentence(note), icon=":material/info:")
 
 
 def all_heads_panel(

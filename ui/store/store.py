@@ -10,6 +10,7 @@ from transformer.checkpoint.foreign.bundle import Bundle
 from transformer.checkpoint.ours.history import Snapshot
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
+from transformer.messages import Message
 from ui.store import answers as answers_
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.shipped import Shipped
@@ -95,6 +96,15 @@ def load(revision: Revision) -> Checkpoint:
     """
     source = SOURCES[revision.ref.origin]
     return source.load(revision, _answers(source, revision.ref))
+
+
+def guesses(name: str) -> tuple[Message, ...]:
+    """What the maps of a checkpoint rest on that its files do not say; nothing of a shipped one.
+
+    Raises:
+        CheckpointError: there is none, or it cannot be loaded.
+    """
+    return checkpoint(name).guesses if name and not is_trusted(name) else ()
 
 
 def base(name: str) -> str:

@@ -147,7 +147,7 @@ def test_a_norm_in_a_module_of_ones_own_is_asked(norm, tmp_path):
     path = tmp_path / "model.pt"
     assert "norm_after_stack" in _refused(path, "norm.weight", "norm.bias")
     _same_maps(path, original, (ids,), norm_after_stack=True)
-    assert load(path, norm_after_stack=True).model.config.norm_after_stack
+    assert load(path, n_heads=HEADS, norm_after_stack=True).model.config.norm_after_stack
     _refused(path, "norm.weight", norm_after_stack=False)
 
 
@@ -184,8 +184,11 @@ def test_what_provably_stands_after_the_layers_still_loads(name, place, position
         _same_maps(path, original, (ids,), others_after=True)
         return
     assert report(path).fits
-    _same_maps(path, original, (ids,), head="none") if "head" in {q.name for q in report(path).questions} else None
-    _same_maps(path, original, (ids,))
+    asked = {question.name for question in report(path).questions}
+    causal = {"causal": False} if name in {"decoder", "final"} else {}  # they score the vocabulary: asked
+    assert ("causal" in {question.name for question in report(path).open}) == bool(causal)
+    _same_maps(path, original, (ids,), head="none", **causal) if "head" in asked else None
+    _same_maps(path, original, (ids,), **causal)
 
 
 def test_what_is_not_told_can_be_answered_or_left_out(tmp_path):

@@ -33,19 +33,34 @@ def test_only_what_shapes_cannot_tell_is_asked():
 def test_heads_are_offered_as_every_divisor():
     question = next(q for q in report(REFERENCE / "annotated").questions if q.name == "n_heads")
     assert question.options == (1, 2, 3, 4, 6, 8, 12, 24)
-    assert question.default == 8
+    assert question.is_open
 
 
 @pytest.mark.parametrize(
     ("d_model", "expected"), [(512, 8), (768, 12), (128, 2), (64, 8), (24, 8), (18, 6), (13, 1), (7, 7)]
 )
-def test_the_default_number_of_heads_is_a_usual_one(d_model, expected):
+def test_previews_begin_around_a_usual_number_of_heads(d_model, expected):
     assert heads_question(d_model).default == expected
 
 
-def test_what_is_assumed_is_said():
-    assumptions = load(reference_file("annotated"), pad_id=0, bos_id=1, eos_id=2).assumptions
-    assert assumptions == ("n_heads=8 is assumed (the largest divisor of d_model=24 up to the usual 8)",)
+def test_a_width_that_only_one_number_of_heads_divides_asks_nothing():
+    assert not heads_question(1).is_open
+
+
+def test_heads_are_asked_first_and_nothing_is_run_before():
+    found = report(reference_file("annotated"), pad_id=0)
+    assert (found.fits, found.is_ready, found.questions[0].name) == (True, False, "n_heads")
+    assert "to be answered before it can be run: n_heads (How many" in found.text
+    with pytest.raises(CheckpointError, match=r"page Checkpoints, by keyword in load\(\), .*: n_heads \(How many"):
+        load(reference_file("annotated"))
+    assert report(reference_file("annotated"), n_heads=3).is_ready
+
+
+def test_what_is_assumed_is_said_and_whether_attention_depends_on_it():
+    found = load(reference_file("annotated"), n_heads=3, pad_id=0)
+    said = "eos_id=2 is assumed; no attention depends on it"
+    assert found.assumptions == ("bos_id=1 is assumed (a common choice)", said)
+    assert found.guesses == ("assumed, since the file does not say: bos_id=1",)
 
 
 @pytest.mark.parametrize("name", ["n_heads", "heads", "nhead", "n_head"])
@@ -91,16 +106,17 @@ def _torch_module(tmp_path, source_vocab, target_vocab):
 
 def test_which_embedding_reads_what_is_asked_where_nothing_tells(tmp_path):
     path, original = _torch_module(tmp_path, 13, 13)
+    heads = {"n_heads": 2}
     asked = {question.name: question for question in report(path).questions}
     assert asked["source_embedding"].options == ("a.weight", "b.weight")
-    assert torch.equal(model(path).source_embedding.weight, original.a.weight)
-    assert torch.equal(model(path, source_embedding="b.weight").source_embedding.weight, original.b.weight)
+    assert torch.equal(model(path, **heads).source_embedding.weight, original.a.weight)
+    assert torch.equal(model(path, **heads, source_embedding="b.weight").source_embedding.weight, original.b.weight)
 
 
 def test_which_embedding_reads_what_is_told_by_the_projection(tmp_path):
     path, _ = _torch_module(tmp_path, 13, 11)
     assert "source_embedding" not in _names(path)
-    assert model(path).config.source_vocab == 13
+    assert model(path, n_heads=2).config.source_vocab == 13
 
 
 def test_settings_that_do_not_divide_are_refused(tmp_path):
@@ -124,21 +140,42 @@ def test_source_and_target_may_be_padded_differently():
     assert leak_test(checkpoint).padding <= 1e-9
 
 
+def _with_options(path, **options):
+    torch.save({"state_dict": {f"model.{n}": t for n, t in weights("annotated").items()}} | options, path)
+    return path
+
+
 @pytest.mark.parametrize(
-    ("options", "assumed"),
+    ("options", "place", "told"),
     [
-        ({"hyper_parameters": {"nhead": 4, "pad_idx": 3}}, {"n_heads": 4, "pad_id": 3}),
-        ({"args": Namespace(num_heads=12, eos_idx=7)}, {"n_heads": 12, "eos_id": 7}),
-        ({"config": {"n_head": 5, "pad_idx": "none"}}, {"n_heads": 8, "pad_id": 0}),  # no possible answers
-        ({"hparams": {"heads": True}}, {"n_heads": 8}),
+        ({"hyper_parameters": {"nhead": 4, "pad_idx": 3}}, "hyper_parameters", {"n_heads": 4, "pad_id": 3}),
+        ({"args": Namespace(num_heads=12, eos_idx=7)}, "args", {"n_heads": 12, "eos_id": 7}),
+        ({"config": {"n_head": 5, "pad_idx": "none"}}, "config", {}),  # no possible answers
+        ({"hparams": {"heads": True}}, "hparams", {}),
+        ({"model_args": {"n_head": 4}, "config": {"n_head": 5}}, "model_args", {"n_heads": 4}),
+        ({"model_kwargs": {"n_head": 4}, "cfg": {"heads": 4, "pad_idx": 3}}, "model_kwargs", {"n_heads": 4}),
     ],
 )
-def test_options_beside_the_weights_are_assumed_where_they_are_possible_answers(options, assumed, tmp_path):
-    path = tmp_path / "epoch.ckpt"
-    torch.save({"state_dict": {f"model.{n}": t for n, t in weights("annotated").items()}} | options, path)
+def test_options_beside_the_weights_are_believed_where_they_are_possible_answers(options, place, told, tmp_path):
+    path = _with_options(tmp_path / "epoch.ckpt", **options)
     found = report(path)
     asked = {question.name: question for question in found.questions}
-    assert {name: asked[name].default for name in assumed} == assumed
-    told = {name for name in assumed if "the options beside the weights say so" in str(asked[name].why)}
-    assert told == {name for name, value in assumed.items() if value not in {0, 8}}
+    assert {name: asked[name].default for name in told} == told
+    assert all(asked[name].told == place and f"{place} beside the weights" in asked[name].why for name in told)
+    assert not any(assumption.startswith(tuple(told)) for assumption in found.assumptions if told)
+    assert found.is_ready == ("n_heads" in told)
     assert report(path, n_heads=3).config.n_heads == 3  # an answer counts for more
+
+
+def test_options_that_differ_are_asked_and_not_decided(tmp_path):
+    made, flags = {"num_heads": 2, "eos_idx": 4, "bos_idx": 5}, {"n_head": 8, "eos_idx": 6, "bos_idx": 5}
+    path = _with_options(tmp_path / "ckpt.pt", model_args=made, config=flags)
+    found = report(path)
+    assert [question.name for question in found.open] == ["n_heads"]
+    assert "model_args says 2, config says 8" in found.open[0].why
+    with pytest.raises(CheckpointError, match="model_args says 2, config says 8"):
+        load(path)
+    asked = {question.name: question for question in found.questions}
+    assert (asked["bos_id"].told, asked["bos_id"].default) == ("model_args", 5)
+    assert asked["eos_id"].default == 4  # no attention depends on it: the first place counts
+    assert load(path, n_heads=2).guesses == ("assumed, since the file does not say: pad_id=0",)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.checkpoint.references import REFERENCE, reference_file
+from tests.checkpoint.references import REFERENCE, heads, reference_file
 from transformer import load, translate
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
@@ -44,7 +44,7 @@ def test_without_an_end_mark_nothing_is_added():
 
 @pytest.mark.parametrize("name", ["rnn-tutorial-1", "rnn-tutorial-2", "torch-postnorm"])
 def test_whole_files_of_ids_are_translated(name):
-    checkpoint = load(REFERENCE / name)
+    checkpoint = load(REFERENCE / name, **heads(name))
     model, tokenizer, _ = checkpoint.translator()
     assert isinstance(checkpoint.writer, IdTokenizer)
     lines = translate_lines(model, tokenizer, ["5 7 9", "", "11"], SHORT, writer=checkpoint.writer)
@@ -53,7 +53,7 @@ def test_whole_files_of_ids_are_translated(name):
 
 
 def test_an_encoder_reads_ids_and_writes_none():
-    checkpoint = load(reference_file("encoder-only"))
+    checkpoint = load(reference_file("encoder-only"), n_heads=4)
     assert isinstance(checkpoint.tokenizer, IdTokenizer)
     assert (len(checkpoint.tokenizer), checkpoint.target_tokenizer) == (20, None)
     assert checkpoint.tokenizer.source_ids("3 4") == [3, 4]

@@ -80,7 +80,7 @@ def test_names_of_classes_may_stand_twice_and_bear_their_numbers_then(tmp_path):
     brought = {"model.pth": saved(scramble(TimmVision(SIZES)), tmp_path).read_bytes()}
     names = ["crane", *(f"kind {i}" for i in range(1, SIZES.classes - 1)), "crane"]
     files = {name: BytesIO(data) for name, data in {**brought, "names.txt": "\n".join(names).encode()}.items()}
-    found = bundle(files).checkpoint({}).class_names
+    found = bundle(files).checkpoint({"n_heads": 5}).class_names
     assert found == ("crane (0)", *names[1:-1], f"crane ({SIZES.classes - 1})")
 
 
@@ -248,7 +248,7 @@ def test_a_run_on_a_picture_names_its_patches_and_says_what_was_done_to_it(tmp_p
     notes = " ".join(run.record["encoder.0.self"].picture(0).notes)
     assert "12 x 20 pixels" in notes
     assert "0.481455" in notes
-    assert "activation='gelu' is assumed" in notes
+    assert "activation='gelu'" in notes
     with pytest.raises(InputError, match="is not what this model reads"):
         run_photo(checkpoint, drawn(replace(frame, rows=15)))
     with pytest.raises(CheckpointError, match="reads pictures"):

@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import Translator
-from tests.checkpoint.references import LAYOUTS, REFERENCE, model, reference_file
+from tests.checkpoint.references import LAYOUTS, REFERENCE, heads, model, reference_file
 from transformer.checkpoint.inspect import statistics
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import compare, compare_contents
@@ -215,7 +215,7 @@ def test_every_kind_of_number_has_a_summary(dtype):
 
 @pytest.mark.parametrize("name", ["jadore-separate", "annotated", "encoder-only", "kmer"])
 def test_singular_values_are_those_of_the_whole_products(name):
-    checkpoint = model(REFERENCE / name)
+    checkpoint = model(REFERENCE / name, **heads(name))
     circuits = {found.site: found for found in head_circuits(checkpoint)}
     assert list(circuits) == list(checkpoint.attention_sites())
     block, n_heads = checkpoint.encoder[0].self_attention, checkpoint.config.n_heads

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.checkpoint.references import LAYOUTS, REFERENCE, reference_file
+from tests.checkpoint.references import LAYOUTS, REFERENCE, heads, reference_file
 from transformer import attention_maps, load
 from transformer.checkpoint.load import read, read_uploads
 from transformer.checkpoint.ours.convert import convert
@@ -21,10 +21,12 @@ def test_a_converted_checkpoint_computes_the_same(name, tmp_path):
     inputs = load_file(REFERENCE / name / "expected.safetensors")
     source = inputs["source"] if "source" in inputs else inputs["input"]
     target = inputs.get("target")
-    converted = convert(REFERENCE / name, tmp_path / "out")
+    converted = convert(REFERENCE / name, tmp_path / "out", **heads(name))
     again = load(tmp_path / "out")
     assert again.model.config == converted.model.config
-    before, after = (attention_maps(checkpoint, source, target) for checkpoint in (load(REFERENCE / name), again))
+    assert again.guesses == converted.guesses  # a config states no assumption as a fact
+    assert "assumed, since the file does not say" in again.guesses[0]
+    before, after = (attention_maps(checkpoint, source, target) for checkpoint in (converted, again))
     assert before.keys() == after.keys()
     assert all((before[site] == after[site]).all() for site in before)
 

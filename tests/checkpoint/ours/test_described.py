@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.checkpoint.references import REFERENCE
+from tests.checkpoint.references import REFERENCE, heads
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.convert import convert
 from transformer.checkpoint.ours.folder import described_architecture
@@ -38,7 +38,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for family, name in FAMILIES.items():
         path = tmp_path_factory.mktemp(family) / "ours"
         if name is not None:
-            convert(REFERENCE / name, path)
+            convert(REFERENCE / name, path, **heads(name))
         else:
             path.mkdir()
             for file in ("config.json", "model.safetensors"):
@@ -111,6 +111,10 @@ def test_a_wrong_description_is_refused_by_name_or_harmless(family, file, folder
         ("languages", ["English", 7], "are not the names of two languages"),
         ("languages", {"a": "b"}, "are not the names of two languages"),
         ("task", 7, r"ours/config\.json is refused: task=7"),
+        ("assumed", 7, "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "refused", "source": "a"}], "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "assumed", "name": "norm_first", "default": {}}], "`assumed` is no list of assumptions"),
+        ("assumed", [{"code": "left_out", "count": 1, "names": "a" * 1_001}], "`assumed` is no list of assumptions"),
         ("task", {}, "task is not complete: it needs `alphabet`, `classes`, `length`"),
     ],
 )

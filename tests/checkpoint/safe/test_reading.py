@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 import types
+import warnings
 import zipfile
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
@@ -140,9 +141,58 @@ def test_views_parameters_and_empty_tensors_are_read(old):
 
 def test_settings_come_along_as_plain_values():
     options = Namespace(n_head=3, name="x", flag=True, rate=0.5, nothing=None, listed=[1])
-    contents = _read(hostile.saved({"settings": options, "model": {"a": torch.ones(2)}, "epoch": 3}))
-    assert contents.settings == {"n_head": 3, "name": "x", "flag": True, "rate": 0.5}
+    made = {"n_head": 2, "nested": {"n_head": 7}}
+    contents = _read(
+        hostile.saved({"settings": options, "config": {"lr": 1}, "model_args": made, "model": {"a": torch.ones(2)}})
+    )
+    assert contents.settings == {
+        "model_args.n_head": 2, "settings.n_head": 3, "settings.name": "x", "settings.flag": True,
+        "settings.rate": 0.5, "config.lr": 1,
+    }  # fmt: skip
+    assert contents.options == {"n_head": 2, "name": "x", "flag": True, "rate": 0.5, "lr": 1}
     assert contents.place == "model"
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_tensors_of_torch_0_4_and_1_0_whose_hooks_are_none_are_read(old, monkeypatch):
+    def rebuilt(tensor, protocol):
+        found, arguments = as_now(tensor, protocol)
+        return found, (*arguments[:5], None)
+
+    as_now = torch.Tensor.__reduce_ex__
+    values = torch.randn(3, 5)
+    monkeypatch.setattr(torch.Tensor, "__reduce_ex__", rebuilt)
+    data = hostile.saved({"a": values}, _use_new_zipfile_serialization=not old)
+    monkeypatch.undo()
+    assert torch.load(io.BytesIO(data), weights_only=True)["a"].equal(values)
+    assert _read(data).tensors["a"].equal(values)
+
+
+def test_torchscript_is_called_so_and_its_remedy_works(tmp_path):
+    class Doubled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = torch.nn.Linear(3, 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * self.inside(x)
+
+    written, again = tmp_path / "model.pt", tmp_path / "weights.pt"
+    with warnings.catch_warnings():  # torch.jit is on its way out; its files are not
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.script(Doubled()), written)
+        data = written.read_bytes()
+        torch.save(torch.jit.load(written).state_dict(), again)
+    assert any(entry.compress_type for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
+    with pytest.raises(CheckpointError, match=r"TorchScript program.*torch\.jit\.load\(path\)\.state_dict\(\)"):
+        read_file(written)
+    for old in ("constants.pkl", "model.json", "code/m.py"):  # nothing compressed; torch before 1.4 had no pickle
+        stored = io.BytesIO()
+        with zipfile.ZipFile(stored, "w") as archive:
+            archive.writestr(f"m/{old}", b"{}")
+        with pytest.raises(CheckpointError, match="TorchScript program"):
+            _read(stored.getvalue())
+    assert set(read_file(again).tensors) == {"inside.weight", "inside.bias"}
 
 
 def test_shared_containers_are_no_cycle():
@@ -233,12 +283,12 @@ def test_which_file_of_a_folder_is_meant_must_be_clear(tmp_path):
         load(tmp_path)
     data = reference_file("encoder-only").read_bytes()
     (tmp_path / "net.pth").write_bytes(data)
-    assert load(tmp_path).name == tmp_path.name
+    assert load(tmp_path, n_heads=4).name == tmp_path.name
     (tmp_path / "other.pth").write_bytes(data)
     with pytest.raises(CheckpointError, match=r"found: net\.pth, other\.pth"):
         load(tmp_path)
     (tmp_path / "model.pt").write_bytes(data)
-    assert load(tmp_path).name == tmp_path.name
+    assert load(tmp_path, n_heads=4).name == tmp_path.name
 
 
 def test_half_a_pair_is_reported(tmp_path):

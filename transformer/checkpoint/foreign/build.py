@@ -10,6 +10,7 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
 from transformer.checkpoint.foreign.layouts import Fit
 from transformer.checkpoint.foreign.recognition import Recognition
+from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.ours.folder import fill, in_precision_of
 from transformer.errors import CheckpointError
 from transformer.tokens.vocabulary import id_tokenizers
@@ -19,10 +20,11 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
     """The model that was recognised. Its text is typed and shown as ids, until a vocabulary is brought.
 
     Raises:
-        CheckpointError: it fits no layout; the message is the report.
+        CheckpointError: it fits no layout (the message is the report), or something must be answered first.
     """
     if recognition.fit is None or not recognition.report.fits:
         raise CheckpointError("no_fit", report=recognition.report.text)
+    check_answered(recognition.report)
     model_type, _ = ARCHITECTURES[recognition.fit.architecture]
     read_as = (None, None) if model_type.abilities.reads_pictures else id_tokenizers(recognition.fit.config)
     tokenizer, target_tokenizer = read_as
@@ -33,6 +35,16 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
         target_tokenizer=target_tokenizer,
         assumptions=recognition.report.assumptions,
     )
+
+
+def check_answered(report: Report) -> None:
+    """Refuse to make a model whose attention depends on what nobody has said.
+
+    Raises:
+        CheckpointError: names the questions, and how to answer them.
+    """
+    if report.open:
+        raise CheckpointError("answers_needed", source=report.source, needed=report.needed)
 
 
 def model_of(fit: Fit, tensors: Mapping[str, Tensor], source: str) -> Model:

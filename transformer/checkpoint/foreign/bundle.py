@@ -276,7 +276,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         raise CheckpointError("config_of_other_library", file=CONFIG)
     contents = apart.read_files(weights, limits)
     if settings is not None:
-        contents = replace(contents, settings=settings)
+        contents = replace(contents, settings={**settings, **contents.settings})
     vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
     lists = {name for name in files if name.endswith(INDEX_ENDING)}
     useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES, *vectors}

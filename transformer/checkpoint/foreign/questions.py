@@ -1,4 +1,4 @@
-"""What shapes cannot tell is asked, with a default that is usually right; what was assumed is said."""
+"""What shapes cannot tell is asked, without a default where none is likely; what was assumed is said."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,8 +20,14 @@ SETTINGS = {
     "pad_id": ("pad_id", "pad_idx", "padding_idx", "pad_token_id", "src_pad_idx"),
     "bos_id": ("bos_id", "bos_idx", "sos_id", "sos_idx", "bos_token_id"),
     "eos_id": ("eos_id", "eos_idx", "eos_token_id"),
+    "causal": ("causal", "is_causal"),
+    "scale_embedding": ("scale_embedding", "scale_embeddings"),
+    "positions": ("positions", "positional_encoding", "position_encoding"),
 }
-"""What trainers call the same things in the options that they keep beside the weights."""
+"""What trainers call the same things in the options beside the weights, besides our own names."""
+
+BESIDE = "config.json"
+"""Where an option stands whose name says no place."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,9 @@ class Question:
 
     `text` asks it. `options` lists every possible answer, or is empty where any whole number of at least `least` will
     do, or any number between 0 and 1 where `is_number`; `default` is what is assumed when nobody answers, and `why`
-    says so. The default of a `rare` one is what the layout's own code has, so it is no assumption.
+    says so. The default of a `rare` one is what the layout's own code has, so it is no assumption; nor is one that is
+    `told` by an option beside the weights (the place where it stands). An `is_open` one must be answered: its default
+    is only what shapes are compared with. One that comes `after_attention` changes no map, whatever its answer.
     """
 
     name: str
@@ -41,6 +49,9 @@ class Question:
     least: int = 0
     is_number: bool = False
     rare: bool = False
+    told: str = ""
+    is_open: bool = False
+    after_attention: bool = False
 
     def check(self, answer: Any) -> Any:
         """The answer, if it is a possible one.
@@ -67,7 +78,8 @@ class Question:
 class Answers:
     """The answers that were given, and the questions that came up. Asking again gives the same answer.
 
-    `settings` are options that lay beside the weights: what they say is assumed where nobody answers.
+    `settings` are options that lay beside the weights, by place and name (`model_args.n_head`): what they say holds
+    where nobody answers, unless two of them differ.
     """
 
     given: Mapping[str, Any]
@@ -100,13 +112,23 @@ class Answers:
         return question.check(self.given[question.name]) if question.name in self.given else question.default
 
     def _told(self, question: Question) -> Question:
-        """The question, whose default is what the settings say, if that is a possible answer."""
-        for name in SETTINGS.get(question.name, ()):
-            if name in self.settings:
+        """The question, whose default is what the settings say, if that is a possible answer.
+
+        Where two places say different things of what attention depends on, neither is believed.
+        """
+        said: dict[str, Any] = {}
+        for key, value in self.settings.items():
+            place, _, name = key.rpartition(".")
+            if name in {question.name, *SETTINGS.get(question.name, ())}:
                 with suppress(CheckpointError):
-                    told = question.check(self.settings[name])
-                    return replace(question, default=told, why=Message("why_settings"))
-        return question
+                    said.setdefault(place or BESIDE, question.check(value))
+        if not said:
+            return question
+        place, told = next(iter(said.items()))
+        if question.after_attention or all(value == told for value in said.values()):
+            return replace(question, default=told, told=place, is_open=False, why=Message("why_settings", place=place))
+        differ = tuple(Message("setting_at", place=place, value=repr(value)) for place, value in said.items())
+        return replace(question, is_open=True, rare=False, why=Message("why_settings_differ", said=differ))
 
     def know(self, name: str, value: Any) -> Any:
         """What the file's settings say, so that it need not be asked. An answer that differs is refused.
@@ -137,26 +159,36 @@ class Answers:
             raise CheckpointError("answer_to_nothing", name=name, answer=repr(answer), questions=choices)
 
     @property
+    def open(self) -> tuple[Question, ...]:
+        """The questions that nobody has answered and that have no default."""
+        return tuple(q for q in self.asked.values() if q.is_open and q.name not in self.given)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What options beside the weights said, a sentence each."""
+        told = [q for q in self.asked.values() if q.told and q.name not in self.given]
+        return tuple(Message("reason_told", name=q.name, value=repr(q.default), place=q.told) for q in told)
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What was assumed for want of an answer, a sentence each."""
-        return tuple(
-            Message("assumed_because", name=q.name, default=repr(q.default), why=q.why)
-            if q.why
-            else Message("assumed", name=q.name, default=repr(q.default))
-            for q in self.asked.values()
-            if q.name not in self.given and not q.rare
-        )
+        assumed = [q for q in self.asked.values() if not (q.name in self.given or q.rare or q.told or q.is_open)]
+        return tuple(map(_assumption, assumed))
+
+
+def _assumption(question: Question) -> Message:
+    """That the default is assumed, and whether attention depends on it."""
+    said = {"name": question.name, "default": repr(question.default)}
+    if question.after_attention:
+        return Message("assumed_after", **said)
+    return Message("assumed_because", **said, why=question.why) if question.why else Message("assumed", **said)
 
 
 def heads_question(d_model: int, usual: int = 8) -> Question:
-    """How many heads share the width; every divisor is possible."""
+    """How many heads share the width; every divisor is possible, and none is likely enough to be assumed."""
     divisors = tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
-    if d_model % 64 == 0 and d_model >= 128:
-        default, why = d_model // 64, Message("why_64_a_head")
-    else:
-        default = max(n for n in divisors if n <= usual)
-        why = Message("why_largest_divisor", d_model=d_model, usual=usual)
-    return Question("n_heads", Message("question_n_heads"), default, divisors, why)
+    default = d_model // 64 if d_model % 64 == 0 and d_model >= 128 else max(n for n in divisors if n <= usual)
+    return Question("n_heads", Message("question_n_heads"), default, divisors, is_open=len(divisors) > 1)
 
 
 def special_id_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int]:
@@ -188,9 +220,27 @@ def seq2seq_special_ids(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_
 
 def special_id(answers: Answers, name: str, default: int) -> int:
     """Ask for one id; -1 says that there is none."""
-    return answers.ask(Question(name, Message(f"question_{name}"), default, why=Message("why_common"), least=-1))
+    text, why, ends = Message(f"question_{name}"), Message("why_common"), name == "eos_id"
+    return answers.ask(Question(name, text, default, why=why, least=-1, after_attention=ends))
 
 
-def choice(answers: Answers, name: str, options: Sequence[Any], why: str, text: str | None = None) -> Any:
+def choice(
+    answers: Answers,
+    name: str,
+    options: Sequence[Any],
+    why: str,
+    text: str | None = None,
+    *,
+    is_open: bool = False,
+    after_attention: bool = False,
+) -> Any:
     """Ask for one of `options`; the first is the default. `text` is the question where it needs fields."""
-    return answers.ask(Question(name, text or Message(f"question_{name}"), options[0], tuple(options), why))
+    text = text or Message(f"question_{name}")
+    asked = Question(name, text, options[0], tuple(options), why, is_open=is_open, after_attention=after_attention)
+    return answers.ask(asked)
+
+
+def attention_scale(answers: Answers, d_model: int, why: str) -> float:
+    """What scores are multiplied by, as configs say it: 0 stands for d_head^-0.5."""
+    scales = {"d_head": 0.0, "d_model": d_model**-0.5, "nothing": 1.0}
+    return scales[choice(answers, "scores_divided_by", tuple(scales), why)]

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
-from transformer.checkpoint.foreign.questions import Answers
+from transformer.checkpoint.foreign.layouts.roles import shared_prefix, some
+from transformer.checkpoint.foreign.questions import Answers, Question
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.foreign.strangers import stranger
 from transformer.checkpoint.meta_shapes import meta_shapes
@@ -21,6 +22,15 @@ from transformer.messages import Message
 
 WRAPPERS = frozenset({"module", "_orig_mod"})
 """What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""
+
+TABLE = "positions.table"
+"""How the names of our tables of positions end."""
+
+_MAP = re.compile(r"(?P<attention>(?:.*\.)?)(?:query|key|value|output)\.(?:weight|bias)")
+_LIBRARY_MAP = re.compile(r"(?P<attention>.*[Aa]ttention\.)(?:\w+\.)+weight")
+_OF_ATTENTION = re.compile(
+    r"att(?:n|ention)|(?:^|[._])(?:q|k|qk|query|key|mha|sinks?|rope|rotary|alibi|inv_freq)(?:$|[._])", re.IGNORECASE
+)
 
 _LOSS = re.compile(r"(?:^|\.)(?:criterion|loss\w*|metrics?|\w+_loss)\.", re.IGNORECASE)
 
@@ -38,7 +48,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     """The layout that explains most of `contents`, and how well.
 
     Raises:
-        CheckpointError: an answer is no possible one, or contradicts the file.
+        CheckpointError: an answer is no possible one, contradicts the file, or leaves out a part of an attention.
     """
     given = {name: answer for name, answer in answers.items() if name != "ignore"}
     patterns = answers.get("ignore", ())
@@ -56,6 +66,8 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     if not candidates:
         return Recognition(contents, _nearest(contents), None)
     fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
+    if fit is not None:
+        check_left_out(report.left_out, fit)
     if fit is not None and report.fits:
         asked.check_all_used(fit.config)
         _check_special_ids(asked.given, fit.config)
@@ -86,31 +98,40 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
     needed = _needed(fit)
     known = needed.keys() | set(fit.copies) | fit.ignored.keys()
     ignored = dict(fit.ignored)
-    unexpected = {}
-    for name in shapes.keys() - known:
-        reason = _harmless(name, contents.tensors[name], patterns)
+    unexpected, left_out = {}, []
+    for name in sorted(shapes.keys() - known):
+        reason = _harmless(name, contents.tensors[name])
         if reason:
             ignored[name] = reason
+        elif any(fnmatchcase(name, pattern) for pattern in patterns):
+            ignored[name] = Message("ignored_as_asked")
+            left_out.append(name)
         else:
             unexpected[name] = shapes[name]
     missing = {name: shape for name, shape in needed.items() if name not in shapes}
     wrong = {n: (shape, shapes[n]) for n, shape in needed.items() if n in shapes and shapes[n] != shape}
     matched = [n for n, shape in needed.items() if shapes.get(n) == shape] + [n for n in fit.copies if n in shapes]
-    total = len(matched) + len(missing) + len(wrong) + len(unexpected)
+    total = len(matched) + len(missing) + len(wrong) + len(unexpected) + len(left_out)
+    tables = {name for ours, source in fit.sources.items() if ours.endswith(TABLE) for name in source.names}
+    without = (Message("left_out", count=len(left_out), names=some(left_out)),) if left_out else ()
+    share = Message("reason_share", matched=len(matched), total=total)
     return Report(
         source=contents.source,
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(Message("reason_share", matched=len(matched), total=total), *fit.reasons, *_lay(contents)),
+        reasons=(share, *fit.reasons, *_lay(contents), *answers.told),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),
         wrong_shape=dict(sorted(wrong.items())),
         ignored=dict(sorted(ignored.items())),
         doubts={name: reason for name, reason in fit.doubts.items() if name in unexpected},
-        questions=tuple(answers.asked.values()),
-        assumptions=(*answers.assumptions, *fit.assumed),
+        questions=_heads_first(answers.asked.values()),
+        open=answers.open,
+        assumptions=(*answers.assumptions, *fit.assumed, *without),
+        left_out=tuple(left_out),
+        tables=tuple(name for name in sorted(missing) if name in tables),
         drawn=fit.assumed,
         config=fit.config,
         format=contents.format,
@@ -137,10 +158,41 @@ def _needed(fit: Fit) -> dict[str, Shape]:
     return found
 
 
-def _harmless(name: str, tensor: Tensor, patterns: Iterable[str]) -> str | None:
+def _heads_first(questions: Iterable[Question]) -> tuple[Question, ...]:
+    """The number of heads before all others, then what else must be answered: nothing is shown before."""
+    return tuple(sorted(questions, key=lambda question: (question.name != "n_heads", not question.is_open)))
+
+
+def check_left_out(left_out: Iterable[str], fit: Fit) -> None:
+    """Refuse to leave out a part of an attention that is run: its maps would be those of another model.
+
+    Such a part lies in the module of an attention, or in its layer under a name that speaks of one (`q_norm`, `sinks`).
+
+    Raises:
+        CheckpointError: names the tensor.
+    """
+    modules = _attention_modules(fit)
+    layers = {f"{module.rstrip('.').rpartition('.')[0]}." for module in modules} - {"."}
+    for name in left_out:
+        inside = next((layer for layer in layers if name.startswith(layer)), None)
+        if name.startswith(modules) or (inside and _OF_ATTENTION.search(name.removeprefix(inside))):
+            raise CheckpointError("left_out_of_attention", name="ignore", tensor=name)
+
+
+def _attention_modules(fit: Fit) -> tuple[str, ...]:
+    """The modules of the file that compute attention, with a dot behind: each holds the maps of one of ours."""
+    held: dict[str, list[str]] = {}
+    for ours, source in fit.sources.items():
+        if found := _MAP.fullmatch(ours):
+            held.setdefault(found["attention"], []).extend(source.names)
+    for name in fit.needed or {}:  # another library's model has its own names
+        if found := _LIBRARY_MAP.fullmatch(name):
+            held.setdefault(found["attention"], []).append(name)
+    return tuple(prefix for names in held.values() if (prefix := shared_prefix(names)))
+
+
+def _harmless(name: str, tensor: Tensor) -> str | None:
     """Why a tensor that no layer uses plays no part; None if it might."""
-    if any(fnmatchcase(name, pattern) for pattern in patterns):
-        return Message("ignored_as_asked")
     if _LOSS.search(name):
         return Message("ignored_loss")
     if not tensor.shape and not tensor.is_floating_point():  # a lone real number may scale what is read

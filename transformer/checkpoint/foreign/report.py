@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transformer.checkpoint.checkpoint import guesses
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.safe.contents import Shape, shape_text
 from transformer.messages import Message
@@ -25,7 +26,9 @@ class Report:
     `confidence` is the share of names (theirs and the layout's together) that match in name and shape: 1 means that
     the file is this layout, all of it and nothing else. `wrong_shape` gives the shape that the layout needs, then
     the one found. `ignored` names tensors that play no part, with the reason; `doubts` unexpected ones that might act
-    before the last attention, with what is known of them.
+    before the last attention, with what is known of them. `left_out` are those of the ignored that somebody asked to
+    leave out; they count against the share. `tables` are the missing ones that would hold positions. The `config` of a
+    report with questions that are `open` has numbers in their place that nobody gave.
     """
 
     source: str
@@ -40,7 +43,10 @@ class Report:
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
+    open: tuple[Question, ...] = ()
     assumptions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
     config: Any = None
     format: str = ""
@@ -48,8 +54,23 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """Whether the file can be loaded as this layout."""
+        """Whether names and shapes are those of this layout."""
         return self.layout is not None and not (self.missing or self.unexpected or self.wrong_shape)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the file can be loaded: it fits, and what must be answered is."""
+        return self.fits and not self.open
+
+    @property
+    def guesses(self) -> tuple[Message, ...]:
+        """What its attention rests on that the file does not say; nothing of a file that is known."""
+        return guesses(self.assumptions)
+
+    @property
+    def needed(self) -> tuple[Message, ...]:
+        """What must be answered, a sentence each."""
+        return tuple(map(_needed, self.open))
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -57,8 +78,11 @@ class Report:
         if self.layout is None:
             return (self.remedy or Message("change_layout"),)
         steps: list[str] = []
-        if self.missing:
-            steps.append(Message("change_missing", count=len(self.missing)))
+        weights = tuple(name for name in self.missing if name not in self.tables)
+        if self.tables:
+            steps.append(Message("change_positions", names=self.tables))
+        if weights:
+            steps.append(Message("change_missing", count=len(weights)))
         if self.wrong_shape:
             steps.append(Message("change_shapes", count=len(self.wrong_shape)))
         if self.unexpected:
@@ -72,7 +96,7 @@ class Report:
         """The report as a message, a fact a line."""
         said = {"source": self.source, "title": self.title, "share": self.confidence}
         if self.fits:
-            lines = [Message("report_fits", **said)]
+            lines = [Message("report_fits", **said), *(Message("report_needed", needed=one) for one in self.needed)]
         elif self.layout:
             lines = [Message("report_nearest", **said)]
         else:
@@ -99,6 +123,15 @@ class Report:
         if name in self.doubts:
             return Message("report_doubted", name=name, shape=shape, reason=self.doubts[name])
         return Message("report_unexpected", name=name, shape=shape)
+
+
+def _needed(question: Question) -> Message:
+    """A question with its possible answers, and why nothing is assumed."""
+    options = question.options or Message("any_count", least=question.least)
+    said = {"name": question.name, "question": question.text, "options": options}
+    if question.why:
+        return Message("answer_needed_because", **said, why=question.why)
+    return Message("answer_needed", **said)
 
 
 def _together(parts: Sequence[Any], join: Callable[[Any, Any], Message]) -> Any:

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from transformer.checkpoint.foreign.layouts.base import Drawn, Fit, Source
+from transformer.checkpoint.foreign.layouts.base import Drawn, Fit, Given
 from transformer.checkpoint.foreign.recognition import Recognition
-from transformer.checkpoint.safe.contents import Shape, shape_text
+from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
@@ -38,17 +37,6 @@ def is_vectors(name: str) -> bool:
     path = Path(name)
     called = path.suffix.lower() == ".safetensors" and _CALLED.fullmatch(path.stem) is not None
     return path.suffix.lower() == ENDING or called
-
-
-@dataclass(frozen=True)
-class Given(Source):
-    """Rows that lie in no file of weights."""
-
-    rows: Tensor = field(default_factory=lambda: torch.zeros(0, 0), compare=False)
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """The rows."""
-        return self.rows
 
 
 def with_vectors(found: Recognition, vectors: Mapping[str, Tensor], file: str) -> Recognition:

@@ -32,6 +32,7 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
     fit = recognition.fit
     if fit is None or not recognition.report.fits or not isinstance(fit.config, LibraryModel):
         return own.build(recognition, name)
+    own.check_answered(recognition.report)
     described, kept = fit.config, {*(fit.needed or {}), *fit.copies}
     weights = {key: tensor for key, tensor in recognition.contents.tensors.items() if key in kept}
     config = HuggingFaceConfig(

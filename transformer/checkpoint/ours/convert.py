@@ -39,7 +39,7 @@ def convert(
     model: Any = checkpoint.model
     was_there = out.exists()
     try:
-        save_folder(out, checkpoint.architecture, model, half=half)
+        save_folder(out, checkpoint.architecture, model, half=half, assumptions=checkpoint.assumptions)
         (out / CARD).write_text(_card(path, out, recognition.report, half), encoding="utf-8")
     except BaseException:  # half a folder would be in the way of the next try, and look like a whole one
         shutil.rmtree(out, ignore_errors=True)

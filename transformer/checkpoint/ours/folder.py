@@ -1,13 +1,15 @@
 """Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
 
-`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`.
+`config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`; and
+what was `assumed` of a file that did not say it all.
 Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
 """
 
 import errno
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import watch
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model, OtherModel
+from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model, OtherModel
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
 from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.interventions import means
@@ -34,6 +36,20 @@ AGAIN = Message("remedy_copy_folder")
 MOST_NAME = 80
 """Characters of a language's or an example's name that are read."""
 
+
+ASSUMED = "assumed"
+"""Where a config keeps what was assumed when it was written of a file that does not say it."""
+
+_KEPT: Mapping[str, tuple[Callable[..., Message], tuple[str, str]]] = {
+    "assumed": (partial(Message, "assumed"), ("name", "default")),
+    "left_out": (partial(Message, "left_out"), ("count", "names")),
+    "assumed_vectors": (partial(Message, "assumed_vectors"), ("count", "seed")),
+    "assumed_memory": (partial(Message, "assumed_memory"), ("count", "seed")),
+}
+"""What is made of each code, and of which fields."""
+
+MOST_ASSUMED, LONGEST = 100, 1_000
+"""So many assumptions, and so many characters of each field, are read."""
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -77,7 +93,34 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
         task=task,
         means=brought,
         example_names={text: names for text, names in examples.items() if names},
+        assumptions=assumed_by(about.get(ASSUMED, []), name),
     )
+
+
+def _described(assumption: Message) -> dict[str, Any]:
+    """An assumption as a config keeps it: its code and plain fields."""
+    code = "assumed" if assumption.code in GUESSED else assumption.code
+    fields = {name: assumption.fields[name] for name in _KEPT[code][1]}
+    return {"code": code} | {
+        name: ", ".join(map(str, one)) if isinstance(one, tuple) else one for name, one in fields.items()
+    }
+
+
+def assumed_by(kept: Any, name: str) -> tuple[Message, ...]:
+    """What a config says that was assumed when it was written.
+
+    Raises:
+        CheckpointError: it is no list of such assumptions.
+    """
+    found = []
+    for one in kept[:MOST_ASSUMED] if isinstance(kept, list) else [kept]:
+        code = str(one.get("code")) if isinstance(one, dict) else ""
+        fields = {key: one.get(key) for key in _KEPT[code][1]} if code in _KEPT else {}
+        plain = (type(value) is int or (type(value) is str and len(value) <= LONGEST) for value in fields.values())
+        if not fields or not all(plain):
+            raise refused("config_assumed", name, AGAIN)
+        found.append(_KEPT[code][0](**fields))
+    return tuple(found)
 
 
 def described_architecture(path: Path) -> str:
@@ -184,12 +227,15 @@ def save_folder(
     examples: tuple[str, ...] = (),
     half: bool = True,
     task: SequenceTask | None = None,
+    assumptions: Iterable[str] = (),
 ) -> None:
-    """Write a folder that `load_folder` reads; `half` stores float16."""
+    """Write a folder that `load_folder` reads; `half` stores float16. Assumptions that attention rests on are kept."""
     path.mkdir(parents=True, exist_ok=True)
-    about = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    about: dict[str, Any] = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
     if task is not None:
         about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
+    if assumed := [one for one in assumptions if isinstance(one, Message) and one.code in {*_KEPT, *GUESSED}]:
+        about[ASSUMED] = [_described(one) for one in assumed]
     (path / CONFIG).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
     if tokenizer is not None:

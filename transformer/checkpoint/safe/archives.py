@@ -14,7 +14,6 @@ from transformer.checkpoint.safe.blocks import Place
 from transformer.checkpoint.safe.directories import Entry, read_directory
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
-from transformer.messages import Message
 
 ARCHIVE_START = b"PK\x03\x04"
 _PROGRAM, _VERSION, _BYTE_ORDER = "data.pkl", "version", "byteorder"
@@ -69,8 +68,6 @@ def _check_names(names: list[str], source: str, limits: ReadLimits) -> str:
     if len(set(names)) < len(names):
         raise refused("archive_name_twice", source)
     root = f"{roots.pop()}/" if len(roots) == 1 else ""
-    if f"{root}constants.pkl" in names:
-        raise refused("torchscript", source, Message("remedy_save_original"))
     if not root or root + _PROGRAM not in names:
         raise refused("zip_but_no_checkpoint", source, SAVE_WEIGHTS, program=_PROGRAM)
     return root

@@ -22,6 +22,7 @@ def shape_text(shape: Shape) -> str:
 class Contents:
     """The weights of one checkpoint, and the options that stood beside them.
 
+    `settings` are these options by place and name (`model_args.n_head`); those of a config.json by their name alone.
     `place` says where in the file the weights lay (`model`, `state_dict`, or nothing for the top), `format` how it was
     written, `dropped` which kinds of values beside the weights were passed over. A folder of two files has one
     `Contents`, whose names start with the file's (`encoder.embedding.weight`).
@@ -38,6 +39,14 @@ class Contents:
     def shapes(self) -> dict[str, Shape]:
         """Every name with its shape; layouts are recognised from these alone."""
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings by their names alone; of several places, the first one counts."""
+        found: dict[str, Any] = {}
+        for key, value in self.settings.items():
+            found.setdefault(key.rpartition(".")[2], value)
+        return found
 
     def same(self, first: str, second: str) -> bool:
         """Whether two tensors hold the same numbers: then the original shares, or once shared, one matrix."""

@@ -1,5 +1,6 @@
 """The table of contents of a zip archive, held against the archive as torch writes it, byte by byte."""
 
+import re
 import struct
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -33,6 +34,10 @@ _PADDING = struct.unpack("<H", b"FB")[0]
 _LARGE = 0x0001
 _BEHIND, _BEHIND_64 = struct.Struct("<4sIII"), struct.Struct("<4sIQQ")
 """signature, checksum, stored bytes, bytes"""
+
+
+_SCRIPT = re.compile(rb"/(?:code/|constants\.pkl|model\.json)")
+"""In the names of entries that torch.jit.save writes (of old, `model.json`), some of which it compresses."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ def read_directory(handle: BufferedIOBase, size: int, source: str, limits: ReadL
     """
     try:
         table, count, table_start = _table(handle, size, source, limits)
+        if _SCRIPT.search(table):
+            raise refused("torchscript", source, Message("remedy_torchscript"))
         listed = _listed(table, count, source)
         return _entries(handle, listed, table_start, source)
     except (struct.error, UnicodeDecodeError) as error:

@@ -264,7 +264,7 @@ class _Machine:
             self.push(self._result(function, arguments))
 
     def _result(self, function: Global, arguments: tuple[Any, ...]) -> Any:
-        if function == allowed.TENSOR and len(arguments) == 6 and _is_empty(arguments[5], dict):
+        if function == allowed.TENSOR and len(arguments) == 6 and _no_hooks(arguments[5]):
             return declared_tensor(*arguments[:4], source=self.file.source, limits=self.file.limits)
         if function == allowed.PARAMETER and len(arguments) == 3 and isinstance(arguments[0], TensorInfo):
             return arguments[0]
@@ -295,6 +295,11 @@ def _is_kind(value: Any) -> bool:
 def _is_empty(value: Any, kind: type) -> bool:
     """Whether `value` is of this kind and holds nothing; asked so, its insides are never compared."""
     return type(value) is kind and not value
+
+
+def _no_hooks(value: Any) -> bool:
+    """Whether a tensor has no hooks: an empty dictionary, or the None of torch before 1.1."""
+    return value is None or _is_empty(value, dict)
 
 
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}

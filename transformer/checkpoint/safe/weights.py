@@ -33,8 +33,11 @@ _NO_WEIGHTS = re.compile(
 )
 """Words in names under which trainers keep what is no weights: an optimiser's averages are as many tensors."""
 
-SETTINGS = ("settings", "hyper_parameters", "hparams", "args", "opt", "config")
-"""Names under which trainers keep options."""
+SETTINGS = (
+    "model_args", "model_config", "model_kwargs", "settings", "hyper_parameters", "hparams", "args", "opt", "cfg",
+    "config",
+)  # fmt: skip
+"""Names under which trainers keep options: what the model was made with before the flags of the script."""
 
 SHOWN_PLACES = 4
 _Place = tuple[Any, ...]
@@ -101,16 +104,15 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
 
 
 def find_settings(root: Any) -> dict[str, Any]:
-    """The plain options (texts, numbers, yes or no) that stand beside the weights."""
-    if not isinstance(root, Mapping):
-        return {}
-    for name in SETTINGS:
-        options = root.get(name)
+    """The plain options (texts, numbers, yes or no) that stand beside the weights, by place and name (`args.lr`)."""
+    found: dict[str, Any] = {}
+    for place in SETTINGS if isinstance(root, Mapping) else ():
+        options = root.get(place)
         values = options.values if isinstance(options, Options) else options
         if isinstance(values, Mapping):
             named = {key: value for key, value in values.items() if isinstance(key, str) and _is_plain(key)}
-            return {key: value for key, value in named.items() if _is_plain(value)}
-    return {}
+            found |= {f"{place}.{key}": value for key, value in named.items() if _is_plain(value)}
+    return found
 
 
 def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
+from transformer.checkpoint.foreign.layouts.decoder_positions import decoder_positions, positioned, turned
+from transformer.checkpoint.foreign.questions import (
+    Answers,
+    attention_scale,
+    choice,
+    heads_question,
+    norm_eps,
+    special_id,
+)
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
@@ -24,7 +32,7 @@ class Gpt:
     title: str = Message("title_gpt")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes from shapes; heads are asked, and the activation, in which the three differ."""
+        """Sizes from shapes; heads are asked, and what forks change under the same names."""
         shapes = contents.shapes
         root = root_of(shapes, r"h\.\d+\.attn\.c_attn\.weight")
         if root is None:
@@ -38,28 +46,30 @@ class Gpt:
         scores = f"{root.removesuffix('transformer.')}lm_head.weight"
         usual = ("gelu_tanh", "gelu", "relu") if transposed or masks else ("gelu", "gelu_tanh", "relu")
         vocab = size(shapes, (tokens, 0))
+        n_heads, kind = answers.ask(heads_question(d_model)), decoder_positions(places, shapes, answers)
+        options, table = positioned(kind, places, shapes)
         config = EncoderConfig(
             vocab=vocab,
             d_model=d_model,
-            n_heads=answers.ask(heads_question(d_model)),
+            n_heads=n_heads,
             d_ff=_d_ff(shapes, root, transposed),
             n_layers=n_layers,
             norm_eps=norm_eps(answers, 1e-5),
-            norm_first=True,
+            norm_first=choice(answers, "norm_first", (True, False), Message("why_original")),
             norm_after_stack=True,
             attention_bias=bias,
+            attention_scale=attention_scale(answers, d_model, Message("why_original")),
             activation=choice(answers, "activation", usual, Message("why_original")),
-            positions="learned",
-            max_length=size(shapes, (places, 0)),
+            **options,
             causal=True,
             pad_id=special_id(answers, "pad_id", -1),
             head=(vocab,),
         )
-        sources = _sources(root, n_layers, transposed, bias)
+        sources = _sources(root, n_layers, transposed, bias) | table
         sources |= linear(
             "head.0", scores.removesuffix(".weight") if scores in shapes else f"{root}wte", has_bias=False
         )
-        return Fit(
+        fit = Fit(
             architecture="encoder",
             config=config,
             sources=sources,
@@ -70,11 +80,13 @@ class Gpt:
             ),
             ignored=dict.fromkeys(masks, Message("ignored_mask")),
         )
+        return turned(fit, kind, answers)
 
     def typical_names(self) -> Iterable[str]:
         """The names of a model with one layer."""
         sources = _sources("transformer.", 1, transposed=False, bias=True)
-        return [*(source.name for source in sources.values() if source.name), "lm_head.weight"]
+        ends = ("transformer.wpe.weight", "lm_head.weight")
+        return [*(source.name for source in sources.values() if source.name), *ends]
 
 
 def _tied(contents: Contents, scores: str, tokens: str) -> bool:
@@ -113,7 +125,6 @@ def _sources(root: str, n_layers: int, transposed: bool, bias: bool) -> dict[str
 
     sources = {
         "embedding.weight": Source(f"{root}wte.weight"),
-        "positions.table": Source(f"{root}wpe.weight"),
         **linear("encoder_norm", f"{root}ln_f", has_bias=bias),
     }
     for i in range(n_layers):

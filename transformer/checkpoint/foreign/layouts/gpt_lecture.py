@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Joined, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, choice, norm_eps, special_id
+from transformer.checkpoint.foreign.layouts.decoder_positions import decoder_positions, positioned, turned
+from transformer.checkpoint.foreign.questions import Answers, attention_scale, choice, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 from transformer.models.encoder import EncoderConfig
 
 _PARTS = ("query", "key", "value")
-_CODE, _LECTURE = "d_head", "d_model"
 
 
 class LectureGpt:
@@ -33,9 +33,8 @@ class LectureGpt:
         tokens, places = f"{root}token_embedding_table.weight", f"{root}position_embedding_table.weight"
         first = f"{root}blocks.0.sa."
         d_model, n_heads = size(shapes, (tokens, 1)), max(1, layer_count(shapes, f"{first}heads."))
-        why = Message("why_lecture_code")
-        divides = choice(answers, "scores_divided_by", (_CODE, _LECTURE), why)
-        vocab = size(shapes, (tokens, 0))
+        vocab, kind = size(shapes, (tokens, 0)), decoder_positions(places, shapes, answers)
+        options, table = positioned(kind, places, shapes)
         config = EncoderConfig(
             vocab=vocab,
             d_model=d_model,
@@ -43,28 +42,29 @@ class LectureGpt:
             d_ff=size(shapes, (f"{root}blocks.0.ffwd.net.0.weight", 0)),
             n_layers=max(1, layer_count(shapes, f"{root}blocks.")),
             norm_eps=norm_eps(answers, 1e-5),
-            norm_first=True,
+            norm_first=choice(answers, "norm_first", (True, False), Message("why_original")),
             norm_after_stack=True,
-            attention_scale=0.0 if divides == _CODE else d_model**-0.5,
+            attention_scale=attention_scale(answers, d_model, Message("why_lecture_code")),
             activation=choice(answers, "activation", ("relu", "gelu", "gelu_tanh"), Message("why_original")),
-            positions="learned",
-            max_length=size(shapes, (places, 0)),
+            **options,
             causal=True,
             pad_id=special_id(answers, "pad_id", -1),
             head=(vocab,),
         )
         ignored = dict.fromkeys(_masks(contents, root), Message("ignored_mask"))
-        return Fit(
+        fit = Fit(
             architecture="encoder",
             config=config,
-            sources=_sources(shapes, root, config.n_layers, n_heads),
+            sources=_sources(shapes, root, config.n_layers, n_heads) | table,
             reasons=(Message("reason_gpt_lecture", layers=config.n_layers, heads=n_heads),),
             ignored=ignored,
         )
+        return turned(fit, kind, answers)
 
     def typical_names(self) -> Iterable[str]:
         """The names of a model with one layer and one head."""
-        return [name for source in _sources({}, "", 1, 1).values() for name in source.names]
+        found = [name for source in _sources({}, "", 1, 1).values() for name in source.names]
+        return [*found, "position_embedding_table.weight"]
 
 
 def _masks(contents: Contents, root: str) -> list[str]:
@@ -82,7 +82,6 @@ def _sources(shapes: Mapping[str, Shape], root: str, n_layers: int, n_heads: int
     scored = f"{root}lm_head"
     sources = {
         "embedding.weight": Source(f"{root}token_embedding_table.weight"),
-        "positions.table": Source(f"{root}position_embedding_table.weight"),
         **linear("encoder_norm", f"{root}ln_f"),
         **linear("head.0", scored, has_bias=not shapes or f"{scored}.bias" in shapes),
     }

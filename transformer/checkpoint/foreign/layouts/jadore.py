@@ -4,6 +4,7 @@ The settings (an argparse.Namespace) answer what shapes cannot; without them it 
 """
 
 from collections.abc import Iterable
+from math import gcd
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id, target_pad
@@ -68,7 +69,7 @@ class Jadore:
             reasons=(
                 Message("reason_jadore_attention"),
                 Message("reason_tied") if tied else Message("reason_not_tied"),
-                Message("reason_settings") if contents.settings else Message("reason_no_settings"),
+                Message("reason_settings") if contents.options else Message("reason_no_settings"),
             ),
             copies=tuple(name for name in copies if name),
         )
@@ -79,10 +80,10 @@ class Jadore:
 
     def _heads(self, contents: Contents, answers: Answers, rows_k: int, rows_v: int) -> int:
         """Heads share the rows of the query and of the value map evenly."""
-        if "n_head" in contents.settings:
-            n_heads = answers.know("n_heads", contents.settings["n_head"])
+        if "n_head" in contents.options:
+            n_heads = answers.know("n_heads", contents.options["n_head"])
         else:
-            n_heads = answers.ask(heads_question(rows_k))
+            n_heads = answers.ask(heads_question(gcd(rows_k, rows_v)))
         if type(n_heads) is not int or n_heads < 1 or rows_k % n_heads or rows_v % n_heads:
             raise CheckpointError("heads_do_not_divide_rows", n_heads=repr(n_heads), rows_k=rows_k, rows_v=rows_v)
         return n_heads
@@ -90,13 +91,13 @@ class Jadore:
     def _scale(self, contents: Contents, answers: Answers) -> str:
         """What is scaled when embeddings and projection are one matrix."""
         options = ("prj", "emb", "none")
-        if contents.settings.get("scale_emb_or_prj") in options:
-            return answers.know("scale_emb_or_prj", contents.settings["scale_emb_or_prj"])
+        if contents.options.get("scale_emb_or_prj") in options:
+            return answers.know("scale_emb_or_prj", contents.options["scale_emb_or_prj"])
         return choice(answers, "scale_emb_or_prj", options, Message("why_original_default"))
 
     def _special_ids(self, contents: Contents, answers: Answers) -> dict[str, int | None]:
         """Padding, start and end ids."""
-        pad_id, target_pad_id = (contents.settings.get(name) for name in ("src_pad_idx", "trg_pad_idx"))
+        pad_id, target_pad_id = (contents.options.get(name) for name in ("src_pad_idx", "trg_pad_idx"))
         if type(pad_id) is int:
             answers.know("pad_id", pad_id)
         else:

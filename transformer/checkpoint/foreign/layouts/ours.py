@@ -12,6 +12,7 @@ from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count
 from transformer.checkpoint.foreign.layouts.torch_ends import head_options
 from transformer.checkpoint.foreign.questions import (
     Answers,
+    attention_scale,
     choice,
     heads_question,
     norm_eps,
@@ -20,6 +21,7 @@ from transformer.checkpoint.foreign.questions import (
     special_id_questions,
 )
 from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.checkpoint.ours.folder import ASSUMED, assumed_by
 from transformer.checkpoint.ours.validate import checked_config
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
@@ -58,12 +60,14 @@ class Ours:
         if {"architecture", "config"} <= contents.settings.keys():
             architecture, config = checked_config(contents.settings, "config.json", shapes)
             reasons: tuple[str, ...] = (Message("reason_config"),)
+            assumed = assumed_by(contents.settings.get(ASSUMED, []), "config.json")
         else:
             config = _CONFIGS[architecture](shapes, answers)
             reasons = (Message("reason_ours", architecture=architecture), Message("reason_no_config"))
+            assumed = ()
         model_type, _ = ARCHITECTURES[architecture]
         needed = meta_shapes(model_type, config)
-        return Fit(architecture, config, {name: Source(name) for name in needed}, reasons)
+        return Fit(architecture, config, {name: Source(name) for name in needed}, reasons, assumed=assumed)
 
     def typical_names(self) -> Iterable[str]:
         """The names of an encoder-decoder with one layer."""
@@ -116,9 +120,7 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),
-        attention_scale={"d_head": 0.0, "d_model": d_model**-0.5}[
-            choice(answers, "scores_divided_by", ("d_head", "d_model"), _USUAL)
-        ],
+        attention_scale=attention_scale(answers, d_model, _USUAL),
         pad_id=special_id(answers, "pad_id", -1),
         **head_options({n: s for n, s in shapes.items() if n.startswith("head.")}, d_model, vocab, answers),
         **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=False, first=False),

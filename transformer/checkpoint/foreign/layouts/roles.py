@@ -68,6 +68,12 @@ def shared_prefix(names: Iterable[str]) -> str:
     return "".join(f"{part}." for part in shared)
 
 
+def some(names: Iterable[str]) -> tuple[str, ...]:
+    """The first few names, and that there are more."""
+    listed = tuple(names)
+    return listed if len(listed) <= 3 else (*listed[:3], Message("and_others"))
+
+
 def is_position(name: str) -> bool:
     """Whether a table's name says that it holds places, added to what is read (not relative ones, no tags)."""
     said = name_words(name)

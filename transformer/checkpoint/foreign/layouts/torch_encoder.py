@@ -17,6 +17,7 @@ from transformer.checkpoint.foreign.layouts.roles import (
     UNTOLD,
     module_of,
     places,
+    some,
 )
 from transformer.checkpoint.foreign.layouts.stems import class_token, convolution, norm_before, segment
 from transformer.checkpoint.foreign.layouts.torch_bare import TEMPLATE, drawn_vectors
@@ -147,6 +148,7 @@ def _fit(
     has_class_token = "cls_id" in around.options
     vocab = around.options["vocab"] - (1 if has_class_token else 0)
     head = head_options(after, d_model, vocab, answers, has_class_token)
+    writes = any(after[name][0] == vocab for name in head_maps(after, d_model)[-1:])
     if head:
         names = head_maps(after, d_model)
         for i, name in enumerate(names):
@@ -163,7 +165,7 @@ def _fit(
         activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
         attention_bias=biases.attention,
         norm_eps=norm_eps(answers, 1e-5),
-        causal=_causal(contents, answers),
+        causal=_causal(contents, answers, writes=writes),
         pad_id=-1 if "conv_width" in around.options else special_id(answers, "pad_id", -1),
         **around.options,
         **head,
@@ -219,13 +221,16 @@ def _read(
             )
 
 
-def _causal(contents: Contents, answers: Answers) -> bool:
-    """Whether the future is hidden; a stored mask above the diagonal says that it is."""
+def _causal(contents: Contents, answers: Answers, *, writes: bool) -> bool:
+    """Whether the future is hidden; a stored mask above the diagonal says that it is.
+
+    One that `writes` scores every token of its vocabulary: a language model, which may hide it or not.
+    """
     stored = [tensor for name, tensor in contents.tensors.items() if name.endswith("mask") and tensor.ndim == 2]
     square = [tensor != tensor[0, 0] for tensor in stored if tensor.shape[0] == tensor.shape[1] > 1]
     upper = any(bool(one.triu(1).sum() == one.sum()) and bool(one[0, 1:].all()) for one in square)
-    why = Message("why_stored_mask") if upper else Message("why_encoder")
-    return bool(choice(answers, "causal", (upper, not upper), why))
+    why = Message("why_stored_mask" if upper else "why_writes" if writes else "why_encoder")
+    return bool(choice(answers, "causal", (upper, not upper), why, is_open=writes and not upper))
 
 
 def _places(
@@ -243,16 +248,10 @@ def _places(
         if not choice(answers, "named_after", (True, False), Message("why_name_says"), text):
             after, early = after - set(found.named), {**early, **dict.fromkeys(found.named, ANSWERED)}
     if untold:
-        text = Message("question_others_after", some=_some(untold))
+        text = Message("question_others_after", some=some(untold))
         if choice(answers, "others_after", (False, True), Message("why_nothing_tells"), text):
             after, untold = after | set(untold), {}
     return after, {**untold, **early, **norm}
-
-
-def _some(names: Iterable[str]) -> tuple[str, ...]:
-    """The first few names, and that there are more."""
-    listed = tuple(names)
-    return listed if len(listed) <= 3 else (*listed[:3], Message("and_others"))
 
 
 def _with_biases(names: Iterable[str]) -> set[str]:

@@ -283,12 +283,13 @@ def head_options(
     why = Message("why_score_a_token") if usual == "each" else Message("why_one_for_all")
     why = Message("why_others_there") if others else why
     options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))
-    reads = choice(answers, "head", options, why)
+    reads = choice(answers, "head", options, why, after_attention=True)
     if reads == "none":
         return {}
     between = "relu"
     if len(names) > 1:
-        between = choice(answers, "head_activation", ("relu", "gelu", "tanh"), Message("why_most_common"))
+        acts = ("relu", "gelu", "tanh")
+        between = choice(answers, "head_activation", acts, Message("why_most_common"), after_attention=True)
     return {"head": widths, "head_reads": reads, "head_activation": between}
 
 

@@ -213,7 +213,7 @@ class _Found:
             self._layer(i)
         question = heads_question(d_model)
         if d_model in WIDE_HEADS:
-            question = replace(question, default=WIDE_HEADS[d_model], why=Message("why_published_width"))
+            question = replace(question, default=WIDE_HEADS[d_model])
         patch = (size(shapes, (f"{patches}.weight", 2)), size(shapes, (f"{patches}.weight", 3)))
         config = VisionConfig(
             patch=patch,
@@ -330,7 +330,7 @@ class _Found:
         if not self._has(names.class_row):
             return found | normed | {"head_reads": "mean", "distilled_head": distilled}
         order = ("mean", "first") if normed["head_norm"] else ("first", "mean")
-        reads = choice(self.answers, "head_reads", order, Message("why_published"))
+        reads = choice(self.answers, "head_reads", order, Message("why_published"), after_attention=True)
         return found | normed | {"head_reads": reads, "distilled_head": distilled}
 
     def _layer(self, i: int) -> None:
