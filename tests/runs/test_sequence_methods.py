@@ -55,6 +55,7 @@ def test_what_is_hidden_is_not_there_for_attention_nor_pooling(pooling: str, mon
     np.testing.assert_allclose(found.lost, shared, atol=1e-12)
 
 
+@pytest.mark.kernels
 def test_a_letter_that_is_unknown_or_taken_out_is_read_again() -> None:
     checkpoint = sequence_checkpoint(double=True)
 
