@@ -21,8 +21,8 @@ PATIENCE = 60.0
 """Seconds that a server or a run may take before a test gives up; machines that test are often busy."""
 
 
-RENDERED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-"""Whether the page shows all that the run said that finished last."""
+RENDERED = "[data-testid=stApp][data-test-script-state=notRunning]"
+"""The app, once the page shows all that the run said that finished last."""
 
 MOVE = """url => {
   History.prototype.pushState.call(history, {}, "", url);
@@ -92,7 +92,7 @@ class Visit:
                 follows = ", and another one was to follow" if self._is_followed else ""
                 raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s: {seen}{follows}")
             self.page.wait_for_timeout(20)
-        self.page.wait_for_function(RENDERED)
+        self.page.locator(RENDERED).wait_for()
 
     def move(self, url: str) -> None:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
