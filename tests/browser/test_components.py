@@ -32,7 +32,7 @@ def test_token_text_is_only_ever_text(demo):
     page = opened.page
     for index, text in enumerate(HOSTILE[:-1]):
         drawn = token(page, "query", index).locator(".text")
-        until(page, lambda drawn=drawn, text=text: drawn.text_content() == text)
+        until(page, lambda one, text: one.text_content() == text, drawn, text)
         assert drawn.locator("*").count() == 0
         assert (token(page, "query", index).get_attribute("title") or "") == text
     assert box(token(page, "query", HOSTILE.index("long" * 50)))["width"] < 400, "a long token is shortened"
@@ -71,7 +71,7 @@ def test_texts_stand_out_and_pictures_follow_the_theme(demo, dark):
     page = opened.page
     for selector in (".all-heads .column", ".all-heads .legend", ".token .text", ".head-view .footer", ".chip"):
         text = page.locator(selector).first
-        until(page, lambda text=text: text.evaluate(CONTRAST) >= 7)
+        until(page, lambda one: one.evaluate(CONTRAST) >= 7, text)
     canvas, visible = cell(page, 0, 0).locator("canvas"), np.tri(QUERIES, KEYS, dtype=bool)
     before = cell_colours(canvas, QUERIES, KEYS)
     page.emulate_media(color_scheme="light" if dark else "dark")
@@ -90,7 +90,7 @@ def test_pictures_fit_the_window_and_the_screen(demo, width, scale):
     fits(page, width)
     lines = page.locator(".head-view .sheet canvas")
     for side in ("width", "height"):
-        until(page, lambda side=side: lines.evaluate(f"c => c.{side}") == round(box(lines)[side] * scale))
+        until(page, lambda side: lines.evaluate(f"c => c.{side}") == round(box(lines)[side] * scale), side)
     first = box(cell(page, 0, 0, 12))
     assert min(first["width"], first["height"]) >= 40, "large enough for a finger"
     left, right = box(token(page, "query", 0)), box(token(page, "key", 0))

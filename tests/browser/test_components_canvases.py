@@ -44,7 +44,7 @@ def test_the_keyboard_walks_alignments_and_keeps_its_place_over_a_run(demo):
     play.focus()
     for name in ("", "Save PNG", "0", "1"):
         page.keyboard.press("Tab")
-        until(page, lambda name=name: focused(page) == name)
+        until(page, lambda name: focused(page) == name, name)
     play.focus()
     with opened.run():
         matrix(page, "A").evaluate("canvas => canvas.dispatchEvent(new MouseEvent('click', { bubbles: true }))")

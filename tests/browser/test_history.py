@@ -99,7 +99,7 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
         with nullcontext() if undone in BY_BROWSER else here.run():
             page.evaluate("move => history.go(move)", move)
         expect(page).to_have_url(url)
-        until(page, lambda shown=shown: seen(page) == shown)
+        until(page, lambda before: seen(page) == before, shown)
 
 
 def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(opened) -> None:
@@ -157,7 +157,7 @@ def test_back_that_is_pressed_faster_than_pages_answer_ends_where_it_should(open
                 page.wait_for_timeout(50)
         expect(page).to_have_url(url)
         expect(page.locator("h1")).to_have_text(shown[0][0].split("\n")[0])
-        until(page, lambda shown=shown: seen(page) == shown)
+        until(page, lambda before: seen(page) == before, shown)
         assert page.evaluate("history.length") == entries
 
 
@@ -198,5 +198,5 @@ def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> Non
             seen(here.page)  # which is at rest then
         fresh = opened(here.page.url.split("/", 3)[3])
         expect(fresh.page).to_have_url(here.page.url)
-        until(fresh.page, lambda fresh=fresh: seen(fresh.page) == seen(here.page))
+        until(fresh.page, lambda one: seen(one.page) == seen(here.page), fresh)
         fresh.leave()

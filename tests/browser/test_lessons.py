@@ -85,14 +85,14 @@ def test_every_stage_of_a_second_head_lights_up_and_is_worked_out(board):
         expect(matrix(page, name)).to_have_attribute("data-picked", f"{row}-{column}")
         light = known.highlight(name, row, column)
 
-        def lit(name: str = name, light: Highlight = light) -> None:
+        def lit(name: str, light: Highlight) -> None:
             for drawn in page.locator(".matrices canvas").evaluate_all("all => all.map(one => ({ ...one.dataset }))"):
                 for relation, attribute in RELATIONS.items():
                     cells_lit = getattr(light, relation).get(drawn["matrix"])
                     expected = 0 if cells_lit is None else cells_lit.sum()
                     assert int(drawn[attribute]) == expected, (name, drawn["matrix"])
 
-        until(page, lit)
+        until(page, lit, name, light)
         latex = known.equation(name, row, column).latex
         expect(page.locator("annotation").last).to_have_text(latex)
 
@@ -110,7 +110,7 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
     opened = board("stage=scores", height=800)
     page = opened.page
     for one in (*(matrix(page, name) for name in ("Q0", "K0", "S0")), page.locator(".katex-display").last):
-        until(page, lambda one=one: (place := box(one))["y"] + place["height"] < 700)
+        until(page, lambda one: (place := box(one))["y"] + place["height"] < 700, one)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "")
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")

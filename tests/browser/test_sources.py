@@ -22,7 +22,7 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     for strip in strips:
         expect(strip.locator("span")).to_have_count(5)
         n_colours = "all => new Set(all.map(one => getComputedStyle(one).backgroundColor)).size"
-        until(page, lambda strip=strip, asked=n_colours: strip.locator("span").evaluate_all(asked) > 1)
+        until(page, lambda one, asked: one.locator("span").evaluate_all(asked) > 1, strip, n_colours)
         brightest = strip.locator('span[style*="60%"]')
         expect(brightest).to_have_count(1)
         expect(brightest).to_contain_text("Two")

@@ -30,15 +30,15 @@ MOVE = """url => {
 }"""
 
 
-def until(page: Page, holds: Callable[[], object]) -> None:
+def until(page: Page, holds: Callable[..., object], *of: object) -> None:
     """Wait until what `holds` asks of a page is so: what is drawn follows what was done, on a busy machine much later.
 
-    It says no by giving False, or by an assertion that fails, which is raised when patience ends.
+    It is given `of`, and says no by False or by an assertion that fails, which is raised when patience ends.
     """
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            found = holds()
+            found = holds(*of)
             assert found is None or found
             break
         except AssertionError:
