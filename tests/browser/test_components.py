@@ -89,8 +89,13 @@ def test_pictures_fit_the_window_and_the_screen(demo, width, scale):
     page = demo("shape=3,12,11,7", width=width, scale=scale).page
     fits(page, width)
     lines = page.locator(".head-view .sheet canvas")
-    for side in ("width", "height"):
-        until(page, lambda side: lines.evaluate(f"c => c.{side}") == round(box(lines)[side] * scale), side)
+
+    def sharp() -> None:
+        place = box(lines)
+        sizes = [round(place["width"] * scale), round(place["height"] * scale)]
+        assert lines.evaluate("c => [c.width, c.height]") == sizes
+
+    until(page, sharp)
     first = box(cell(page, 0, 0, 12))
     assert min(first["width"], first["height"]) >= 40, "large enough for a finger"
     left, right = box(token(page, "query", 0)), box(token(page, "key", 0))
