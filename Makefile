@@ -1,7 +1,7 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
 # make docs     what the library offers to a notebook, from its docstrings, in docs/api/
-# make test     lint, types and every test; finds or installs a Chromium
+# make test     lint, types and every test, some with other processors' kernels too; finds or installs a Chromium
 # make test-gpu what a GPU says against what the CPU says, on a machine with one
 # make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
 # Each target sets up what it needs, once; nothing is installed again until a requirements file changes.

@@ -1,5 +1,6 @@
 """What every test has in common: shapes in signatures are executed, randomness is fixed."""
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ from streamlit.components.v2.manifest_scanner import scan_component_manifests
 from tests.shapes import execute_signatures
 
 execute_signatures()  # before the first import of the library
+if "ATEN_CPU_CAPABILITY" in os.environ:  # oneDNN asks the processor itself, and PyTorch fails where it may do more
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
 
 import torch  # noqa: E402
 
@@ -26,7 +29,7 @@ LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",
     "training/translation/test_run.py", "browser/test_translate.py", "browser/test_lessons.py",
     "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_policy.py", "browser/test_checkpoints.py",
-    "browser/test_align.py", "checkpoint/huggingface/test_refusals.py",
+    "browser/test_align.py", "test_kernels.py", "checkpoint/huggingface/test_refusals.py",
 )  # fmt: skip
 """The files that take longest, which begin first: one that began last would leave the other processes waiting."""
 

@@ -72,6 +72,7 @@ def sublayers(model: Seq2Seq) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
         handle.remove()
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("inputs", [sentences(), padded()], ids=["whole", "padded"])
 def test_the_output_with_capture_is_bit_equal_to_the_output_without(inputs: tuple[Tensor, Tensor]) -> None:
     model = small_model()

@@ -16,6 +16,7 @@ from transformer.pictures.axes import Axis
 from transformer.pictures.quantity import Quantity
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_hidden_word_is_no_key_of_any_attention(dialect: str) -> None:
     made = reference.model(dialect)
@@ -32,6 +33,7 @@ def test_a_hidden_word_is_no_key_of_any_attention(dialect: str) -> None:
     np.testing.assert_array_equal(found.visible[:, len(SOURCE) :], np.tri(len(READ), dtype=bool))
 
 
+@pytest.mark.kernels
 def test_a_replaced_and_a_removed_word_are_read_again() -> None:
     made = reference.model("torch")
     given = reference.passage(made, unknown_source_id=3, unknown_target_id=6)
@@ -46,6 +48,10 @@ def test_a_replaced_and_a_removed_word_are_read_again() -> None:
     for i in range(len(READ)):
         lost = whole - reference.log_probs_of(reference.run(made, SOURCE, [*READ[:i], 6, *READ[i + 1 :]]))
         np.testing.assert_allclose(unknown.of_prefix[:, i], lost, atol=1e-9)
+    itself = deletion(replace(given, unknown_source_id=SOURCE[1], unknown_target_id=READ[2]), "unknown")
+    assert not itself.of_source[:, [i for i, id_ in enumerate(SOURCE) if id_ == SOURCE[1]]].any()
+    assert not itself.of_prefix[:, 2].any()
+    assert itself.of_source[:, 0].all()
     assert removed.values.shape == (len(WRITTEN), len(SOURCE))
     assert removed.source_share is None
 
@@ -144,5 +150,5 @@ def test_weights_that_are_not_numbers_stay_visible_as_such() -> None:
     with torch.no_grad():
         made.decoder[1].cross_attention.value.weight[0, 0] = torch.nan
     found = deletion(reference.passage(made))
-    assert np.isnan(found.values).all()
-    assert found.visible.any()
+    assert np.isnan(found.values[found.visible]).all()
+    assert not found.values[~found.visible].any()  # of which the step had read nothing

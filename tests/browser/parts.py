@@ -4,6 +4,8 @@ import numpy as np
 from playwright.sync_api import FloatRect, Locator, Page
 from plotly.colors import sequential
 
+from tests.browser.visiting import until
+
 LAYERS, HEADS, QUERIES, KEYS = SHAPE = (3, 5, 11, 7)
 """What the page draws when its address does not say otherwise."""
 
@@ -23,11 +25,31 @@ def chip(page: Page, head: int) -> Locator:
     return page.locator(".head-view .chip").nth(head)
 
 
+RESTING = """element => new Promise(found => {
+  let before = "";
+  const look = () => {
+    const { x, y, width, height } = element.getBoundingClientRect();
+    const now = [x, y, width, height].join();
+    if (now === before || !element.isConnected) found(element.isConnected && width > 0 && height > 0);
+    else requestAnimationFrame(look);
+    before = now;
+  };
+  look();
+})"""
+"""Whether an element is seen, once two frames show it in one place."""
+
+
 def box(locator: Locator) -> FloatRect:
-    """Where it is on the screen: x, y, width and height."""
+    """Where it rests on the screen: x, y, width and height."""
+    until(locator.page, lambda: locator.evaluate(RESTING))
     found = locator.bounding_box()
     assert found
     return found
+
+
+def fits(page: Page, width: int) -> None:
+    """Nothing on the page is wider than the window."""
+    until(page, lambda: page.evaluate("document.documentElement.scrollWidth") <= width)
 
 
 def footer(page: Page) -> Locator:

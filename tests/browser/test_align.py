@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Position, expect
+
+from tests.browser.parts import box, fits
+from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -37,7 +40,7 @@ def panel(page, number: int) -> Locator:
     return page.locator(f'.alignments canvas[data-panel="{number}"]')
 
 
-def point(canvas: Locator, row: int) -> dict[str, float]:
+def point(canvas: Locator, row: int) -> Position:
     """The middle of a row's first cell, in pixels of its canvas."""
     left, top, width, height = (
         float(canvas.get_attribute(f"data-{name}") or "nan") for name in ("left", "top", "cell-width", "cell-height")
@@ -54,15 +57,14 @@ def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_s
     first.hover(position=point(first, 1))
     for canvas in (first, second):
         expect(canvas).to_have_attribute("data-row", "1")
-        assert int(canvas.get_attribute("data-marked") or -1) >= 0
+        expect(canvas).to_have_attribute("data-marked", re.compile(r"\d+"))
     reading = opened.page.locator(".alignments .reading")
     expect(reading).to_contain_text("multi30k-en-de looks at")
     expect(reading).to_contain_text(re.compile(r"update 1,600 \(BLEU [\d.]+\) looks at"))
     opened.page.keyboard.press("Escape")
     assert (opened.sent, opened.finished) == (sent, runs)
-    lefts = {canvas.get_attribute("data-left") for canvas in (first, second)}
-    widths = {canvas.get_attribute("data-cell-width") for canvas in (first, second)}
-    assert len(lefts) == len(widths) == 1
+    for name in ("data-left", "data-cell-width"):
+        expect(second).to_have_attribute(name, first.get_attribute(name) or "-")
 
 
 def test_a_click_keeps_the_mark_in_the_address(align):
@@ -71,7 +73,7 @@ def test_a_click_keeps_the_mark_in_the_address(align):
     second.scroll_into_view_if_needed()
     with opened.run():
         second.click(position=point(second, 0))
-    assert "mark=1%3A" in opened.page.url
+    expect(opened.page).to_have_url(re.compile("mark=1%3A"))
     opened.page.mouse.move(5, 5)
     expect(panel(opened.page, 0)).to_have_attribute("data-row", "0")
     again = align("mark=1-0")
@@ -106,7 +108,7 @@ def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
     with opened.run():
         page.get_by_role("button", name="Play").click()
     expect(moment).to_contain_text("finished")
-    assert "moment=8" in page.url
+    expect(page).to_have_url(re.compile("moment=8"))
 
 
 LONG = "+and+a+dog".join(["text=A+man", *[""] * 12])
@@ -117,29 +119,31 @@ SEEN = """box => { const { scrollLeft, scrollTop, scrollHeight, clientHeight, sc
 
 
 def test_long_maps_scroll_together_and_keep_their_names_in_sight(align, serve, visit):
-    page = visit(
+    opened = visit(
         f"{serve(APP)}/align?{LONG}&beam=1&longest=10&force={'ein+Hund+und+' * 12}&second=multi30k-en-de@001600",
         height=700,
-    ).page
+    )
+    page = opened.page
+    opened.drawn(page.locator(".alignments"))
     scrollers = page.locator(".alignments .scroller")
     first, second = scrollers.nth(0), scrollers.nth(1)
     expect(first).to_be_visible()
-    before = panel(page, 0).bounding_box()
-    assert first.evaluate(SEEN)["down"] > 60, "the map is taller than its window"
+    until(page, lambda: first.evaluate(SEEN)["down"] > 60)  # the map is taller than its window
+    before = box(panel(page, 0))
     first.evaluate("box => box.scrollTo(0, 60)")
     page.wait_for_function("box => box.scrollTop === 60", arg=second.element_handle())
     second.evaluate("box => box.scrollTo(0, 1e6)")
     page.wait_for_function("box => box.scrollTop > 60", arg=first.element_handle())
-    assert first.evaluate(SEEN)["scrollTop"] == second.evaluate(SEEN)["scrollTop"]
+    until(page, lambda: first.evaluate(SEEN)["scrollTop"] == second.evaluate(SEEN)["scrollTop"])
     second.evaluate("box => box.scrollTo(0, 60)")  # where it was led before: this time the reader brought it there
     page.wait_for_function("box => box.scrollTop === 60", arg=first.element_handle())
     second.evaluate("box => box.scrollTo(0, 1e6)")
     page.wait_for_function("box => box.scrollTop > 60", arg=first.element_handle())
-    after = panel(page, 0).bounding_box()
+    after = box(panel(page, 0))
     assert abs(before["y"] - after["y"]) < 1, "the canvas, and the names on its edges, stay where they are"
     panel(page, 0).hover(position={"x": after["width"] / 2, "y": after["height"] - 20})
-    rows, row = (int(panel(page, 0).get_attribute(f"data-{name}")) for name in ("rows", "row"))
-    assert row == rows - 1, "the last row is at the bottom"
+    last = int(panel(page, 0).get_attribute("data-rows") or 0) - 1
+    expect(panel(page, 0)).to_have_attribute("data-row", str(last))  # the last row is at the bottom
     panel(page, 1).focus()
     page.keyboard.press("Home")
     page.wait_for_function("box => box.scrollTop === 0", arg=first.element_handle())
@@ -159,16 +163,15 @@ def test_the_maps_leave_as_a_picture_that_says_what_it_is(align):
 
 def test_the_first_cell_is_in_view(align):
     page = align(width=1280, height=800).page
-    box = panel(page, 0).bounding_box()
     expect(page.get_by_role("combobox", name="First model", exact=True)).to_be_visible()
     expect(page.locator(".st-key-models")).to_be_hidden()
-    assert box["y"] + 60 < 600
+    assert box(panel(page, 0))["y"] + 60 < 600
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
     opened = align(width=400, dark=dark)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    fits(opened.page, 400)
     lies_below = """panels => {
       const [first, second] = panels.map(panel => panel.getBoundingClientRect());
       return first.top < 844 && second.top > first.bottom && second.left === first.left;
@@ -179,4 +182,4 @@ def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
     with opened.run():
         opened.page.locator(".st-key-models label").click()
     expect(chosen).to_be_visible()
-    assert "models=True" in opened.page.url
+    expect(opened.page).to_have_url(re.compile("models=True"))

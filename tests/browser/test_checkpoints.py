@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.parts import viridis
+from tests.browser.parts import box, fits, viridis
+from tests.browser.visiting import until
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.vision import Sizes, TimmVision
@@ -56,6 +57,7 @@ def with_heads(here, count: int) -> None:
 def point(page: Page, query: int, key: int) -> Locator:
     """Point at a cell of the heatmap; where it says the number then."""
     canvas = page.locator(".heatmap canvas")
+    box(canvas)  # which rests
     left, top, wide, tall = (float(number) for number in (canvas.get_attribute("data-cells") or "").split())
     canvas.hover(position={"x": left + (key + 0.5) * wide, "y": top + (query + 0.5) * tall})
     return page.locator(".heatmap .reading")
@@ -110,12 +112,12 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
     canvas = page.locator(".heatmap canvas")
     expect(canvas).to_have_attribute("aria-label", re.compile(r"encoder\.0\.self · head 1"))
     canvas.focus()
+    cell = canvas.locator("[role=gridcell]")  # what a screen reader says where the keyboard stands
     for key, query, other in (("Home", 0, 0), ("ArrowDown", 1, 0), ("End", 1, 3), ("ArrowLeft", 1, 2)):
         page.keyboard.press(key)
         told = f"Query {ids[query]}, key {ids[other]}: {weights[query, other]:.3f}."
-        cell = canvas.locator("[role=gridcell]")  # what a screen reader says where the keyboard stands
         expect(cell).to_have_text(told)
-        expect(canvas).to_have_attribute("aria-activedescendant", cell.get_attribute("id") or "-")
+        until(page, lambda: canvas.get_attribute("aria-activedescendant") == cell.get_attribute("id"))
     texts, *drawn = cells_of_files(page, tmp_path, weights.size)
     assert "encoder.0.self · head 1" in texts
     for colours in drawn:
@@ -147,10 +149,9 @@ def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened
     expect(page.get_by_role("combobox", name="Picture")).to_have_value("mine.png")
     whole = here.whole
     picture.scroll_into_view_if_needed()
-    box = picture.locator(".heatmaplayer").bounding_box()
-    assert box
+    place = box(picture.locator(".heatmaplayer"))
     with here.run():  # the patch in the second row and the third column
-        page.mouse.click(box["x"] + 2.5 * box["width"] / 3, box["y"] + 1.5 * box["height"] / 3)
+        page.mouse.click(place["x"] + 2.5 * place["width"] / 3, place["y"] + 1.5 * place["height"] / 3)
     expect(page.locator(".st-key-over-picture .gtitle")).to_contain_text("r2c3 looks")
     expect(page).to_have_url(re.compile("patch=r2c3"))
     assert here.whole == whole  # the rest of the page stays as it is
@@ -187,4 +188,4 @@ def test_nothing_is_cut_off_on_a_narrow_screen(opened, annotated: Path, dark: bo
     here = opened(width=400, dark=dark)
     drop(here, annotated)
     expect(here.page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
-    assert here.page.evaluate("document.documentElement.scrollWidth") <= 400
+    fits(here.page, 400)

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages.sample import HOSTILE
-from tests.browser.parts import HEADS, KEYS, QUERIES, box, cell, cell_colours, footer, token
+from tests.browser.parts import HEADS, KEYS, QUERIES, box, cell, cell_colours, fits, footer, token
+from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +32,7 @@ def test_token_text_is_only_ever_text(demo):
     page = opened.page
     for index, text in enumerate(HOSTILE[:-1]):
         drawn = token(page, "query", index).locator(".text")
-        assert drawn.text_content() == text
+        until(page, lambda one, text: one.text_content() == text, drawn, text)
         assert drawn.locator("*").count() == 0
         assert (token(page, "query", index).get_attribute("title") or "") == text
     assert box(token(page, "query", HOSTILE.index("long" * 50)))["width"] < 400, "a long token is shortened"
@@ -69,24 +70,32 @@ def test_texts_stand_out_and_pictures_follow_the_theme(demo, dark):
     opened = demo("causal=1", dark=dark)
     page = opened.page
     for selector in (".all-heads .column", ".all-heads .legend", ".token .text", ".head-view .footer", ".chip"):
-        assert page.locator(selector).first.evaluate(CONTRAST) >= 7
-    before = cell_colours(cell(page, 0, 0).locator("canvas"), QUERIES, KEYS)
-    draws = opened.drawn(page.locator(".all-heads"))
+        text = page.locator(selector).first
+        until(page, lambda one: one.evaluate(CONTRAST) >= 7, text)
+    canvas, visible = cell(page, 0, 0).locator("canvas"), np.tri(QUERIES, KEYS, dtype=bool)
+    before = cell_colours(canvas, QUERIES, KEYS)
     page.emulate_media(color_scheme="light" if dark else "dark")
-    opened.drawn(page.locator(".all-heads"), draws + 1)
-    after = cell_colours(cell(page, 0, 0).locator("canvas"), QUERIES, KEYS)
-    visible = np.tri(QUERIES, KEYS, dtype=bool)
-    assert (before[visible] == after[visible]).all(), "a weight's colour is the same in both themes"
-    assert (before[~visible] != after[~visible]).any(), "a masked cell's grey is not"
+
+    def redrawn() -> None:
+        after = cell_colours(canvas, QUERIES, KEYS)
+        assert (before[visible] == after[visible]).all(), "a weight's colour is the same in both themes"
+        assert (before[~visible] != after[~visible]).any(), "a masked cell's grey is not"
+
+    until(page, redrawn)
 
 
 @pytest.mark.parametrize(("width", "scale"), [(400, 2.0), (1600, 1.0)])
 def test_pictures_fit_the_window_and_the_screen(demo, width, scale):
     page = demo("shape=3,12,11,7", width=width, scale=scale).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    fits(page, width)
     lines = page.locator(".head-view .sheet canvas")
-    assert lines.evaluate("c => c.width") == round(box(lines)["width"] * scale)
-    assert lines.evaluate("c => c.height") == round(box(lines)["height"] * scale)
+
+    def sharp() -> None:
+        place = box(lines)
+        sizes = [round(place["width"] * scale), round(place["height"] * scale)]
+        assert lines.evaluate("c => [c.width, c.height]") == sizes
+
+    until(page, sharp)
     first = box(cell(page, 0, 0, 12))
     assert min(first["width"], first["height"]) >= 40, "large enough for a finger"
     left, right = box(token(page, "query", 0)), box(token(page, "key", 0))

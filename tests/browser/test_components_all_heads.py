@@ -1,11 +1,14 @@
 """All heads as a reader meets them: what a thumbnail shows, and what a hover, a click or a key does."""
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages.sample import attention
 from tests.browser.parts import KEYS, QUERIES, SHAPE, cell, cell_colours, pixels, token, viridis
+from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -49,8 +52,8 @@ def test_pointing_at_a_head_enlarges_it_without_the_server(demo):
     preview = page.locator(".all-heads .preview")
     expect(preview).to_be_visible()
     expect(preview).to_contain_text("L2, H1")
-    drawn = cell_colours(preview.locator("canvas"), QUERIES, KEYS)
-    assert np.abs(drawn - viridis(attention(*SHAPE)[0][2, 1])).max() <= 1
+    enlarged, stops = preview.locator("canvas"), viridis(attention(*SHAPE)[0][2, 1])
+    until(page, lambda: np.abs(cell_colours(enlarged, QUERIES, KEYS) - stops).max() <= 1)
     page.mouse.move(1, 1)
     expect(preview).to_be_hidden()
     assert opened.sent == sent
@@ -73,7 +76,7 @@ def test_a_click_picks_a_head_and_the_choice_comes_back(demo):
 def test_a_grid_is_walked_and_picked_with_the_keyboard(demo):
     opened = demo("show=grid")
     page = opened.page
-    assert page.locator('.all-heads .cell[tabindex="0"]').count() == 1
+    expect(page.locator('.all-heads .cell[tabindex="0"]')).to_have_count(1)
     page.get_by_role("button", name="Save PNG").focus()
     page.keyboard.press("Tab")
     expect(cell(page, 1, 2)).to_be_focused()
@@ -99,14 +102,15 @@ def test_a_grid_is_walked_and_picked_with_the_keyboard(demo):
 def test_twelve_by_twelve_heads_are_light_and_quick(demo):
     opened = demo("shape=12,12,64,64&show=grid")
     assert opened.received <= 700_000, "everything that the page received"
-    grid = opened.page.locator(".all-heads")
-    milliseconds = []
-    for scheme in ("dark", "light", "dark"):
-        milliseconds.append(float(grid.get_attribute("data-draw-milliseconds") or "inf"))
+    grid, schemes = opened.page.locator(".all-heads"), cycle(("dark", "light"))
+
+    def milliseconds() -> float:
         draws = opened.drawn(grid)
-        opened.page.emulate_media(color_scheme=scheme)
+        opened.page.emulate_media(color_scheme=next(schemes))
         opened.drawn(grid, draws + 1)
-    assert min(milliseconds) < 200, "the best of a few: the machine may have other work"
+        return float(grid.get_attribute("data-draw-milliseconds") or "inf")
+
+    until(opened.page, lambda: milliseconds() < 200)  # the best of some: the machine may have other work
     received = opened.received
     with opened.run():
         cell(opened.page, 7, 9, 12).click()

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages.sample import attention
-from tests.browser.parts import KEYS, QUERIES, box
+from tests.browser.parts import KEYS, QUERIES, box, fits
+from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -22,15 +23,19 @@ def said(opened):
 def test_pointing_lights_the_words_that_were_looked_at(demo):
     weights = attention(3, 5, 11, 7)[0][1, 2]
     opened = demo("show=bitext")
-    assert opened.page.locator(".bitext path").count() == int((weights >= 0.04).sum())
+    expect(opened.page.locator(".bitext path")).to_have_count(int((weights >= 0.04).sum()))
     word(opened, "target", 4).hover()
     most = int(weights[4].argmax())
     expect(said(opened)).to_contain_text(f"While writing q4, L1 H2 looked at k{most} ({weights[4, most]:.2f})")
     lines = opened.page.locator(".bitext path")
     expect(lines).to_have_count(int((weights[4] >= 0.04).sum()))
-    alpha = [word(opened, "source", key).evaluate("e => e.style.backgroundImage") for key in range(KEYS)]
-    shown = [float(re.search(r"([\d.]+)\)+$", one)[1]) if one else 0.0 for one in alpha]
-    assert shown == pytest.approx([0.6 * weight if weight > 0.02 else 0.0 for weight in weights[4]], abs=0.01)
+
+    def lit() -> None:
+        alpha = [word(opened, "source", key).evaluate("e => e.style.backgroundImage") for key in range(KEYS)]
+        shown = [float(re.search(r"([\d.]+)\)+$", one)[1]) if one else 0.0 for one in alpha]
+        assert shown == pytest.approx([0.6 * weight if weight > 0.02 else 0.0 for weight in weights[4]], abs=0.01)
+
+    until(opened.page, lit)
     word(opened, "source", 2).hover()
     most = int(weights[:, 2].argmax())
     expect(said(opened)).to_contain_text(f"L1 H2 looked at k2 while writing q{most} ({weights[most, 2]:.2f})")
@@ -58,7 +63,7 @@ def test_a_word_is_kept_by_click_and_by_keyboard(demo):
     most = int(attention(3, 5, 11, 7)[0][1, 2][QUERIES - 2].argmax())
     expect(word(opened, "source", most)).to_be_focused()
     expect(said(opened)).to_contain_text(f"L1 H2 looked at k{most} while writing")
-    assert page.locator('.bitext [tabindex="0"]').count() == 2  # one stop a sentence
+    expect(page.locator('.bitext [tabindex="0"]')).to_have_count(2)  # one stop a sentence
 
 
 def test_play_writes_word_by_word_and_stops(demo):
@@ -83,6 +88,6 @@ def test_sentences_wrap_on_a_phone_and_hostile_words_are_text(demo, dark):
         assert all(place["x"] >= 0 and place["x"] + place["width"] <= 390 for place in places)
         assert len({round(place["y"]) for place in places}) > 1
     assert root.locator("img, script").count() == 0
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+    fits(opened.page, 390)
     word(opened, "target", 0).click()
     expect(said(opened)).to_contain_text("While writing")

@@ -1,11 +1,14 @@
 """Matrices and alignments with the keyboard, for a screen reader, in any window, and as a file."""
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages.sample import alignment_moments
 from tests.browser.parts import box
+from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -41,7 +44,7 @@ def test_the_keyboard_walks_alignments_and_keeps_its_place_over_a_run(demo):
     play.focus()
     for name in ("", "Save PNG", "0", "1"):
         page.keyboard.press("Tab")
-        assert focused(page) == name
+        until(page, lambda name: focused(page) == name, name)
     play.focus()
     with opened.run():
         matrix(page, "A").evaluate("canvas => canvas.dispatchEvent(new MouseEvent('click', { bubbles: true }))")
@@ -77,16 +80,17 @@ def test_a_screen_reader_is_told_the_cell_where_the_keyboard_stands(demo):
     assert grid.get_attribute("aria-label").startswith("C 1, 2 \N{MULTIPLICATION SIGN} 2. Click a cell")
     assert [grid.get_attribute(f"aria-{count}count") for count in ("row", "col")] == ["2", "2"]
     grid.focus()
+    expect(grid).to_have_attribute("aria-activedescendant", re.compile("."))
     first = active(grid)
     assert (first["aria-rowindex"], first["aria-colindex"]) == ("1", "1")
     page.keyboard.press("ArrowRight")
     expect(page.locator(".matrices .reading")).to_have_text("C1 [r1, c2] = undefined")
-    page.wait_for_timeout(100)
-    assert exposed(page, "gridcell") == [
+    told = [
         ("[r1, i1] = 0.5000 · comes from", False),
         ("[i1, c1] = 1.0000", False),
         ("[r1, c2] = undefined · picked", True),
     ]
+    until(page, lambda: exposed(page, "gridcell") == told)
     second = active(grid)
     assert second["id"] != first["id"], "a new element is spoken"
     assert (second["aria-rowindex"], second["aria-colindex"]) == ("1", "2")
@@ -102,12 +106,14 @@ def test_a_screen_reader_is_told_the_word_in_focus_and_what_it_looked_at(demo):
     expect(words).to_have_attribute("data-row", "2")
     weights = alignment_moments()[0][0].panels[1].weights[2]
     best = int(weights[:3].argmax())
-    options = exposed(page, "option")
-    assert len(options) == 2
-    assert all(
-        name.startswith("“t2”: M1 looks at ") and f"M2 looks at s{best} {weights[best]:.2f}" in name
-        for name, _ in options
-    )
+
+    def told() -> None:
+        names = [name for name, _ in exposed(page, "option")]
+        assert len(names) == 2
+        assert all(name.startswith("“t2”: M1 looks at ") for name in names)
+        assert all(f"M2 looks at s{best} {weights[best]:.2f}" in name for name in names)
+
+    until(page, told)
     assert (active(words)["aria-posinset"], active(words)["aria-setsize"]) == ("3", "5")
 
 
@@ -122,7 +128,7 @@ def test_a_narrower_window_is_drawn_anew(demo):
     page.set_viewport_size({"width": 420, "height": 900})
     first, second = (page.locator(".alignments figure").nth(i) for i in range(2))
     expect(page.locator(".alignments .sheet")).to_have_attribute("style", "--columns: 1;")
-    assert box(second)["y"] > box(first)["y"] + 50
+    until(page, lambda: box(second)["y"] > box(first)["y"] + 50)
 
 
 WRITTEN = """() => {

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.browser.parts import box
+from tests.browser.visiting import until
 from ui.components.head_view.component import Lines, component
 from ui.components.shared import bundle
 
@@ -95,14 +97,14 @@ def test_a_new_width_is_drawn_and_an_ended_component_watches_nothing(stage):
     stage.evaluate("void (window.end = start())")
     post(stage)
     assert stage.evaluate("watched.size") == 1
-    view = stage.locator(".head-view")
+    view, ratio = stage.locator(".head-view"), stage.evaluate("devicePixelRatio")
+    canvas = view.locator(".sheet canvas")
     for width in (500, 900):
         draws = int(view.get_attribute("data-draws"))
         stage.set_viewport_size({"width": width, "height": 700})
         stage.wait_for_function("draws => Number(parent_.querySelector('.head-view').dataset.draws) > draws", arg=draws)
-        ratio = stage.evaluate("devicePixelRatio")
-        drawn = view.locator(".sheet canvas")
-        assert drawn.evaluate("c => c.width") == round(drawn.bounding_box()["width"] * ratio)
+        until(stage, lambda: canvas.evaluate("c => c.width") == round(box(canvas)["width"] * ratio))
+    stage.evaluate("twoFrames()")
     draws = int(view.get_attribute("data-draws"))
     stage.set_viewport_size({"width": 900, "height": 500})
     stage.evaluate("twoFrames()")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.visiting import Visit
+from tests.browser.visiting import Visit, until
 
 pytestmark = pytest.mark.browser
 
@@ -99,7 +99,7 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
         with nullcontext() if undone in BY_BROWSER else here.run():
             page.evaluate("move => history.go(move)", move)
         expect(page).to_have_url(url)
-        assert seen(page) == shown
+        until(page, lambda before: seen(page) == before, shown)
 
 
 def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(opened) -> None:
@@ -117,7 +117,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             menu("Translate"),
         ],
     )
-    assert re.search("layer=3&head=3&kind=encoder.self&view=head_view&text=", page.url)
+    expect(page).to_have_url(re.compile("layer=3&head=3&kind=encoder.self&view=head_view&text="))
 
 
 def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
@@ -157,7 +157,7 @@ def test_back_that_is_pressed_faster_than_pages_answer_ends_where_it_should(open
                 page.wait_for_timeout(50)
         expect(page).to_have_url(url)
         expect(page.locator("h1")).to_have_text(shown[0][0].split("\n")[0])
-        assert seen(page) == shown
+        until(page, lambda before: seen(page) == before, shown)
         assert page.evaluate("history.length") == entries
 
 
@@ -184,7 +184,7 @@ WALKS, MOVES = 2, 4
 def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> None:
     chance = random.Random(1)
     here = opened(page)
-    end = seen(here.page)
+    seen(here.page)
     for _ in range(WALKS):
         for _ in range(MOVES):
             main = here.page.get_by_test_id("stMain")
@@ -195,7 +195,8 @@ def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> Non
                     pressed.nth(one).click()
                 else:
                     slider.nth(one - pressed.count()).press("ArrowRight")
-            end = seen(here.page)
+            seen(here.page)  # which is at rest then
         fresh = opened(here.page.url.split("/", 3)[3])
-        assert (fresh.page.url, seen(fresh.page)) == (here.page.url, end)
+        expect(fresh.page).to_have_url(here.page.url)
+        until(fresh.page, lambda one: seen(one.page) == seen(here.page), fresh)
         fresh.leave()

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.parts import box, cell_colours, heatmap_colours, viridis
-from tests.browser.visiting import Visit
+from tests.browser.visiting import Visit, until
 from transformer import DecodingOptions, Record, load, translate
 
 pytestmark = pytest.mark.browser
@@ -46,13 +46,16 @@ def shown(page: Page, record: Record, site: str, head: int | str) -> None:
     picture = record[site].picture(head, words=True)
     name = "mean of 4 heads" if head == "mean" else f"head {head}"
     expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
-    drawn = heatmap_colours(page.locator(".heatmap canvas"), *picture.values.shape)
     seen = picture.visible
     stops = viridis(np.where(seen, picture.values, 0.0) ** 2)  # the large map's scale is linear
-    assert np.abs(drawn - stops)[seen].max() <= 3
-    assert (np.abs(drawn - stops)[~seen].max(axis=-1) > 3).all()  # masked cells are not those of weight 0
-    address = page.url
-    assert (f"head={head}" in address) == (head != 1)  # no default stands in the address
+
+    def drawn() -> None:
+        colours = heatmap_colours(page.locator(".heatmap canvas"), *picture.values.shape)
+        assert np.abs(colours - stops)[seen].max() <= 3
+        assert (np.abs(colours - stops)[~seen].max(axis=-1) > 3).all()  # masked cells are not those of weight 0
+
+    until(page, drawn)
+    until(page, lambda: (f"head={head}" in page.url) == (head != 1))  # no default stands in the address
 
 
 def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(opened, record) -> None:
@@ -71,7 +74,8 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     expect(said).to_contain_text("layer 2 head 1")  # only cross-attention joins the two sentences
     words = record["encoder.3.self"].picture(2, words=True)
     thumbnail = page.locator(".all-heads .cell").nth(3 * 4 + 2).locator("canvas")
-    np.testing.assert_array_equal(cell_colours(thumbnail, *words.values.shape), viridis(words.values).round())
+    stops = viridis(words.values).round()
+    until(page, lambda: np.array_equal(cell_colours(thumbnail, *words.values.shape), stops))
     radio(page, "Head", "mean")
     shown(page, record, "encoder.3.self", "mean")
     page.locator(".heatmap").get_by_role("switch", name="Relative scale").click()
@@ -88,19 +92,19 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     assert here.sent == sent
 
     fresh = opened(page.url.partition(f"text={SENTENCE}".replace(" ", "+"))[2])
-    drawn = [one.page.locator(".heatmap canvas").evaluate("canvas => canvas.toDataURL()") for one in (here, fresh)]
-    assert drawn[0] == drawn[1]
-    assert fresh.page.url == last
+    canvases = [one.page.locator(".heatmap canvas") for one in (here, fresh)]
+    until(page, lambda: len({one.evaluate("canvas => canvas.toDataURL()") for one in canvases}) == 1)
+    expect(fresh.page).to_have_url(last)
 
     with here.run():  # what the server does next knows of it, and undoes nothing
         page.get_by_text("Whole words", exact=True).click()
     expect(page).to_have_url(re.compile("words=False"))
-    assert re.search("layer=3&head=mean&kind=encoder.self&relative=true", page.url)
+    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
     with here.run():
         page.locator(".st-key-example-3 button").first.click()
     expect(page.locator(".bitext .source .word").first).not_to_have_text("Two")
-    assert re.search("layer=3&head=mean&kind=encoder.self&relative=true", page.url)
+    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
+from tests.browser.parts import box, fits
+from tests.browser.visiting import until
 from transformer.lessons.attention import attention_board
+from transformer.lessons.expressions.board import Highlight
 from transformer.lessons.toy import toy_sentences, toy_transformer
 
 pytestmark = pytest.mark.browser
@@ -33,6 +36,7 @@ def matrix(page, name: str) -> Locator:
 def middle(canvas: Locator, row: int, column: int) -> Position:
     """The middle of a cell, in pixels of its canvas."""
     canvas.scroll_into_view_if_needed()
+    box(canvas)  # which rests
     names = ("left", "top", "cell-width", "cell-height")
     left, top, width, height = (float(canvas.get_attribute(f"data-{name}") or "nan") for name in names)
     return {"x": left + (column + 0.5) * width, "y": top + (row + 0.5) * height}
@@ -57,7 +61,7 @@ def test_a_click_lights_up_what_the_cell_came_from_and_goes_to_in_every_matrix(b
     ]:  # fmt: skip
         expect(matrix(page, name)).to_have_attribute(f"data-{relation}", str(count))
     expect(page.locator("annotation").last).to_contain_text("S_0[1,2]")
-    assert "cell=S0.1.2" in page.url
+    expect(page).to_have_url(re.compile(r"cell=S0\.1\.2"))
 
 
 RELATIONS = dict(
@@ -71,7 +75,7 @@ def test_every_stage_of_a_second_head_lights_up_and_is_worked_out(board):
     page = opened.page
     known = attention_board(toy_transformer(4, 2, seed=1), *toy_sentences(4), "decoder.0.self")
     shown = [name for name, one in known.items() if one.head in {None, 1}]
-    assert page.locator(".matrices canvas").count() == len(shown)
+    expect(page.locator(".matrices canvas")).to_have_count(len(shown))
     cells = [
         ("E", 1, 0), ("X", 2, 3), ("W_Q1", 0, 1), ("K1", 1, 1), ("V1", 0, 0), ("S1", 3, 2), ("D1", 2, 1), ("M1", 2, 2),
         ("M1", 1, 3), ("A1", 3, 0), ("Z1", 1, 1), ("Z", 2, 3), ("W_O", 3, 1), ("O", 1, 2), ("R", 3, 3), ("Y", 0, 1),
@@ -80,11 +84,15 @@ def test_every_stage_of_a_second_head_lights_up_and_is_worked_out(board):
         click(opened, name, row, column)
         expect(matrix(page, name)).to_have_attribute("data-picked", f"{row}-{column}")
         light = known.highlight(name, row, column)
-        lit = page.locator(".matrices canvas").evaluate_all("all => all.map(one => ({ ...one.dataset }))")
-        for drawn in lit:
-            for relation, attribute in RELATIONS.items():
-                cells_lit = getattr(light, relation).get(drawn["matrix"])
-                assert int(drawn[attribute]) == (0 if cells_lit is None else cells_lit.sum()), (name, drawn["matrix"])
+
+        def lit(name: str, light: Highlight) -> None:
+            for drawn in page.locator(".matrices canvas").evaluate_all("all => all.map(one => ({ ...one.dataset }))"):
+                for relation, attribute in RELATIONS.items():
+                    cells_lit = getattr(light, relation).get(drawn["matrix"])
+                    expected = 0 if cells_lit is None else cells_lit.sum()
+                    assert int(drawn[attribute]) == expected, (name, drawn["matrix"])
+
+        until(page, lit, name, light)
         latex = known.equation(name, row, column).latex
         expect(page.locator("annotation").last).to_have_text(latex)
 
@@ -94,7 +102,7 @@ def test_a_second_click_takes_the_mark_away(board):
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "1-2")
     click(opened, "S0", 1, 2)
     expect(matrix(opened.page, "S0")).to_have_attribute("data-picked", "")
-    assert "cell=" not in opened.page.url
+    expect(opened.page).not_to_have_url(re.compile("cell="))
 
 
 def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board):
@@ -102,8 +110,7 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
     opened = board("stage=scores", height=800)
     page = opened.page
     for one in (*(matrix(page, name) for name in ("Q0", "K0", "S0")), page.locator(".katex-display").last):
-        box = one.bounding_box()
-        assert box["y"] + box["height"] < 700
+        until(page, lambda one: (place := box(one))["y"] + place["height"] < 700, one)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "")
     click(opened, "S0", 1, 2)
     expect(matrix(page, "S0")).to_have_attribute("data-picked", "1-2")
@@ -115,10 +122,14 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
 
 def test_numbers_grow_with_the_window_and_wide_matrices_leave_out_their_middle(board):
     small, large = (board("stage=scores", width=width) for width in (1280, 1920))
-    sizes = [float(matrix(one.page, "S0").get_attribute("data-cell-width")) for one in (small, large)]
-    assert sizes[1] > 1.2 * sizes[0]
+
+    def grows() -> None:
+        sizes = [float(matrix(one.page, "S0").get_attribute("data-cell-width") or "nan") for one in (small, large)]
+        assert sizes[1] > 1.2 * sizes[0]
+
+    until(large.page, grows)
     wide = board("made=shipped&stage=input").page
-    assert matrix(wide, "X").bounding_box()["width"] < 700
+    until(wide, lambda: box(matrix(wide, "X"))["width"] < 700)
 
 
 def test_the_keyboard_moves_and_picks(board):
@@ -141,6 +152,7 @@ def test_the_keyboard_moves_and_picks(board):
 def test_the_address_shows_the_same_picture_anew(board):
     opened = board("attention=decoder&stage=softmax")
     click(opened, "A0", 2, 1)
+    expect(opened.page).to_have_url(re.compile(r"cell=A0\.2\.1"))
     address = opened.page.url
     again = board(address.split("?", 1)[1])
     expect(matrix(again.page, "A0")).to_have_attribute("data-picked", "2-1")
@@ -150,8 +162,8 @@ def test_the_address_shows_the_same_picture_anew(board):
 @pytest.mark.parametrize("dark", [False, True])
 def test_at_400_pixels_nothing_is_wider_than_the_screen(board, dark):
     opened = board(width=400, dark=dark)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert opened.page.locator(".matrices").bounding_box()["width"] <= 400
+    fits(opened.page, 400)
+    until(opened.page, lambda: box(opened.page.locator(".matrices"))["width"] <= 400)
 
 
 def test_the_matrices_leave_as_a_picture_and_as_numbers(board):
@@ -182,7 +194,7 @@ def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
 def test_the_table_of_positions_is_drawn(serve, visit, dark):
     opened = visit(f"{serve(APP)}/positions", dark=dark, width=400)
     expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    fits(opened.page, 400)
 
 
 def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visit):
@@ -197,7 +209,7 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
     ]:  # fmt: skip
         expect(matrix(page, name)).to_have_attribute(f"data-{relation}", str(count))
     expect(page.locator("annotation").filter(has_text="Y[1,2]").first).to_be_attached()
-    assert "cell=Y.1.2" in page.url
+    expect(page).to_have_url(re.compile(r"cell=Y\.1\.2"))
     with opened.run():
         page.locator(".st-key-next button:visible").click()
     expect(matrix(page, "Y")).to_have_attribute("data-picked", "1-2")
@@ -208,7 +220,7 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
         matrix(page, "A").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-    assert re.search(r"cell=A\.\d\.\d", page.url)
+    expect(page).to_have_url(re.compile(r"cell=A\.\d\.\d"))
     with opened.run():
         page.go_back()
     expect(matrix(page, "F")).to_have_attribute("data-picked", "1-2")
@@ -220,10 +232,13 @@ def test_on_a_phone_both_ways_on_and_the_equation_above_the_matrices_are_in_sigh
     page = opened.page
     opened.drawn(page.locator(".matrices"))
     for name in ("previous", "next"):
-        box = page.locator(f".st-key-{name} button:visible").bounding_box()
-        assert box
-        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
-    equation = page.locator(".st-key-worked .katex-display").last.bounding_box()
-    first = page.locator("canvas[data-matrix]").first.bounding_box()
-    assert equation["y"] + equation["height"] < first["y"] < 950
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        place = box(page.locator(f".st-key-{name} button:visible"))
+        assert 0 <= place["x"] < place["x"] + place["width"] <= 390
+
+    def stands_above() -> None:
+        equation = box(page.locator(".st-key-worked .katex-display").last)
+        first = box(page.locator("canvas[data-matrix]").first)
+        assert equation["y"] + equation["height"] < first["y"] < 950
+
+    until(page, stands_above)
+    fits(page, 390)

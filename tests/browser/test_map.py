@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.parts import box, fits
+from tests.browser.visiting import until
+
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
@@ -24,9 +27,14 @@ def opened(serve, visit):
     return go
 
 
-def focused(page: Page) -> str:
-    """How the part that has the keyboard is read aloud."""
-    return page.locator(".map .part:focus").get_attribute("aria-label") or ""
+def focused(page: Page, name: str) -> None:
+    """The part that has the keyboard is read aloud by this name."""
+    expect(page.locator(".map .part:focus")).to_have_attribute("aria-label", re.compile(rf"^[^:]*: {re.escape(name)}"))
+
+
+def stream(page: Page) -> str:
+    """The path of the decoder's residual stream."""
+    return page.locator(".map .stream").last.get_attribute("d") or ""
 
 
 def path_of(page: Page) -> str:
@@ -36,57 +44,52 @@ def path_of(page: Page) -> str:
 def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_address(opened) -> None:
     here = opened(motion=True)  # parts that still rise can be reached
     page = here.page
-    assert page.locator(".map *").count() <= MOST_ELEMENTS
+    until(page, lambda: page.locator(".map *").count() <= MOST_ELEMENTS)
     page.locator('.map .part[tabindex="0"]').focus()
-    assert "words" in focused(page)
-    seen = [focused(page)]
-    for _ in range(4):
+    expect(page.locator(".map .part:focus")).to_have_attribute("aria-label", re.compile("words"))
+    for name in ("embedding.", "+ positions.", "layer norm.", "self-attention."):
         page.keyboard.press("ArrowUp")
-        seen.append(focused(page))
-    assert [name.split(": ")[1].split(".")[0] for name in seen[1:]] == [
-        "embedding",
-        "+ positions",
-        "layer norm",
-        "self-attention",
-    ]
+        focused(page, name)
     expect(page.locator(".map .tip")).to_contain_text("softmax(Q K")
-    before = page.locator(".map .stream").last.get_attribute("d")
+    before = stream(page)
     whole = here.whole
     with here.run():
         page.keyboard.press("ArrowRight")
-    assert "at_word=7" in page.url
-    assert page.locator(".map .stream").last.get_attribute("d") != before
+    expect(page).to_have_url(re.compile("at_word=7"))
+    until(page, lambda: stream(page) != before)
     with here.run():
         page.keyboard.press("Enter")
-    assert "part=encoder.0.self_attention" in page.url
+    expect(page).to_have_url(re.compile(r"part=encoder\.0\.self_attention"))
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
     expect(page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
     address = path_of(page)
     with here.run():
         page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_have_count(0)
-    assert "part=" not in page.url
+    expect(page).not_to_have_url(re.compile("part="))
     assert here.whole == whole  # a step, opening and closing are drawn without the page around the map
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
     fresh = opened(address).page
     expect(fresh.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
-    assert fresh.locator(".map .stream").last.get_attribute("d") == page.locator(".map .stream").last.get_attribute("d")
+    until(fresh, lambda: stream(fresh) == stream(page))
     link = fresh.get_by_test_id("stMain").get_by_role("link", name="This head on Translate")
     link.click()
     expect(fresh.get_by_role("heading", name="Translate", exact=True)).to_be_visible()
-    assert "layer=0" in fresh.url
+    expect(fresh).to_have_url(re.compile("layer=0"))
 
 
 def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_other(opened) -> None:
     here = opened("?sentence=Two+dogs+are+playing.", width=390)
     page = here.page
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    encoder, decoder = (page.locator(".map .stream").nth(i).bounding_box() for i in (0, 1))
-    assert encoder
-    assert decoder
-    assert decoder["y"] + decoder["height"] < encoder["y"]
+    fits(page, 390)
+
+    def decoder_above() -> None:
+        encoder, decoder = (box(page.locator(".map .stream").nth(i)) for i in (0, 1))
+        assert decoder["y"] + decoder["height"] < encoder["y"]
+
+    until(page, decoder_above)
     expect(page.locator(".map .legend")).to_contain_text("Light on a source word")
     page.emulate_media(media="print")
     expect(page.locator(".map .about")).to_be_visible()  # on paper too it says what model this is
@@ -94,11 +97,10 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
     page.emulate_media(media="screen")
     heads = page.locator(".map image").last
     heads.scroll_into_view_if_needed()
-    box = heads.bounding_box()
-    assert box
+    place = box(heads)
     with here.run():
-        page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2)
-    assert "at_head=0" in page.url  # not the surest one, which needs no saying
+        page.mouse.click(place["x"] + place["width"] * 0.1, place["y"] + place["height"] / 2)
+    expect(page).to_have_url(re.compile("at_head=0"))  # not the surest one, which needs no saying
 
 
 def test_an_old_link_opens_translate_and_back_leaves_it(opened, serve, visit) -> None:

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.hostile import TEXTS
-from tests.browser.visiting import ROOT
+from tests.browser.visiting import ROOT, until
 from ui.texts.markdown import JOINER
 
 pytestmark = pytest.mark.browser
@@ -27,19 +27,23 @@ def test_every_text_is_shown_as_it_is_and_nothing_comes_of_it(serve, visit) -> N
     for place in PLACES:
         expect(page.locator(f".st-key-{place}-{len(TEXTS) - 1}").locator(BOXES).last).to_be_attached()
     page.wait_for_timeout(500)  # what turns names into emoji and formulas is loaded late
-    wrong = []
-    for place in PLACES:
-        found = page.evaluate(READ, [place, BOXES])
-        assert len(found) == len(TEXTS)
-        for text, seen in zip(TEXTS, found, strict=True):
-            said = shown(text.replace("`", "'") if place == "code" else text)
-            said = f"before {said} after" if place == "middle" else said
-            if said not in map(shown, seen):
-                wrong.append((place, said, seen))
-    assert wrong == []
-    for place, read in (("list", "input"), ("plain", "[data-testid=stText]")):
-        boxes = page.locator(f"[class*='st-key-{place}-'] {read}").all()
-        seen = [box.input_value() if read == "input" else box.inner_text() for box in boxes]
-        assert ["".join(text.split()) for text in seen] == ["".join(text.split()) for text in TEXTS]
+
+    def every_text() -> None:
+        wrong = []
+        for place in PLACES:
+            found = page.evaluate(READ, [place, BOXES])
+            assert len(found) == len(TEXTS)
+            for text, seen in zip(TEXTS, found, strict=True):
+                said = shown(text.replace("`", "'") if place == "code" else text)
+                said = f"before {said} after" if place == "middle" else said
+                if said not in map(shown, seen):
+                    wrong.append((place, said, seen))
+        assert wrong == []
+        for place, read in (("list", "input"), ("plain", "[data-testid=stText]")):
+            boxes = page.locator(f"[class*='st-key-{place}-'] {read}").all()
+            seen = [box.input_value() if read == "input" else box.inner_text() for box in boxes]
+            assert ["".join(text.split()) for text in seen] == ["".join(text.split()) for text in TEXTS]
+
+    until(page, every_text)
     boxes = page.locator(BOXES)
     assert boxes.locator("img, a, em, del, .katex, h1, ul, ol, blockquote, hr, table, input").count() == 0

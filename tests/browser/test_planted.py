@@ -150,7 +150,8 @@ class Walk:
         """How often a planted text was there to be read."""
 
     def load(self, page: str, **query: str) -> None:
-        """Visit an address anew and look."""
+        """Visit an address anew and look; a run that the last page asked for late is none of this one's."""
+        self.page.goto("about:blank")
         with self.visit.run():
             self.page.goto(f"{self.address}/{page}?{urlencode(query, quote_via=quote)}")
         self.look()

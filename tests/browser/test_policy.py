@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.reading import faint_texts, nameless_controls
-from tests.browser.visiting import PATIENCE, ROOT, Visit
+from tests.browser.visiting import PATIENCE, ROOT, Visit, until
 
 pytestmark = pytest.mark.browser
 RECORD = """window.stopped = [];
@@ -79,12 +79,16 @@ def test_no_page_asks_for_what_its_policy_stops_and_all_can_be_read(
     watched.go(f"{serve(ROOT / 'app.py')}/{address}")
     assert watched.stopped() == []
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)  # Streamlit's own, while a run goes on
-    assert faint_texts(page) == []
-    assert nameless_controls(page) == []
+
+    def readable(figures: bool = True) -> None:
+        assert faint_texts(page, figures=figures) == []
+        assert nameless_controls(page) == []
+
+    until(page, readable)
     page.emulate_media(color_scheme="dark")
     expect(page.locator(".stApp")).to_have_css("background-color", "rgb(16, 23, 30)")
     page.wait_for_function(AT_REST)
-    assert faint_texts(page, figures=False) == []  # figures follow in the next run: their colours have a test of theirs
+    until(page, lambda: readable(False))  # figures follow in the next run: their colours have a test of theirs
     page.emulate_media(color_scheme="light")
     expect(page.locator(".stApp")).not_to_have_css("background-color", "rgb(16, 23, 30)")  # the next run knows it too
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.parts import heatmap_colours, viridis
+from tests.browser.parts import fits, heatmap_colours, viridis
+from tests.browser.visiting import until
 from transformer import load
 from transformer.runs.classify import Classification, classify
 from transformer.sequences.fasta import parse_fasta
@@ -93,8 +94,8 @@ def shown(page: Page, run: Classification, site: str, head: int | str) -> None:
     widths = [span.width for span in run.spans]
     far = np.array([len({*widths[max(0, i - 1) : i + 2]}) == 1 for i in range(len(widths))])
     rows = far if len(values) == len(far) else np.ones(len(values), dtype=bool)
-    drawn = heatmap_colours(page.locator(".heatmap canvas"), *values.shape)
-    assert np.abs(drawn - viridis(values**2))[rows][:, far].max() <= 3  # the large map's scale is linear
+    canvas, stops = page.locator(".heatmap canvas"), viridis(values**2)  # the large map's scale is linear
+    until(page, lambda: np.abs(heatmap_colours(canvas, *values.shape) - stops)[rows][:, far].max() <= 3)
     chosen = page.locator('.all-heads .cell[aria-selected="true"]')
     row = {"encoder.0.self": 0, "encoder.1.self": 1, "pooling": 2}[site]
     expect(chosen).to_have_count(0 if head == "mean" else 1)
@@ -125,7 +126,7 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     np.testing.assert_allclose(table.to_numpy(), picture.values, rtol=1e-6)
     page.get_by_role("radiogroup", name="Layer").get_by_role("radio", name="pooling", exact=True).click()
     shown(page, run, "pooling", 3)
-    assert page.evaluate("history.length") == entries + 4
+    until(page, lambda: page.evaluate("history.length") == entries + 4)
     for site, head in (("encoder.0.self", 3), ("encoder.0.self", 2), ("encoder.1.self", 2), ("pooling", "mean")):
         page.evaluate("history.back()")
         shown(page, run, site, head)
@@ -135,7 +136,13 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     with here.run():  # what the server draws follows what the browser chose
         page.get_by_role("radio", name="Letters", exact=True).click()
     expect(page.get_by_text("encoder.0.self, head 3")).to_be_visible()
-    assert re.search("layer=0&head=3", page.url)
+    expect(page).to_have_url(re.compile("layer=0&head=3"))
+
+
+def window(tiles: Locator) -> tuple[int, int, int, int]:
+    """Its first and last row and column, counted from 1, as the address has them."""
+    top, bottom, left, right = json.loads(tiles.get_attribute("data-window") or "")
+    return top + 1, bottom, left + 1, right
 
 
 def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) -> None:
@@ -155,15 +162,19 @@ def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) 
     with here.run():  # to the cursor, which stands at the first cell: the window goes there, and comes nearer
         canvas.evaluate(PRESS, ["ArrowDown", "ArrowRight", *["+"] * 6])
     expect(tiles).to_have_attribute("data-block", "1x1")
-    top, bottom, left, right = json.loads(tiles.get_attribute("data-window") or "")
-    expect(page).to_have_url(re.compile(f"rows={top + 1}-{bottom}&columns={left + 1}-{right}"))
+    until(page, lambda: "rows={}-{}&columns={}-{}".format(*window(tiles)) in page.url)
+    first_row, bottom, first_column, right = window(tiles)
     record = classify(load(ROOT / "checkpoints" / "core-promoters"), letters).record["encoder.0.self"]
-    told = tiles.locator(".reading").inner_text()
-    row, column = (int(number.replace(",", "")) - 1 for number in re.findall(r"window ([\d,]+) \(", told))
-    assert top <= row < bottom
-    assert left <= column < right
-    weight = float(record.tile(3, slice(row, row + 1), slice(column, column + 1))[0, 0])
-    assert float(told.rpartition(": ")[2]) == pytest.approx(weight, rel=1e-4)
+
+    def told() -> None:
+        reading = tiles.locator(".reading").inner_text()
+        row, column = (int(number.replace(",", "")) for number in re.findall(r"window ([\d,]+) \(", reading))
+        assert first_row <= row <= bottom
+        assert first_column <= column <= right
+        weight = float(record.tile(3, slice(row - 1, row), slice(column - 1, column))[0, 0])
+        assert float(reading.rpartition(": ")[2]) == pytest.approx(weight, rel=1e-4)
+
+    until(page, told)
     with page.expect_download() as download:
         tiles.get_by_role("button", name="Save PNG").click()
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
@@ -212,6 +223,7 @@ def test_a_million_letters_get_a_sentence_and_those_of_a_long_sequence_are_shown
     with here.run():
         here.page.get_by_role("radio", name="Windows", exact=True).click()
     expect(here.page.locator(".st-key-windows-tiles")).to_be_visible()
+    expect(here.page).to_have_url(re.compile("view=windows"))
     again = opened(here.page.url.split("/", 3)[3])
     expect(again.page.get_by_text("1,536 letters, 3,060 windows")).to_be_visible()
     expect(again.page.locator(".st-key-windows-tiles")).to_be_visible()
@@ -226,4 +238,4 @@ def test_at_400_pixels_no_view_is_wider_than_the_screen(opened) -> None:
         here.drawn(here.page.locator(".all-heads"))
         for scheme in ("dark", "light"):
             here.page.emulate_media(color_scheme=scheme)
-            assert here.page.evaluate("document.documentElement.scrollWidth") <= 400
+            fits(here.page, 400)

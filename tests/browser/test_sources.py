@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.visiting import MOVE
+from tests.browser.parts import box
+from tests.browser.visiting import MOVE, until
 
 pytestmark = pytest.mark.browser
 
@@ -20,8 +21,8 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     strips = [page.get_by_test_id(f"sources-{method}") for method in ("deletion", "contributions")]
     for strip in strips:
         expect(strip.locator("span")).to_have_count(5)
-        colours = strip.locator("span").evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
-        assert len(set(colours)) > 1
+        n_colours = "all => new Set(all.map(one => getComputedStyle(one).backgroundColor)).size"
+        until(page, lambda one, asked: one.locator("span").evaluate_all(asked) > 1, strip, n_colours)
         brightest = strip.locator('span[style*="60%"]')
         expect(brightest).to_have_count(1)
         expect(brightest).to_contain_text("Two")
@@ -33,7 +34,7 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
     drawn = page.locator(".js-plotly-plot .heatmaplayer").first
     drawn.scroll_into_view_if_needed()
-    cells = drawn.bounding_box()
+    cells = box(drawn)
     with opened.run():
         page.mouse.click(
             cells["x"] + cells["width"] / 20, cells["y"] + 0.3 * cells["height"]

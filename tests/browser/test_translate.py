@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box
+from tests.browser.parts import box, fits
+from tests.browser.visiting import until
 from transformer import DecodingOptions, load, translate
 from transformer.pictures.picture import Picture
 
@@ -126,12 +127,17 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
     tree = here.page.locator(".st-key-tree .js-plotly-plot")
     expect(tree).to_be_visible()
     words = tree.locator("text").filter(has_text="</s>").last  # the end of the answer
-    place, around = box(words), box(tree)
-    assert place["y"] + place["height"] <= around["y"] + around["height"]
+
+    def inside() -> None:
+        place, around = box(words), box(tree)
+        assert place["y"] + place["height"] <= around["y"] + around["height"]
+
+    until(here.page, inside)
+    width = box(tree)["width"]
     here.page.set_viewport_size({"width": 390, "height": 800})
     expect(words).to_have_css("font-size", "11px")  # it may be scrolled sideways, and is not squeezed
-    assert box(tree)["width"] == around["width"]
-    assert here.page.evaluate("document.documentElement.scrollWidth") <= 390
+    until(here.page, lambda: box(tree)["width"] == width)
+    fits(here.page, 390)
 
 
 def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) -> None:
@@ -146,14 +152,18 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     query, key = 1, len(picture.keys) - 2
     words = told(page, picture, query, key)
     expect(reading).to_have_text(words)
-    active = layer.get_attribute("aria-activedescendant")
-    spoken = page.locator(f"[id='{active}']")
-    assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
-    left, top, wide, tall = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
-    place = [left + key * wide, top + (query + 0.5) * tall]  # one pixel of the canvas is one of the page here
-    ring = layer.evaluate("(one, [x, y]) => [...one.getContext('2d').getImageData(x - 2, y, 3, 1).data]", place)
-    assert max(ring[:3]) < 60, "black outside"
-    assert min(ring[8:11]) > 150, "and white inside, which are seen on any ground"
+
+    def ringed() -> None:
+        active = layer.get_attribute("aria-activedescendant")
+        spoken = page.locator(f"[id='{active}']")
+        assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
+        left, top, wide, tall = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
+        place = [left + key * wide, top + (query + 0.5) * tall]  # one pixel of the canvas is one of the page here
+        ring = layer.evaluate("(one, [x, y]) => [...one.getContext('2d').getImageData(x - 2, y, 3, 1).data]", place)
+        assert max(ring[:3]) < 60, "black outside"
+        assert min(ring[8:11]) > 150, "and white inside, which are seen on any ground"
+
+    until(page, ringed)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("pair=decoder.cross"))
     expect(reading).to_have_text(f"{words} Marked.")
@@ -165,7 +175,7 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
 def test_nothing_is_cut_off(opened, width: int, dark: bool) -> None:
     here = opened(width=width, dark=dark)
     here.drawn(here.page.locator(".all-heads"))
-    assert here.page.evaluate("document.documentElement.scrollWidth") <= width
+    fits(here.page, width)
 
 
 def test_token_text_is_never_executed(opened) -> None:

@@ -6,6 +6,9 @@ import pytest
 from playwright.sync_api import Browser, Page, WebSocket
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from tests.browser.visiting import RENDERED
+
+pytestmark = pytest.mark.browser
 APP = Path(__file__).parents[2] / "app.py"
 PUT = """async ([session, id, bytes]) => {
   const form = new FormData();
@@ -39,7 +42,7 @@ def session(serve, browser: Browser):
         page.on("websocket", hear)
         page.goto(f"{serve(APP)}{path}")
         page.locator("[data-testid=stHeading]").first.wait_for()
-        page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+        page.locator(RENDERED).wait_for()
         return page, names[-1]
 
     yield go

@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,10 +21,30 @@ PATIENCE = 60.0
 """Seconds that a server or a run may take before a test gives up; machines that test are often busy."""
 
 
+RENDERED = "[data-testid=stApp][data-test-script-state=notRunning]"
+"""The app, once the page shows all that the run said that finished last."""
+
 MOVE = """url => {
   History.prototype.pushState.call(history, {}, "", url);
   dispatchEvent(new PopStateEvent("popstate"));
 }"""
+
+
+def until(page: Page, holds: Callable[..., object], *of: object) -> None:
+    """Wait until what `holds` asks of a page is so: what is drawn follows what was done, on a busy machine much later.
+
+    It is given `of`, and says no by False or by an assertion that fails, which is raised when patience ends.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = holds(*of)
+            assert found is None or found
+            break
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        page.wait_for_timeout(20)
 
 
 @contextmanager
@@ -59,7 +79,7 @@ class Visit:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Do something that starts a run; leaves when a run that started since has finished, and none goes on.
+        """Do something that starts a run; leaves when the page shows a run that started since, and none goes on.
 
         A run that was under way already knows nothing of what was done, so its end says nothing.
         """
@@ -72,6 +92,7 @@ class Visit:
                 follows = ", and another one was to follow" if self._is_followed else ""
                 raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s: {seen}{follows}")
             self.page.wait_for_timeout(20)
+        self.page.locator(RENDERED).wait_for()
 
     def move(self, url: str) -> None:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
@@ -88,12 +109,8 @@ class Visit:
     def drawn(self, locator: Locator, draws: int = 1) -> int:
         """Wait until a canvas component has drawn at least `draws` times; returns how often it has."""
         locator.wait_for()
-        deadline = time.monotonic() + PATIENCE
-        while (count := int(locator.get_attribute("data-draws") or 0)) < draws:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{count} of {draws} drawings within {PATIENCE:.0f} s")
-            self.page.wait_for_timeout(20)
-        return count
+        until(self.page, lambda: int(locator.get_attribute("data-draws") or 0) >= draws)
+        return int(locator.get_attribute("data-draws") or 0)
 
     def _listen(self, socket_: WebSocket) -> None:
         self._socket = socket_

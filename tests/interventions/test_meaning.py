@@ -136,6 +136,7 @@ def test_any_set_of_interventions_is_done_in_its_order(drawn: list[dict[str, Any
         torch.testing.assert_close(kept, cores[site].seen[1], rtol=0, atol=1e-10)
 
 
+@pytest.mark.kernels
 def test_without_interventions_every_bit_is_as_it_was_and_so_are_heads_and_rows_that_none_names() -> None:
     made, ids = model(), inputs()
     with torch.inference_mode():

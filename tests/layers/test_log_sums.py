@@ -19,6 +19,7 @@ def inputs(dtype: torch.dtype, n_queries: int = QUERIES, n_keys: int = KEYS) -> 
     return q, k, v
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: torch.dtype, causal: bool) -> None:

@@ -55,6 +55,7 @@ def test_positions_along_the_batch_hide_order():
     assert (hidden[0] - hidden[1]).abs().max() > 1e-3
 
 
+@pytest.mark.kernels
 def test_a_causal_encoder_does_not_see_the_future():
     model = _model(causal=True)
     ids = torch.randint(1, 23, (2, 11))

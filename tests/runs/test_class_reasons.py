@@ -112,6 +112,12 @@ def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: 
         found = class_reasons(checkpoint, run, 1, "deletion_unknown").added
         expected = [asked(ids) - asked([unknown if i in part else one for i, one in enumerate(ids)]) for part in groups]
         np.testing.assert_allclose(found, expected, atol=1e-9)
+        known = [any(ids[i] != unknown for i in part) for part in groups]
+        assert not all(known)  # xyz
+        with torch.no_grad():
+            next(checkpoint.model.parameters()).fill_(torch.nan)
+        spoilt = class_reasons(checkpoint, run, 1, "deletion_unknown").added
+        np.testing.assert_array_equal(spoilt, np.where(known, np.nan, 0.0))  # what is unknown already is not tried
     else:  # one row at a time: its answer stands at a row's last token
         walked = class_reasons(checkpoint, run, 1, "integrated_gradients")
         assert walked.gap is not None

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -40,7 +41,8 @@ def deletion(
     again moves every later position, so it is done to the source alone. Costs one run a part, in batches.
 
     A hidden token is no key any more; at its own position the model still holds it, so the step that read it last loses
-    only what attention gave. Where nothing would be left to read, the column is not visible.
+    only what attention gave. A step loses exactly 0 with what it had not read yet, and with an unknown token that is
+    replaced by itself. Where nothing would be left to read, the column is not visible.
 
     Raises:
         AttributionError: the model reads its source in order, so hiding does not take a word away; the vocabulary has
@@ -62,14 +64,13 @@ def deletion(
             progress(min(1.0, (start + size) / len(parts)))
     lost = (whole - torch.cat(found)).T.numpy()  # (step, part)
     axis = passage.read if with_prefix else passage.read.kept(())
-    visible = causal_visible(len(passage.written), len(passage.source), len(axis))
+    seen = causal_visible(len(passage.written), len(passage.source), len(axis))
+    shifted = [[i + len(passage.source) for i in part] for part in read_parts]
+    visible = summed(seen, [*source_parts, *shifted], 1) > 0  # (step, part)
+    lost = np.where(visible & _changes(passage, how, parts), lost, 0.0)  # not what rounding left of it
     if words:
-        steps, shifted = (
-            groups(passage.written, words),
-            [[i + len(passage.source) for i in part] for part in read_parts],
-        )
-        lost = summed(lost, steps, 0)
-        visible = summed(summed(visible, [*source_parts, *shifted], 1), steps, 0) > 0
+        steps = groups(passage.written, words)
+        lost, visible = summed(lost, steps, 0), summed(visible, steps, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
         visible &= [len(part) < len(passage.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
@@ -141,6 +142,15 @@ def _without(
             asked = None if wanted is None else wanted[rows]
             found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows), wanted=asked)
     return found
+
+
+def _changes(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[int]]]) -> Bool[np.ndarray, " part"]:
+    """Whether to be without a part changes what is read: an unknown token that replaces itself changes nothing."""
+    if how != "unknown":
+        return np.ones(len(parts), dtype=bool)
+    known = [i != passage.unknown_source_id for i in passage.source_ids]
+    known_read = [i != passage.unknown_target_id for i in passage.read_ids]
+    return np.array([any(known[i] for i in a) or any(known_read[i] for i in b) for a, b in parts], dtype=bool)
 
 
 def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:

@@ -196,16 +196,20 @@ def _embedded(
 def _deleted(
     question: _Question, parts: Sequence[Sequence[int]], unknown: int | None, progress: Heard
 ) -> Float[np.ndarray, " word"]:
-    """What the answer loses without each word; `unknown` stands in its place, or it is taken out if None."""
+    """What the answer loses without each word; `unknown` stands in its place, or it is taken out if None.
+
+    Exactly 0 where it stands there already.
+    """
     model: Any = question.checkpoint.model
     without = [_without(question.ids, part, unknown) for part in parts]
-    lost = np.full(len(parts), np.nan)
+    same = [torch.equal(ids, question.ids) for ids in without]
+    lost = np.where(same, 0.0, np.nan)
     with run_of(question.checkpoint):
         whole = float(question.answer(model, question.ids[None])[0])
     by_length: dict[int, list[int]] = {}
-    for number, ids in enumerate(without):
-        by_length.setdefault(len(ids), []).append(number)
-    done = 0
+    for number in np.flatnonzero(np.isnan(lost)).tolist():
+        by_length.setdefault(len(without[number]), []).append(number)
+    done = sum(same)
     for length, numbers in by_length.items():
         for first in range(0, len(numbers), question.at_once):
             some = numbers[first : first + question.at_once]

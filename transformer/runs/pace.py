@@ -2,13 +2,15 @@
 
 Nothing of a model is changed for that: PyTorch lets a thread see each of its own operations. An attention, whose cost
 grows with the square of the length, is given to the fused kernel one head at a time, and a long head in groups of its
-queries, which changes no bit of what comes out. Whoever listens may raise: the run ends there, and nothing is kept.
+queries: in blocks of the size that it computes without groups, so what comes out is the same to the bit. Whoever
+listens may raise: the run ends there, and nothing is kept.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -32,6 +34,9 @@ CELLS_AT_ONCE = 2**27
 
 ROWS_AT_ONCE = 2_048
 """Queries in a group are a multiple of this, so that the kernel parts them as it would without groups."""
+
+FEWEST_ROWS = 768
+"""Queries of an attention from which the kernel parts them in its largest blocks: no group has fewer."""
 
 LISTENING = 0.1
 """Seconds between two signs of life, at least."""
@@ -280,7 +285,8 @@ def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: H
 
 def _groups(n_queries: int, n_keys: int) -> list[slice]:
     rows = max(1, CELLS_AT_ONCE // n_keys // ROWS_AT_ONCE) * ROWS_AT_ONCE
-    return [slice(start, min(start + rows, n_queries)) for start in range(0, n_queries, rows)]
+    starts = [start for start in range(0, n_queries, rows) if start == 0 or n_queries - start >= FEWEST_ROWS]
+    return [slice(*ends) for ends in pairwise([*starts, n_queries])]
 
 
 def _mask_of(mask: Tensor, heads: slice, rows: slice) -> Tensor:

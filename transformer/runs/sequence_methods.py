@@ -48,7 +48,8 @@ POOLING = "pooling"
 class Deleted:
     """Log-odds of a class (nats) that go with each letter: positive where the letter spoke for the class.
 
-    NaN where nothing would be left to read. `of_windows` is what each window costs, where windows were hidden.
+    NaN where nothing would be left to read; exactly 0 where an unknown letter would be replaced by itself.
+    `of_windows` is what each window costs, where windows were hidden.
     """
 
     how: Without
@@ -93,6 +94,8 @@ def deletions(
         if progress:
             progress(min(1.0, (start + size) / n_parts))
     lost = torch.cat(found).numpy()
+    if how == "unknown":
+        lost[ids.numpy() == task.alphabet.unknown_id] = 0.0  # replaced by itself: not what rounding left of it
     if how == "window":
         return Deleted(how, folded(lost, spans, length).total, lost)
     return Deleted(how, lost)
