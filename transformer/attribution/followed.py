@@ -74,13 +74,13 @@ def is_followed(asked: Passage | Reading) -> bool:
     model: Any = asked.model
     if not isinstance(model, Attending):
         return isinstance(model, Seq2Seq if isinstance(asked, Passage) else Own)
-    known = _FOUND.get(model)
+    known = _FOUND.get(asked.model)
     if known is None:
         try:
             known = bool(_traced(asked) if isinstance(asked, Passage) else list(in_reading(asked)))
         except NotDefinedError:
             known = False
-        _FOUND[model] = known
+        _FOUND[asked.model] = known
     return known
 
 
