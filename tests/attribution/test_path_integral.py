@@ -68,7 +68,7 @@ def test_what_is_not_close_after_the_most_points_is_told_row_by_row(monkeypatch:
 
 
 def test_gaps_that_cancel_by_luck_are_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slopes too small by 5 in the first half and too large by 5 in the second: the whole sum is right, its parts not."""
+    """Slopes too small by 5 in the first half, too large by 5 in the second: the whole sum is right, its parts not."""
     monkeypatch.setattr(path_integral, "MOST_POINTS", 64)
     found = integral(
         lambda at, told: (10 + 5 * (at - 0.5).sign())[:, None, None], lambda at: 10 * at[:, None], 0.05, 1.0

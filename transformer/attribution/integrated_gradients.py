@@ -58,10 +58,10 @@ def integrated_gradients(passage: Passage, points: int | None = None, progress: 
     """Nats that each source token and each token of the prefix adds to each written token's log-probability.
 
     A row sums to log p(y_t | x, y_<t) less that of the baseline, up to at most the share `CLOSE` of it (a difference
-    below `LEAST` nats counts as `LEAST`); a note tells the gap. A row for which that was not reached holds no numbers (NaN). With
-    `points`, slopes are taken at just so many, and every row holds what they say, close or not. In both cases the
-    answer's name says how many rows did not converge. Costs a forward pass a point, and a backward pass of them
-    together for each written token. A twin that shares the model's weights runs, so the model itself has no hooks.
+    below `LEAST` nats counts as `LEAST`); a note tells the gap. A row for which that was not reached holds no numbers
+    (NaN). With `points`, slopes are taken at just so many, and every row holds what they say, close or not. In both
+    cases the answer's name says how many rows did not converge. Costs a forward pass a point, and a backward pass of
+    them together for each written token. A twin that shares the model's weights runs, so the model itself has no hooks.
 
     Raises:
         AttributionError: the model does not say where it embeds and scores tokens, or embeds them more than once; or
@@ -103,7 +103,8 @@ def _answer(passage: Passage, found: Integral, kept: bool) -> Attribution:
     if failed.any():
         rows = dict(rows=int(failed.sum()), of=len(failed))
         setting = Message("setting_not_converged", **rows)
-        notes.append(Message("note_not_converged_kept" if kept else "note_not_converged", share=f"{CLOSE:.0%}", **rows))
+        allowed = dict(share=f"{CLOSE:.0%}", least=f"{CLOSE * LEAST:g}")
+        notes.append(Message("note_not_converged_kept" if kept else "note_not_converged", **rows, **allowed))
     if not kept:
         added = added.masked_fill(failed[:, None], torch.nan)
     return Attribution(

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.attribution.gradients import normalised_rows
 from transformer.attribution.deletion import Progress
+from transformer.attribution.gradients import normalised_rows
 from transformer.attribution.methods import READING_METHODS, attribute_reading
 from transformer.attribution.passage import Reading
 from transformer.attribution.slopes import slopes_of_weights
