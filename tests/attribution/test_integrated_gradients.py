@@ -26,6 +26,8 @@ from transformer.runs.translate import translate
 Tables = tuple[torch.Tensor, torch.Tensor]
 """A vector for each position of the source, and of what was read."""
 
+CAPTIONS = ("Two children play in the snow with a red ball.", "Two dogs are playing in the snow.")
+
 FIRST = 3
 """The first id that stands for a position: those before it are padding and marks."""
 
@@ -166,7 +168,7 @@ def test_what_it_comes_to_is_the_midpoint_sum_over_many_points() -> None:
     assert np.abs(coarse - expected).max() > 2 * np.abs(found.values - expected).max()
 
 
-@pytest.mark.parametrize("text", ["Two children play in the snow with a red ball.", "Two dogs play in the snow."])
+@pytest.mark.parametrize("text", CAPTIONS)
 def test_rows_of_shipped_captions_sum_to_what_they_have_to(text: str) -> None:
     """Differences by hand: of the shipped translator as it is, and with nothing but the mean row in its tables."""
     checkpoint = load("checkpoints/multi30k-en-de")

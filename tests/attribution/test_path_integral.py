@@ -47,13 +47,17 @@ def test_rows_come_as_close_as_they_have_to_and_no_point_is_wasted_where_the_cur
 
 
 def test_so_many_points_are_those_of_gauss_and_legendre_and_no_others() -> None:
-    """Three points are exact for polynomials up to degree 5, and not for 6."""
-    for degree, exact in ((5, True), (6, False)):
-        found = integral(
-            lambda at, told, n=degree: (n * at ** (n - 1))[:, None, None],
-            lambda at, n=degree: at[:, None] ** n, 1e-12, 1.0, points=3 if exact else 2,
-        )  # fmt: skip
-        assert found.points == (3 if exact else 2)
+    """Three points are exact where slopes are polynomials up to degree 5, and not where they have degree 6."""
+    for degree, exact in ((6, True), (7, False)):
+
+        def power(at: torch.Tensor, n: int = degree) -> torch.Tensor:
+            return at[:, None] ** n
+
+        def slope(at: torch.Tensor, told: object, n: int = degree) -> torch.Tensor:
+            return (n * at ** (n - 1))[:, None, None]
+
+        found = integral(slope, power, 1e-12, 1.0, points=3)
+        assert found.points == 3
         assert bool(found.converged.all()) is exact
     with pytest.raises(AttributionError, match="points=0"):
         integral(slopes, values, 0.05, 1.0, points=0)

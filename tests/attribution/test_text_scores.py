@@ -58,6 +58,7 @@ def test_a_refusal_names_what_the_decoder_has(runs) -> None:
         with pytest.raises(NotDefinedError, match="has no source") as refused:
             run.attribution(checkpoint, "deletion_removed")
         named = refused.value.fields["methods"]
+        assert isinstance(named, tuple)
         assert {"deletion", "gradients", "integrated_gradients"} <= set(named)
         assert "deletion_removed" not in named
         for method in named:
