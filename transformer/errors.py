@@ -52,6 +52,10 @@ class AttributionError(HeedmapError, ValueError):
     """A method of attribution is not defined for this model, or for what it was asked about."""
 
 
+class NotDefinedError(AttributionError):
+    """A method of attribution is not defined for this model: another one may be."""
+
+
 class TrainingError(HeedmapError):
     """Training cannot start, or cannot go on from what it found."""
 

@@ -94,14 +94,15 @@ def test_several_words_can_be_taken_at_once() -> None:
         )
 
 
-def test_the_share_of_the_source_is_of_sizes() -> None:
+def test_only_what_was_shared_out_has_a_share_of_the_source() -> None:
+    """Losses have signs and no whole; of shares the source's part of the row, and none of a row that got nothing."""
     found = deletion(reference.passage(reference.model("torch")))
-    share = found.source_share
-    assert share is not None
-    for t, row in enumerate(found.values):
-        expected = sum(abs(v) for v in row[: len(SOURCE)]) / sum(abs(v) for v in row)
-        assert share[t] == pytest.approx(expected, abs=1e-12)
-    nothing = replace(found, values=np.zeros_like(found.values)).source_share
+    assert found.source_share is None
+    shared = replace(found, values=np.abs(found.values), quantity=Quantity.SHARE)
+    assert shared.source_share is not None
+    for t, row in enumerate(shared.values):
+        assert shared.source_share[t] == pytest.approx(sum(row[: len(SOURCE)]) / sum(row), abs=1e-12)
+    nothing = replace(shared, values=np.zeros_like(found.values)).source_share
     assert nothing is not None
     assert np.isnan(nothing).all()
 

@@ -12,14 +12,21 @@ import torch
 from tests.attribution import reference
 from tests.attribution.reference import READ, SOURCE, WRITTEN
 from tests.attribution.test_deletion import recurrent
+from transformer.attribution import path_integral
 from transformer.attribution.integrated_gradients import integrated_gradients
 from transformer.attribution.passage import Passage
+from transformer.attribution.trust import trust
+from transformer.checkpoint import load
 from transformer.errors import AttributionError
+from transformer.figures.export import csv
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.pictures.quantity import Quantity
+from transformer.runs.translate import translate
 
 Tables = tuple[torch.Tensor, torch.Tensor]
 """A vector for each position of the source, and of what was read."""
+
+CAPTIONS = ("Two children play in the snow with a red ball.", "Two dogs are playing in the snow.")
 
 FIRST = 3
 """The first id that stands for a position: those before it are padding and marks."""
@@ -75,7 +82,9 @@ def test_slopes_are_taken_at_the_points_of_gauss_and_legendre(kind: str) -> None
     run = transformer_by_hand if ours else recurrent_run
     expected, difference = integrated_by_hand(made, run, places, [0.5, 0.5])
     found = integrated_gradients(reference.passage(made), points=2)
-    np.testing.assert_allclose(found.values, expected, atol=1e-7)
+    np.testing.assert_allclose(found.values, expected, atol=1e-7)  # kept, close or not
+    missed = np.abs(expected.sum(1) - difference) > 0.05 * np.maximum(np.abs(difference), 1.0)
+    assert ("not converged" in found.name) == bool(missed.any())
     assert not found.values[~found.visible].any()
     assert found.quantity is Quantity.LOG_PROB_ADDED
     said = found.notes[0].fields
@@ -95,6 +104,113 @@ def test_more_points_close_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(found.values.sum(1), difference, atol=1e-9)
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1.0)
+
+
+class _Fed:
+    """A forward hook that puts given embeddings in the place of those that were looked up."""
+
+    def __init__(self, given: torch.Tensor) -> None:
+        self.given = given
+
+    def __call__(self, module: Any, inputs: Any, found: torch.Tensor) -> torch.Tensor:
+        return self.given
+
+
+def ends_of(made: Any, passage: Passage) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Where the line begins (the mean row of a table, at every position) and ends, of source and prefix."""
+    tables = ((made.source_embedding, passage.source_ids), (made.target_embedding, passage.read_ids))
+    ends = [table.weight.detach()[list(ids)] for table, ids in tables]
+    return [(table.weight.detach().mean(0).expand_as(end), end) for (table, _), end in zip(tables, ends, strict=True)]
+
+
+def scored(made: Any, passage: Passage, source: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+    """log p(y_t | x, y_<t), batch x target, where tokens are embedded like this."""
+    hooks = [
+        table.register_forward_hook(_Fed(given))
+        for table, given in ((made.source_embedding, source), (made.target_embedding, read))
+    ]
+    ids = [torch.tensor([one]).expand(len(source), -1) for one in (passage.source_ids, passage.read_ids)]
+    logits = made(*ids)
+    for hook in hooks:
+        hook.remove()
+    return logits.log_softmax(-1)[:, range(len(passage.written_ids)), list(passage.written_ids)]
+
+
+def test_what_it_comes_to_is_the_midpoint_sum_over_many_points() -> None:
+    """Equation 3 of the paper, by autograd at 4,000 points; sizes are different primes."""
+    made = reference.model(
+        "torch", source_vocab=31, target_vocab=37, d_model=14, n_heads=2, d_ff=19, n_encoder_layers=2,
+        n_decoder_layers=3, max_length=23,
+    )  # fmt: skip
+    with torch.no_grad():
+        made.projection.weight.mul_(8.0)  # sure enough of what it writes for a real difference
+    passage = reference.passage(made)
+    both, steps = ends_of(made, passage), 4_000
+    whole = [torch.zeros(len(WRITTEN), len(end), dtype=torch.float64) for _, end in both]
+    for some in ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).split(1_000):
+        moved = [(begin + some[:, None, None] * (end - begin)).requires_grad_() for begin, end in both]
+        answers = scored(made, passage, moved[0], moved[1])
+        for step in range(len(WRITTEN)):
+            slopes = torch.autograd.grad(answers[:, step].sum(), moved, retain_graph=True)
+            for total, slope, (begin, end) in zip(whole, slopes, both, strict=True):
+                total[step] += (slope.sum(0) * (end - begin)).sum(-1) / steps
+    expected = torch.cat(whole, dim=1).numpy()
+    answers = scored(made, passage, *(torch.stack(both[side][::-1]) for side in (0, 1))).detach()
+    difference = (answers[0] - answers[1]).numpy()
+    np.testing.assert_allclose(expected.sum(1), difference, atol=2e-3)
+    assert np.abs(difference).max() > 2
+    found = integrated_gradients(passage)
+    allowed = 0.05 * np.maximum(np.abs(difference), 1.0)
+    assert (np.abs(found.values.sum(1) - difference) <= allowed + 1e-9).all()
+    assert (np.abs(found.values - expected).max(1) <= allowed).all()
+    assert "converged" not in found.name
+    coarse = integrated_gradients(passage, points=8).values
+    assert np.abs(coarse - expected).max() > 2 * np.abs(found.values - expected).max()
+
+
+@pytest.mark.parametrize("text", CAPTIONS)
+def test_rows_of_shipped_captions_sum_to_what_they_have_to(text: str) -> None:
+    """Differences by hand: of the shipped translator as it is, and with nothing but the mean row in its tables."""
+    checkpoint = load("checkpoints/multi30k-en-de")
+    shown = translate(checkpoint, text)
+    passage = shown.passage(checkpoint)
+    ids = [torch.tensor([one]) for one in (passage.source_ids, passage.read_ids)]
+    places = range(len(passage.written_ids)), list(passage.written_ids)
+    emptied = copy.deepcopy(checkpoint.model)
+    for table in dict.fromkeys((emptied.source_embedding, emptied.target_embedding)):
+        rows = table.weight.detach()
+        table.weight = torch.nn.Parameter(rows.double().mean(0).to(rows.dtype).expand_as(rows).clone())
+    with torch.no_grad():
+        whole, nothing = (made(*ids)[0].double().log_softmax(-1)[places] for made in (checkpoint.model, emptied))
+    difference = (whole - nothing).numpy()
+    found = shown.attribution(checkpoint, "integrated_gradients")
+    assert not np.isnan(found.values).any()
+    assert np.abs(difference).max() > 5
+    assert (np.abs(found.values.sum(1) - difference) <= 0.05 * np.maximum(np.abs(difference), 1.0) + 1e-4).all()
+    assert float(str(found.notes[0].fields["points"])) > 32
+
+
+def test_a_row_that_does_not_converge_has_no_numbers_and_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the most points there may be, far too few; its name, its picture and its file say so."""
+    monkeypatch.setattr(path_integral, "MOST_POINTS", 16)
+    checkpoint = load("checkpoints/multi30k-en-de")
+    shown = translate(checkpoint, "Two children play in the snow with a red ball.")
+    found = shown.attribution(checkpoint, "integrated_gradients", words=True)
+    rows = np.isnan(found.values).all(1)
+    assert rows.sum() > len(rows) / 2
+    assert (np.isnan(found.values).any(1) == rows).all()
+    assert "not converged" in found.name
+    picture = found.picture()
+    assert "not converged" in picture.title
+    assert "未收敛" in picture.title.in_language("zh")
+    assert "not converged" in csv(picture).splitlines()[0]
+    answered = dict(integrated_gradients=found)
+    fares = trust(shown.passage(checkpoint), answered)
+    words = [not special for special in found.steps.special]
+    assert fares["integrated_gradients"].rows == sum(words) - rows[words].sum()
+    kept = shown.attribution(checkpoint, "integrated_gradients", points=16)
+    assert not np.isnan(kept.values).any()
+    assert "not converged" in kept.name
 
 
 def test_frozen_parameters_and_an_outer_inference_mode_change_nothing() -> None:

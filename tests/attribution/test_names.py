@@ -22,7 +22,7 @@ from transformer.attribution.methods import (
     question,
 )
 from transformer.attribution.passage import Passage, Reading
-from transformer.errors import AttributionError
+from transformer.errors import AttributionError, NotDefinedError
 from transformer.messages import LANGUAGES
 
 
@@ -60,8 +60,34 @@ def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
             assert found.of_source.shape == (len(READ), len(SOURCE))
             assert len(found.prefix) == (len(READ) if method == "integrated_gradients" else 0)
         else:
-            with pytest.raises(AttributionError):
+            with pytest.raises(NotDefinedError) as refused:
                 attribute(passage, record, method)
+            assert refused.value.fields["methods"] == defined(passage, record)  # each of them has just answered
+            assert refused.value.message.endswith(", ".join(defined(passage, record)))
+
+
+def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a text alone too: value zeroing runs a layer once more, which some layers do not take."""
+
+    def refused(layer: object) -> None:
+        raise NotDefinedError("attribution_layer_alone", name="small", site="encoder.0.self")
+
+    monkeypatch.setattr("transformer.attribution.value_zeroing.zeroed", refused)
+    passage, record = asked(reference.passage(reference.model("torch")))
+    for ask, known in (
+        (lambda: attribute(passage, record, "value_zeroing"), METHODS),
+        (
+            lambda: attribute_reading(
+                Reading("small", passage.model, SOURCE, passage.source), record, "value_zeroing"
+            ),
+            READING_METHODS,
+        ),
+    ):
+        with pytest.raises(NotDefinedError) as raised:
+            ask()
+        named = raised.value.fields["methods"]
+        assert "run once more" in raised.value.message
+        assert named == tuple(name for name in known if name not in ("value_zeroing", "deletion_unknown"))
 
 
 def test_a_text_alone_has_methods_of_its_own() -> None:
@@ -86,6 +112,10 @@ def test_what_does_not_exist_is_refused_by_name() -> None:
         ("norms", 9, None): "attribution_no_layer",
         ("norms", -1, None): "attribution_no_layer",
     }
+    for method in set(METHODS) - {"integrated_gradients"}:
+        with pytest.raises(AttributionError) as refused:
+            attribute(passage, record, method, points=8)
+        assert refused.value.code == "attribution_of_the_whole"
     for (method, layer, head), code in wrong.items():
         with pytest.raises(AttributionError) as refused:
             attribute(passage, record, method, layer, head)

@@ -7,6 +7,7 @@ import transformers
 
 from tests.checkpoint.originals.common import scramble
 from transformer import load
+from transformer.errors import NotDefinedError
 from transformer.runs.any_model import AnyRun, run_ids
 
 IDS = [5, 17, 2, 30, 17, 9, 11]
@@ -49,3 +50,16 @@ def test_a_token_that_is_hidden_is_seen_by_nobody(runs) -> None:
         after = torch.log_softmax(model.logits(model(ids, shown), ids)[0], -1)
     expected = [float(before[t, IDS[t + 1]] - after[t, IDS[t + 1]]) for t in range(3, len(IDS) - 1)]
     np.testing.assert_allclose(values[3:, 2], expected, atol=1e-5)
+
+
+def test_a_refusal_names_what_the_decoder_has(runs) -> None:
+    """It has no source that words could be taken out of, and no cross-attention; each method named does answer."""
+    for run, checkpoint in runs:
+        with pytest.raises(NotDefinedError, match="has no source") as refused:
+            run.attribution(checkpoint, "deletion_removed")
+        named = refused.value.fields["methods"]
+        assert isinstance(named, tuple)
+        assert {"deletion", "gradients", "integrated_gradients"} <= set(named)
+        assert "deletion_removed" not in named
+        for method in named:
+            assert run.attribution(checkpoint, method).values.shape == (len(IDS) - 1, len(IDS) - 1)

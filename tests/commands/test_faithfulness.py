@@ -82,7 +82,8 @@ def test_the_summary_is_the_mean_over_written_words(folder: Path, source: Path, 
             found = trusted(checkpoint, translation, every_question(checkpoint, translation))["rollout"]
             kept, words = kept + found.comprehensiveness, words + found.rows
     whole = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
-    assert (whole["sentences"], whole["own_target"]) == (3, False)
+    assert not whole["own_target"]
+    assert {fare["sentences"] for fare in whole["methods"].values()} == {3}
     np.testing.assert_allclose(whole["methods"]["rollout"]["comprehensiveness"], kept / words, atol=1e-4)
     assert whole["methods"]["rollout"]["words"] == words
     assert whole["methods"]["deletion"]["share"] == 1.0
@@ -99,15 +100,52 @@ def test_what_a_checkpoint_ships_is_read_from_beside_it(folder: Path, source: Pa
     faithfulness.saved(made, folder / faithfulness.SUMMARY)
     found = faithfulness.shipped(checkpoint)
     assert found is not None
-    assert found.sentences == 3
+    assert found.fares["norms"].sentences == 3
     assert found.fares["norms"].area == pytest.approx(made.fares["norms"].area, abs=1e-4)
     assert np.isnan(found.fares["random"].spearman)
-    for damaged in ("{", "[]", '{"sentences": 3, "own_target": true, "methods": {}}'):
+    for damaged in ("{", "[]", '{"own_target": true, "methods": {}}'):
         (folder / faithfulness.SUMMARY).write_text(damaged, encoding="utf-8")
         with pytest.raises(CheckpointError, match="trusted"):
             faithfulness.shipped(checkpoint)
     assert faithfulness.shipped(replace(checkpoint, name="toy/after-1")) is None
     (folder / faithfulness.SUMMARY).unlink()
+
+
+def test_some_lines_keep_the_numbers_that_they_have_in_the_file(folder: Path, source: Path, tmp_path: Path) -> None:
+    """Two of four, then all: what the table holds is not run again, and each line stands in it once."""
+    out = tmp_path / "some.csv"
+    assert run(folder, "--source", source, "--rows", 2, "--methods", "weights", "--out", out) == 0
+    assert {row["sentence"] for row in table(out)} == {"0", "2"}
+    assert run(folder, "--source", source, "--methods", "weights", "--out", out) == 0
+    numbers = [row["sentence"] for row in table(out) if row["method"] == "weights"]
+    assert numbers == ["0", "2", "3"]
+
+
+def test_methods_that_are_measured_alone_leave_what_is_known_of_others(
+    folder: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each says on how many sentences it rests; its figures are those that it has among all methods."""
+    whole, some = tmp_path / "whole.csv", tmp_path / "some.csv"
+    assert run(folder, "--source", source, "--out", whole) == 0
+    known = json.loads(whole.with_suffix(".json").read_text(encoding="utf-8"))
+    stale = json.loads(json.dumps(known))
+    for name in ("weights", "integrated_gradients"):
+        stale["methods"][name]["area"] = 77.0
+    some.with_suffix(".json").write_text(json.dumps(stale), encoding="utf-8")
+    asked = ("--methods", "weights", "integrated_gradients")
+    assert run(folder, "--source", source, "--rows", 2, *asked, "--out", some) == 0
+    part = json.loads(some.with_suffix(".json").read_text(encoding="utf-8"))
+    assert part["methods"].keys() == known["methods"].keys()
+    fewer = {name for name, fare in part["methods"].items() if fare["sentences"] == 2}
+    assert fewer == {"weights", "integrated_gradients"}
+    assert all(fare["area"] != 77.0 for fare in part["methods"].values())
+    for name in ("norms", "random", "deletion"):
+        assert part["methods"][name] == known["methods"][name]
+    assert run(folder, "--source", source, *asked, "--out", some) == 0
+    assert json.loads(some.with_suffix(".json").read_text(encoding="utf-8")) == known
+    capsys.readouterr()
+    assert run(folder, "--source", source, "--methods", "saliency", "--out", some) == 2
+    assert "there is no method saliency" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,8 +188,8 @@ def test_a_classifier_is_measured_on_rows_of_a_table(tmp_path: Path, capsys: pyt
     assert run(*given) == 0
     assert out.read_bytes() == whole
     found = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
-    assert (found["sentences"], found["methods"]["mutations"]["share"]) == (2, 1.0)
-    assert {row["sentence"] for row in table(out)} == {"0", "2"}
+    assert (found["methods"]["mutations"]["sentences"], found["methods"]["mutations"]["share"]) == (2, 1.0)
+    assert {row["sentence"] for row in table(out)} == {"0", "4"}, "numbers of the file, not of those that were taken"
     capsys.readouterr()
     assert run(*given, "--target", table_of) == 2
     assert "writes no target" in capsys.readouterr().err

@@ -288,6 +288,10 @@ def test_the_title_of_a_changed_run_names_its_changes_in_lines_that_fit() -> Non
     assert changed.layout.margin.t - plain.layout.margin.t >= 22 * (len(lines) - 1)
     more = heatmap(replace(picture(), changes=changes * 3))
     assert more.layout.title.text.replace("<br>", " ").endswith("3 more")
+    long = heatmap(replace(picture(3, 5), head="integrated gradients (of embeddings), not converged: 7 of 11 tokens"))
+    lines = long.layout.title.text.split("<br>")
+    assert " ".join(lines).endswith("(of embeddings), not converged: 7 of 11 tokens")
+    assert all(10 * len(line) < long.layout.width for line in lines), "no letter of it is cut"
 
 
 def test_a_long_note_is_wrapped_and_a_title_leaves_room_for_the_buttons() -> None:

@@ -304,8 +304,8 @@ def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpo
 def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:
     """What lies beside the weights is said of the method that is chosen, and of the tracks that are always drawn."""
     shares = {"random": 0.11, "gradients": 0.47, "integrated_gradients": 0.83, "weights": 0.29}
-    fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40) for name, share in shares.items()}
-    saved(Faithfulness(40, True, fares), tmp_path / "small" / SUMMARY)
+    fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40, 40) for name, share in shares.items()}
+    saved(Faithfulness(True, fares), tmp_path / "small" / SUMMARY)
     at = fine(page(by="gradients"))
     assert all(number in at.info[-1].value for number in ("40 sequences", "47%", "2.50 nats", "11%", "0.61"))
     lines = [one.value for one in at.caption if "How far the tracks can be trusted" in one.value]

@@ -85,14 +85,54 @@ def test_methods_of_every_unit_have_a_picture() -> None:
         assert not page.error
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the heading, in the picture's place and beside the matrix; no cell is ringed, and nothing is compared."""
+    monkeypatch.setattr("transformer.attribution.path_integral.MOST_POINTS", 16)
+    monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: None)
+    cache.clear()
+    page = looking(by="integrated_gradients", word="Hunde", also="deletion", lang=language)
+    never = {"en": "not converged: ", "zh": "未收敛"}[language]
+    heading = next(part.value for part in page.markdown if "Hunde" in part.value)
+    assert never in heading
+    warned = [part.value for part in page.warning if "warning" in part.icon]
+    assert len(warned) == 1
+    assert "Hunde" in warned[0]
+    said = texts(page)
+    assert {"en": "they hold no numbers and are not ranked", "zh": "也不参与排序"}[language] in said
+    undefined = {"en": "undefined", "zh": "无定义"}[language]
+    assert undefined in strip(page, "integrated_gradients")
+    assert undefined not in strip(page, "deletion")
+    assert "color-mix(in srgb, #0f766e 0%" in strip(page, "integrated_gradients")
+    assert "#0f766e 60%" not in strip(page, "integrated_gradients")
+    first, second = (json.loads(part.proto.spec) for part in page.get("plotly_chart")[:2])
+    assert never in first["layout"]["title"]["text"].replace("<br>", " ")
+    assert not first["layout"].get("shapes")
+    assert second["layout"]["shapes"]
+    assert not page.error
+    cache.clear()
+
+
+def test_a_bar_of_shares_stands_only_where_something_is_shared_out() -> None:
+    """Beside the matrix of a method whose rows are shares of source and prefix; not of losses and slopes."""
+    for method, bars in (("contributions", 1), ("norms_residual", 1), ("deletion", 0), ("integrated_gradients", 0),
+                         ("gradients", 0), ("weights", 0)):  # fmt: skip
+        page = looking(by=method, also="none")
+        charts = [json.loads(part.proto.spec)["layout"] for part in page.get("plotly_chart")]
+        assert len(charts) == 1 + bars
+        assert [chart["yaxis"]["title"]["text"] for chart in charts[1:]] == ["share of what a step received"] * bars
+        assert ("speaks of the source alone" in texts(page)) == (method == "weights")
+
+
 def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9)
-    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9)
-    known = faithfulness.Faithfulness(1014, True, {"norms": fare, "random": chance})
+    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9, 1014)
+    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9, 1014)
+    known = faithfulness.Faithfulness(True, {"norms": fare, "random": chance})
     faithfulness.saved(known, tmp_path / faithfulness.SUMMARY)
-    assert json.loads((tmp_path / faithfulness.SUMMARY).read_text(encoding="utf-8"))["sentences"] == 1014
+    kept = json.loads((tmp_path / faithfulness.SUMMARY).read_text(encoding="utf-8"))
+    assert kept["methods"]["norms"]["sentences"] == 1014
     monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)
     said = texts(looking(by="norms", also="rollout"))
     assert "Measured on 1,014 sentences" in said

@@ -48,8 +48,6 @@ def test_probabilities_are_those_of_the_steps(checkpoint: Checkpoint, translatio
     assert found.steps == translation.axes.written
     assert len(found.prefix) == len(found.steps)
     assert found.prefix.texts[1:] == found.steps.texts[:-1]
-    assert found.source_share is not None
-    assert ((found.source_share > 0) & (found.source_share < 1)).all()
 
 
 def test_a_translation_answers_in_a_notebook(checkpoint: Checkpoint, translation: Translation) -> None:
@@ -86,7 +84,7 @@ def test_a_run_that_was_changed_is_refused(checkpoint: Checkpoint) -> None:
 def test_what_a_method_costs_is_told_in_passes(checkpoint: Checkpoint, translation: Translation) -> None:
     source, read = len(translation.source_ids), len(translation.target_ids)
     passes = {
-        "deletion": source + read, "deletion_removed": source, "gradients": read, "integrated_gradients": 8 * read,
+        "deletion": source + read, "deletion_removed": source, "gradients": read, "integrated_gradients": 256 * read,
     }  # fmt: skip
     for method, expected in passes.items():
         known = cost(checkpoint, translation, method)

@@ -14,7 +14,7 @@ from tests.interventions.readers import reader
 from transformer import Checkpoint, load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import AttributionError
-from transformer.runs.class_reasons import CLOSE, class_reasons, ways
+from transformer.runs.class_reasons import CLOSE, LEAST, class_reasons, ways
 
 TEXT = "the dog plays and xyz eats."
 LABELS = {0: "sad", 1: "so", 2: "glad"}
@@ -80,7 +80,7 @@ def test_gradients_on_the_way_sum_to_the_difference_and_are_those_of_a_midpoint_
     whole = odds(net(inputs_embeds=torch.stack([end, start])).logits.detach(), 2)
     assert found.difference == pytest.approx(float(whole[0] - whole[1]), abs=1e-9)
     assert found.gap is not None
-    assert found.gap <= CLOSE * abs(found.difference)
+    assert found.gap <= CLOSE * max(abs(found.difference), LEAST)
     expected = [float(each[part].sum()) for part in groups]
     np.testing.assert_allclose(found.added, expected, atol=max(2e-3, 2 * found.gap))
     assert found.added.sum() == pytest.approx(found.difference, abs=found.gap + 1e-12)
@@ -122,7 +122,7 @@ def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: 
         walked = class_reasons(checkpoint, run, 1, "integrated_gradients")
         assert walked.gap is not None
         assert walked.difference is not None
-        assert walked.gap <= max(CLOSE * abs(walked.difference), 1e-9)
+        assert walked.gap <= CLOSE * max(abs(walked.difference), LEAST)
 
 
 def test_a_classifier_of_our_own_is_asked_too_and_what_has_no_class_is_refused() -> None:
@@ -131,7 +131,7 @@ def test_a_classifier_of_our_own_is_asked_too_and_what_has_no_class_is_refused()
     assert ways(own, run) == ("integrated_gradients", "deletion_removed")
     told: list[float] = []
     found = class_reasons(own, run, 1, "integrated_gradients", told.append)
-    assert (found.gap or 0) <= CLOSE * abs(found.difference or 0) + 1e-5
+    assert (found.gap or 0) <= CLOSE * max(abs(found.difference or 0), LEAST) + 1e-5
     assert told[-1] == 1.0
     assert told == sorted(told)
     states = reader("states")

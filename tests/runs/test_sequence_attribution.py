@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.classifiers import sequence_checkpoint
+from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
 from transformer.runs.classify import read
@@ -44,48 +45,46 @@ def test_each_mutation_is_the_change_that_a_run_of_its_own_shows(monkeypatch):
 def test_integrated_gradients_add_up_to_the_difference():
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     letters = read(checkpoint, SEQUENCE)
-    coarse, fine = (integrated_gradients(checkpoint, letters, 0, steps) for steps in (4, 256))
+    coarse, fine = (integrated_gradients(checkpoint, letters, 0, points) for points in (2, 256))
     assert abs(fine.difference) > 1e-3
     assert fine.gap < 1e-2 * abs(fine.difference)
     assert fine.gap < coarse.gap
     assert fine.contribution.shape == (23,)
 
 
-def test_steps_are_doubled_until_the_gap_is_small_and_are_told(monkeypatch):
+def test_points_are_added_until_the_gap_is_small_and_are_told(monkeypatch):
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     letters = read(checkpoint, SEQUENCE)
-    monkeypatch.setattr("transformer.runs.sequence_attribution.FIRST_STEPS", 1)
     seen: list[float] = []
+    monkeypatch.setattr("transformer.runs.sequence_attribution.LEAST", 1e-9)
+    monkeypatch.setattr("transformer.runs.sequence_attribution.CLOSE", 1e-6)
     found = integrated_gradients(checkpoint, letters, 0, progress=seen.append)
-    assert found.gap <= 0.01 * abs(found.difference)
-    assert found.steps > 1
-    half = integrated_gradients(checkpoint, letters, 0, found.steps // 2)
-    assert half.gap > 0.01 * abs(half.difference), "no more than were needed"
-    again = integrated_gradients(checkpoint, letters, 0, found.steps)
-    np.testing.assert_array_equal(found.contribution, again.contribution)
+    assert found.converged
+    assert found.gap <= 1e-6 * abs(found.difference)
+    assert found.points > FIRST_POINTS
     assert seen == sorted(seen)
     assert seen[-1] == 1
-    monkeypatch.setattr("transformer.runs.sequence_attribution.MOST_STEPS", 2)
-    monkeypatch.setattr("transformer.runs.sequence_attribution.CLOSE", 0.0)
-    assert integrated_gradients(checkpoint, letters, 0).steps == 2
+    monkeypatch.setattr("transformer.attribution.path_integral.MOST_POINTS", FIRST_POINTS)
+    cut = integrated_gradients(checkpoint, letters, 0)
+    assert (cut.points, cut.converged) == (FIRST_POINTS, False)
 
 
-@pytest.mark.parametrize("steps", [1, 5])
-def test_gradients_are_taken_at_midpoints_of_the_line_from_the_mean_of_all_known_letters(monkeypatch, steps):
-    """The definition, one point after the other; the unknown letter's embedding is no part of the mean."""
-    monkeypatch.setattr("transformer.runs.sequence_attribution.LETTERS_AT_ONCE", 2 * 4 * 23)  # several batches
+@pytest.mark.parametrize(("places", "shares"), [([0.5], [1.0]), ([0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5], [0.5, 0.5])])
+def test_gradients_are_taken_on_the_line_from_the_mean_of_all_known_letters(monkeypatch, places, shares):
+    """The definition, one point of Gauss and Legendre after the other; the unknown letter is no part of the mean."""
+    monkeypatch.setattr("transformer.runs.sequence_attribution.LETTERS_AT_ONCE", 4 * 23)  # a batch a point
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     model, letters = checkpoint.model, read(checkpoint, SEQUENCE)
     table = model.embedding.weight.detach()
     end = table[[["A", "C", "G", "T", "N"].index(letter) for letter in SEQUENCE]]
     start = (table[0] + table[1] + table[2] + table[3]) / 4
     expected = torch.zeros(23, dtype=torch.float64)
-    for step in range(steps):
-        point = (start + (2 * step + 1) / (2 * steps) * (end - start)).requires_grad_()
+    for place, share in zip(places, shares, strict=True):
+        point = (start + place * (end - start)).requires_grad_()
         logits = model.decide(point[None], Mask())[0] / 1.7
         (logits[1] - torch.logsumexp(logits[[0, 2]], 0)).backward()
-        expected += ((end - start) * point.grad).sum(1) / steps
-    found = integrated_gradients(checkpoint, letters, 1, steps)
+        expected += share * ((end - start) * point.grad).sum(1)
+    found = integrated_gradients(checkpoint, letters, 1, len(places))
     np.testing.assert_allclose(found.contribution, expected.numpy(), rtol=0, atol=1e-12)
 
 

@@ -51,7 +51,7 @@ def mutation_map(one: Checkpoint, sign: Sign) -> None:
 
 
 def gradients(one: Checkpoint, sign: Sign) -> None:
-    integrated_gradients(one, DNA.read(text(400)), 1, steps=16, progress=sign)
+    integrated_gradients(one, DNA.read(text(400)), 1, points=16, progress=sign)
 
 
 def scan(one: Checkpoint, sign: Sign) -> None:

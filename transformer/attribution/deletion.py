@@ -17,7 +17,7 @@ from torch import Tensor
 
 from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
 from transformer.attribution.result import Attribution, causal_visible, groups, summed
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
@@ -104,13 +104,13 @@ def without(
 
 def _check(passage: Passage, how: How, prefix: bool) -> None:
     if how == "hidden" and not passage.abilities.hides:
-        raise AttributionError("attribution_cannot_hide", name=passage.name)
+        raise NotDefinedError("attribution_cannot_hide", name=passage.name)
     if how == "removed" and not passage.source_ids:
-        raise AttributionError("attribution_no_source_to_cut", name=passage.name)
+        raise NotDefinedError("attribution_no_source_to_cut", name=passage.name)
     needed = (passage.unknown_source_id,) if passage.source_ids else ()
     needed = (*needed, passage.unknown_target_id) if prefix else needed
     if how == "unknown" and min(needed) < 0:
-        raise AttributionError("attribution_no_unknown", name=passage.name)
+        raise NotDefinedError("attribution_no_unknown", name=passage.name)
 
 
 def _without(

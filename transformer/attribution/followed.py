@@ -15,7 +15,7 @@ from transformer.attribution.layers import Own, decoder_layers, encoder_layers
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.sums import SubLayer
 from transformer.attribution.traced import traced
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.models.protocols import Attending
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
@@ -33,7 +33,7 @@ def in_reading(reading: Reading) -> Iterator[SubLayer]:
     elif isinstance(model, Attending):
         yield from traced(reading.name, model, torch.tensor([reading.ids])).values()
     else:
-        raise AttributionError("attribution_needs_layers", name=reading.name)
+        raise NotDefinedError("attribution_needs_layers", name=reading.name)
 
 
 def in_source(passage: Passage) -> Iterator[SubLayer]:
@@ -69,24 +69,24 @@ def in_decoder(passage: Passage) -> Iterator[tuple[SubLayer, SubLayer]]:
 _FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
-def is_followed(passage: Passage) -> bool:
-    """Whether the sub-layers of an encoder-decoder can be followed; of another library's model it is tried once."""
-    model: Any = passage.model
+def is_followed(asked: Passage | Reading) -> bool:
+    """Whether a model's sub-layers can be followed; of another library's model it is tried once."""
+    model: Any = asked.model
     if not isinstance(model, Attending):
-        return isinstance(model, Seq2Seq)
-    known = _FOUND.get(passage.model)
+        return isinstance(model, Seq2Seq if isinstance(asked, Passage) else Own)
+    known = _FOUND.get(asked.model)
     if known is None:
         try:
-            known = bool(_traced(passage))
-        except AttributionError:
+            known = bool(_traced(asked) if isinstance(asked, Passage) else list(in_reading(asked)))
+        except NotDefinedError:
             known = False
-        _FOUND[passage.model] = known
+        _FOUND[asked.model] = known
     return known
 
 
 def _traced(passage: Passage) -> dict[Site, SubLayer]:
     if not isinstance(passage.model, Attending):
-        raise AttributionError("attribution_needs_layers", name=passage.name)
+        raise NotDefinedError("attribution_needs_layers", name=passage.name)
     return dict(
         traced(passage.name, passage.model, *(torch.tensor([ids]) for ids in (passage.source_ids, passage.read_ids)))
     )

@@ -23,7 +23,7 @@ from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution, of_passage
 from transformer.attribution.slopes import slopes_of_weights
 from transformer.attribution.weights import CROSS, DECODER, ENCODER
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
@@ -52,7 +52,7 @@ def gradients(passage: Passage, published: bool = False, progress: Progress | No
         steps = torch.arange(done, min(done + size, n_target))
         kept, cells = _kept(passage, steps)
         if published and not (kept[DECODER] and kept[CROSS]):
-            raise AttributionError("attribution_published_is_the_same", name=passage.name)
+            raise NotDefinedError("attribution_published_is_the_same", name=passage.name)
         recurrent = not kept[DECODER]
         found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps, published))
         size = max(1, CELLS_AT_ONCE * len(steps) // cells)

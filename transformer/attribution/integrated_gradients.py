@@ -2,33 +2,34 @@
 
 Every embedding, of the source and of the target prefix, moves along the straight line from the mean of its table's
 rows ("no token in particular") to the one given; slopes along the way, times the way, sum to the difference of the
-log-probabilities at both ends. The sum over a finite number of points misses it by a gap, which is told: small for a
-recurrent net, whose slopes change slowly, often large for a Transformer. Needs of a model only where tokens are
-embedded and where scores are made, so it is defined for recurrent nets and for other libraries' models too. Source:
-Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", section 3; places and shares of the points are
-those of Gauss and Legendre.
+log-probabilities at both ends. As many points are taken as bring that sum close (`path_integral`): a recurrent net
+needs few, since its slopes change slowly; a Transformer hundreds. A row whose sum is not close has no numbers: it is
+not what the method says. Needs of a model only where tokens are embedded and where scores are made, so it is defined
+for recurrent nets and for other libraries' models too. Source: Sundararajan et al. 2017, "Axiomatic Attribution for
+Deep Networks", section 3.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attribution.deletion import Progress
 from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
-from transformer.attribution.result import Attribution, of_passage
+from transformer.attribution.path_integral import FIRST_POINTS, Integral, integral
+from transformer.attribution.result import Attribution, causal_visible
 from transformer.attribution.twins import twin_of
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.messages import Message
 from transformer.models.protocols import Ends, HasEnds
+from transformer.models.recurrent import Recurrent
 from transformer.pictures.quantity import Quantity
 
-POINTS = 8
-"""Points on the way at which slopes are taken."""
+CLOSE, LEAST = 0.05, 1.0
+"""The share of the difference by which the sum of a row may miss it, and the nats that a smaller one counts as."""
 
 ROWS_AT_ONCE = 4_096
 """Rows of an embedding table that are averaged together."""
@@ -48,23 +49,26 @@ class Fed:
         """
         given = self.left.pop(0) if self.left else None
         if given is None or given.shape != found.shape:
-            raise AttributionError("attribution_embeds_elsewhere", found=type(module).__name__)
+            raise NotDefinedError("attribution_embeds_elsewhere", found=type(module).__name__)
         return given
 
 
 @torch.inference_mode(mode=False)
-def integrated_gradients(passage: Passage, points: int = POINTS, progress: Progress | None = None) -> Attribution:
+def integrated_gradients(passage: Passage, points: int | None = None, progress: Progress | None = None) -> Attribution:
     """Nats that each source token and each token of the prefix adds to each written token's log-probability.
 
-    A row sums to log p(y_t | x, y_<t) less that of the baseline, up to the gap that a note tells. Costs `points`
-    forward passes, and a backward pass of them together for each written token. A twin that shares the model's weights
-    runs, so the model itself has no hooks.
+    A row sums to log p(y_t | x, y_<t) less that of the baseline, up to at most the share `CLOSE` of it (a difference
+    below `LEAST` nats counts as `LEAST`); a note tells the gap. A row for which that was not reached holds no numbers
+    (NaN). With `points`, slopes are taken at just so many, and every row holds what they say, close or not. In both
+    cases the answer's name says how many rows did not converge. Costs a forward pass a point, and a backward pass of
+    them together for each written token. A twin that shares the model's weights runs, so the model itself has no hooks.
 
     Raises:
-        AttributionError: the model does not say where it embeds and scores tokens, or embeds them more than once.
+        AttributionError: the model does not say where it embeds and scores tokens, or embeds them more than once; or
+            `points` is below 1.
     """
     if not isinstance(passage.model, HasEnds):
-        raise AttributionError("attribution_no_embeddings", name=passage.name)
+        raise NotDefinedError("attribution_no_embeddings", name=passage.name)
     model: Any = passage.model
     twin = twin_of(model)
     ends: Ends = twin.ends()
@@ -73,27 +77,47 @@ def integrated_gradients(passage: Passage, points: int = POINTS, progress: Progr
         given = [table(part) for table, part in zip(ends.embeddings, ids, strict=True)]
         start = [mean_row(table).expand_as(end) for table, end in zip(ends.embeddings, given, strict=True)]
     ways = [end - begin for begin, end in zip(start, given, strict=True)]
-    places, shares = gauss_legendre(points, given[0].dtype)
-    whole = torch.zeros(len(passage.written_ids), sum(part.shape[1] for part in ids), dtype=torch.float64)
-    size = max(1, POSITIONS_AT_ONCE // whole.shape[1])
-    for first in range(0, points, size):
-        some = slice(first, first + size)
-        moved = [begin + places[some, None, None] * way for begin, way in zip(start, ways, strict=True)]
 
-        def told(done: float, first: int = first) -> None:
-            if progress:
-                progress((first + done * min(size, points - first)) / points)
+    def at(places: Float[Tensor, " point"]) -> list[Float[Tensor, "point _ width"]]:
+        where = places[:, None, None].to(given[0].dtype)
+        return [torch.lerp(begin, end, where) for begin, end in zip(start, given, strict=True)]
 
-        whole += _slopes(twin, passage, ends, moved, ways, shares[some], told)
-    with torch.no_grad():
-        both = [torch.cat([end, begin]) for begin, end in zip(start, given, strict=True)]
-        log_probs = _log_probs(twin, passage, ends, both)[0]
-    difference = log_probs[0] - log_probs[1]
-    gap = (whole.sum(1) - difference).abs()
-    numbers = dict(gap=gap.mean(), most=gap.max(), difference=difference.abs().mean())
+    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point target"]:
+        with torch.no_grad():
+            return _log_probs(twin, passage, ends, at(places))[0]
+
+    found = integral(
+        lambda places, told: _slopes(twin, passage, ends, at(places), ways, told),
+        values, CLOSE, LEAST, points, max(1, POSITIONS_AT_ONCE // sum(part.shape[1] for part in ids)), progress,
+    )  # fmt: skip
+    return _answer(passage, found, kept=points is not None)
+
+
+def _answer(passage: Passage, found: Integral, kept: bool) -> Attribution:
+    """The matrix, with what has to be known of its numbers; `kept` keeps those of rows that did not converge."""
+    numbers = dict(gap=found.gap.mean(), most=found.gap.max(), difference=found.difference.abs().mean())
     said = {name: f"{float(number):.2g}" for name, number in numbers.items()}
-    note = Message("note_integrated_gradients", points=points, **said)
-    return of_passage(passage, "integrated_gradients", whole.numpy(), Quantity.LOG_PROB_ADDED, [note])
+    notes = [Message("note_integrated_gradients", points=found.points, **said)]
+    added, failed = found.added, ~found.converged
+    setting = None
+    if failed.any():
+        rows = dict(rows=int(failed.sum()), of=len(failed))
+        setting = Message("setting_not_converged", **rows)
+        allowed = dict(share=f"{CLOSE:.0%}", least=f"{CLOSE * LEAST:g}")
+        notes.append(Message("note_not_converged_kept" if kept else "note_not_converged", **rows, **allowed))
+    if not kept:
+        added = added.masked_fill(failed[:, None], torch.nan)
+    return Attribution(
+        method="integrated_gradients",
+        steps=passage.written,
+        source=passage.source,
+        prefix=passage.read,
+        values=added.numpy(),
+        visible=causal_visible(len(passage.written), len(passage.source), len(passage.read)),
+        quantity=Quantity.LOG_PROB_ADDED,
+        setting=setting,
+        notes=tuple(notes),
+    )
 
 
 def _slopes(
@@ -102,30 +126,27 @@ def _slopes(
     ends: Ends,
     moved: Sequence[Float[Tensor, "point _ _"]],
     ways: Sequence[Float[Tensor, "1 _ _"]],
-    shares: Float[Tensor, " point"],
     told: Progress,
-) -> Float[Tensor, "target part"]:
-    """Slopes of every written token's log-probability at some points, times the way, summed over them by `shares`."""
+) -> Float[Tensor, "point target part"]:
+    """Slopes of every written token's log-probability at some points, times the way."""
     n_written = len(passage.written_ids)
     with torch.enable_grad():
         for each in moved:
             each.requires_grad_()
         log_probs, states = _log_probs(twin, passage, ends, moved)
         if not log_probs.requires_grad:  # a forced token is certain whatever was read
-            return torch.zeros(n_written, sum(each.shape[1] for each in moved), dtype=torch.float64)
+            n_parts = sum(each.shape[1] for each in moved)
+            return torch.zeros(len(moved[0]), n_written, n_parts, dtype=torch.float64)
         (by_state,) = torch.autograd.grad(log_probs.sum(), states, retain_graph=True)  # positions do not mix after it
     rows = []
     for step in range(n_written):
         asked = torch.zeros_like(by_state)
         asked[:, step] = by_state[:, step]
         slopes = torch.autograd.grad(states, moved, asked, retain_graph=True)
-        added = [
-            torch.einsum("p,pnd,nd->n", shares, slope.double(), way[0].double())
-            for slope, way in zip(slopes, ways, strict=True)
-        ]
-        rows.append(torch.cat(added))
+        added = [(slope.double() * way.double()).sum(-1) for slope, way in zip(slopes, ways, strict=True)]
+        rows.append(torch.cat(added, dim=1))
         told((step + 1) / n_written)
-    return torch.stack(rows)
+    return torch.stack(rows, dim=1)
 
 
 def _log_probs(
@@ -143,9 +164,14 @@ def _log_probs(
         for hook in hooks:
             hook.remove()
     if fed.left or len(states) != 1:
-        raise AttributionError("attribution_embeds_elsewhere", found=type(twin).__name__)
+        raise NotDefinedError("attribution_embeds_elsewhere", found=type(twin).__name__)
     written = torch.tensor(passage.written_ids).expand(count, -1)[..., None]
     return logits.gather(-1, written)[..., 0].double() - logits.logsumexp(-1).double(), states[0]
+
+
+def usual_points(model: Any) -> int:
+    """About how many points a sentence needs: measured on captions with the shipped translators."""
+    return FIRST_POINTS if isinstance(model, Recurrent) else 256
 
 
 def mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:
@@ -156,9 +182,3 @@ def mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:
         total = total + table(torch.arange(first, min(first + ROWS_AT_ONCE, size))).double().sum(0)
     mean: Tensor = total / size  # type: ignore[assignment]
     return mean.to(next(table.parameters()).dtype)[None, None]
-
-
-def gauss_legendre(points: int, dtype: torch.dtype) -> tuple[Float[Tensor, " point"], Float[Tensor, " point"]]:
-    """Places between 0 and 1, and their shares of the whole."""
-    places, shares = np.polynomial.legendre.leggauss(points)
-    return torch.tensor((places + 1) / 2, dtype=dtype), torch.tensor(shares / 2, dtype=torch.float64)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.errors import AttributionError
+from transformer.errors import AttributionError, NotDefinedError
 from transformer.models.protocols import Abilities
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
@@ -68,7 +68,7 @@ class Passage:
         """
         hiding = shown is not None or shown_read is not None
         if hiding and not self.abilities.hides:
-            raise AttributionError("attribution_cannot_hide", name=self.name)
+            raise NotDefinedError("attribution_cannot_hide", name=self.name)
         written = torch.tensor(self.written_ids)
         found = []
         at_once = max(1, POSITIONS_AT_ONCE // (len(sources[0]) + len(self.read_ids)))

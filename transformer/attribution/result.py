@@ -44,13 +44,15 @@ class Attribution:
 
     @property
     def source_share(self) -> Float[np.ndarray, " step"] | None:
-        """Sizes of the source's part over those of all parts, 0 to 1; None where only one of the two is spoken of.
+        """The source's part of what a step received, 0 to 1; None where only one of the two is spoken of.
 
-        A row that received nothing has none (NaN).
+        None, too, of a method whose values are no shares of anything: losses, slopes and lengths of vectors. A row that
+        received nothing has none (NaN).
         """
-        if not len(self.source) or not len(self.prefix):
+        shared = self.quantity in (Quantity.SHARE, Quantity.WEIGHT)
+        if not shared or not len(self.source) or not len(self.prefix):
             return None
-        whole, source = np.abs(self.values).sum(1), np.abs(self.of_source).sum(1)
+        whole, source = self.values.sum(1), self.of_source.sum(1)
         return np.divide(source, whole, out=np.full_like(whole, np.nan), where=whole != 0)
 
     @property

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer.attention.capture import Recording, recording, watch
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.messages import Message
 from transformer.models.protocols import Watchable
 from transformer.sites import Site
@@ -34,7 +34,7 @@ def slopes_of_weights(name: str, model: Any, scored: Callable[[], Float[Tensor, 
     with recording(mixing=True) as seen, torch.enable_grad():
         asked = scored().sum()
     if not seen.sites or not all(seen.mixed(site) for site in seen.sites):
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
     outputs = [one.output for site in seen.sites for one in seen.mixed(site)]
     if asked.requires_grad:
         moved = list(torch.autograd.grad(asked, outputs, allow_unused=True, materialize_grads=True))

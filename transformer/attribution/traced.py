@@ -21,7 +21,7 @@ from transformer.attention.capture import Recording, recording
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.attribution.sums import SubLayer, linear_part, shift
 from transformer.attribution.twins import twin_of
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.layers.norms import deviation
 from transformer.messages import Message
 from transformer.models.protocols import Attending
@@ -130,7 +130,7 @@ class TracedSubLayer(SubLayer):
         except RuntimeError:  # a layer that keeps what it read reads it twice
             same = False
         if not same:
-            raise AttributionError("attribution_layer_alone", name=self.name, site=self.site)
+            raise NotDefinedError("attribution_layer_alone", name=self.name, site=self.site)
         return output
 
     def _again(self, less: Float[Tensor, "key query features"]) -> Float[Tensor, "key query d_model"]:
@@ -174,7 +174,7 @@ def traced(name: str, model: Attending, *inputs: Tensor) -> dict[Site, TracedSub
     twin: Any = twin_of(cast(nn.Module, model))
     sites: Mapping[Site, nn.Module] = twin.attending()
     if not sites:
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
     watcher = _Watcher(sites)
     with recording(mixing=True) as seen, watcher.hooked(twin, seen):
         twin(*inputs)
@@ -188,12 +188,12 @@ def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> Trac
     """A sub-layer, once its parts add up to what ran."""
     mixed = seen.mixed(site)
     if call is None or len(mixed) != 1:
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_values_of", site=site))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values_of", site=site))
     softmax = seen.source(site)
     if call.projection is None or not isinstance(softmax, QueriesKeys):
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_projection", site=site))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_projection", site=site))
     if call.total is None:
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_no_residual", site=site))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_residual", site=site))
     carried = call.read if call.norm_last else cast(Tensor, call.before)
     x = carried.reshape(-1, carried.shape[-1])
     found = TracedSubLayer(site, x, softmax.mask, name, softmax, mixed[0].values[0], call)
@@ -201,7 +201,7 @@ def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> Trac
     if found.norm is not None:
         total = linear_part(found.norm, total, deviation(found.norm, total)) + shift(found.norm)
     if _apart(total, found.output) > _tolerance(found.output):
-        raise AttributionError("attribution_not_followed", name=name, reason=Message("follow_other_sum", site=site))
+        raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_other_sum", site=site))
     return found
 
 

@@ -12,7 +12,7 @@ from transformer.attention.measures import sites_of
 from transformer.attention.record import Record
 from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution, of_passage, of_reading
-from transformer.errors import AttributionError
+from transformer.errors import AttributionError, NotDefinedError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
@@ -56,7 +56,7 @@ def recorded(name: str, record: Record, group: str, head: int | None = None) -> 
         AttributionError: there are none, or there is no such head.
     """
     if not _has(record, group):
-        raise AttributionError("attribution_nothing_recorded", name=name, group=group)
+        raise NotDefinedError("attribution_nothing_recorded", name=name, group=group)
     sites = sites_of(record, group)
     if head is not None and not 0 <= head < record[sites[0]].n_heads:
         raise AttributionError("attribution_no_head", head=head, last=record[sites[0]].n_heads - 1)

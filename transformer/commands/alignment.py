@@ -1,17 +1,17 @@
 """`alignment`: alignment error rates of every head, layer and method, against links that people drew."""
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from tqdm import tqdm
 
 from transformer.attribution.gold import gold_alignments
+from transformer.attribution.methods import METHODS
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
-from transformer.runs.alignment_error import SUMMARY, alignment_errors
+from transformer.errors import AttributionError, InputError
+from transformer.runs.alignment_error import SUMMARY, alignment_errors, read, saved
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -27,6 +27,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--links", type=Path, required=True, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"
     )
     parser.add_argument("--languages", nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings")
+    parser.add_argument(
+        "--methods", nargs="+", metavar="NAME",
+        help="measure these methods alone; a file of counts that is there keeps those of others (default: all)",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="the counts as JSON")
     parser.add_argument("--quiet", action="store_true", help="draw no progress bar on stderr")
     parser.set_defaults(run=run)
@@ -35,13 +39,20 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run(arguments: argparse.Namespace) -> int:
     """Count, write the counts, and print the rates, the best first."""
     gold = gold_alignments(arguments.links, *arguments.languages)
+    for method in arguments.methods or ():
+        if method not in METHODS:
+            raise AttributionError("attribution_not_known", method=method, methods=METHODS)
     checkpoint = load(arguments.checkpoint)
     with tqdm(total=len(gold), unit="sentence", disable=arguments.quiet, mininterval=1.0) as bar:
-        rates = alignment_errors(checkpoint, gold, lambda done, _: bar.update(done - bar.n))
+        rates = alignment_errors(checkpoint, gold, lambda done, _: bar.update(done - bar.n), arguments.methods)
     if arguments.out is not None:
-        counts = {name: {row: asdict(one) for row, one in rows.items()} for name, rows in rates.items()}
-        arguments.out.write_text(json.dumps({"sentences": len(gold), "methods": counts}) + "\n", encoding="utf-8")
+        if arguments.methods and arguments.out.is_file():
+            sentences, before = read(arguments.out)
+            if sentences != len(gold):
+                raise InputError("alignment_other_pairs", file=str(arguments.out), found=sentences, given=len(gold))
+            rates = before | rates
+        saved(len(gold), rates, arguments.out)
     for name, rows in sorted(rates.items(), key=lambda pair: min(one.error_rate for one in pair[1].values())):
-        written, read = rows["written"].error_rate, rows["read"].error_rate
-        sys.stdout.write(f"{name:24} row that writes {written:6.1%}, row that reads {read:6.1%}\n")
+        written, reads = rows["written"].error_rate, rows["read"].error_rate
+        sys.stdout.write(f"{name:24} row that writes {written:6.1%}, row that reads {reads:6.1%}\n")
     return 0

@@ -7,12 +7,23 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from transformer.attribution.methods import METHODS
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.commands.paths import checkpoint_path
 from transformer.commands.rows import labelled_rows
-from transformer.errors import InputError
-from transformer.runs.faithfulness import SUMMARY, Faithfulness, measure, measure_sequences, saved, summarised
+from transformer.errors import AttributionError, InputError
+from transformer.runs.faithfulness import (
+    SUMMARY,
+    Faithfulness,
+    measure,
+    measure_sequences,
+    read,
+    saved,
+    summarised,
+    updated,
+)
+from transformer.runs.sequence_trust import METHODS as LETTER_METHODS
 from transformer.runs.sequence_trust import REFERENCE
 from transformer.tokens.lines import read_lines
 
@@ -45,6 +56,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--out", type=Path, default=Path("faithfulness.csv"), metavar="FILE", help="the table (default: %(default)s)"
     )
+    parser.add_argument(
+        "--methods", nargs="+", metavar="NAME",
+        help="measure these methods alone; the summary beside the table keeps what it says of others (default: all)",
+    )  # fmt: skip
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: PyTorch's choice)")
     parser.add_argument("--quiet", action="store_true", help="draw no progress bar on stderr")
     parser.set_defaults(run=run)
@@ -59,9 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.rows is not None and arguments.rows < 1:
         raise InputError("rows_too_few", rows=arguments.rows)
     checkpoint = load(arguments.checkpoint)
-    reads = _sequences if checkpoint.model.abilities.reads_windows else _sentences
-    found, reference = reads(checkpoint, arguments)
-    saved(found, arguments.out.with_suffix(".json"))
+    windows = checkpoint.model.abilities.reads_windows
+    for method in arguments.methods or ():
+        if method not in (known := LETTER_METHODS if windows else METHODS):
+            raise AttributionError("attribution_not_known", method=method, methods=known)
+    found, reference = (_sequences if windows else _sentences)(checkpoint, arguments)
+    summary = arguments.out.with_suffix(".json")
+    if arguments.methods and summary.is_file():
+        found = updated(read(summary), found, arguments.methods)
+    saved(found, summary)
     for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
         share = f"{fare.share:7.1%} of {reference}"
         sys.stdout.write(f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n")
@@ -77,10 +98,13 @@ def _sentences(checkpoint: Checkpoint, arguments: argparse.Namespace) -> tuple[F
         raise InputError("lines_differ", **files, source_lines=len(sources), reference_lines=len(targets))
     if not sources:
         raise InputError("file_without_lines", file=str(arguments.source))
-    sources, targets = _spread(sources, arguments.rows), None if targets is None else _spread(targets, arguments.rows)
-    with _bar(arguments, len(sources), "sentence") as bar:
-        failed = measure(checkpoint, sources, targets, arguments.out, lambda done, _: bar.update(done - bar.n))
-    _say_failed(failed, len(sources))
+    numbers = _spread(len(sources), arguments.rows)
+    with _bar(arguments, len(numbers), "sentence") as bar:
+        failed = measure(
+            checkpoint, sources, targets, arguments.out, numbers, arguments.methods,
+            lambda done, _: bar.update(done - bar.n),
+        )  # fmt: skip
+    _say_failed(failed, len(numbers))
     return summarised(arguments.out, own_target=targets is None), "deletion"
 
 
@@ -88,18 +112,20 @@ def _sequences(checkpoint: Checkpoint, arguments: argparse.Namespace) -> tuple[F
     """Rows that a classifier reads; of each the class that it finds is asked."""
     if arguments.target is not None:
         raise InputError("classifier_walks_no_target", name=checkpoint.name)
-    rows = _spread([one.sequence for one in labelled_rows(arguments.source)[0]], arguments.rows)
-    with _bar(arguments, len(rows), "sequence") as bar:
-        failed = measure_sequences(checkpoint, rows, arguments.out, lambda done, _: bar.update(done - bar.n))
-    _say_failed(failed, len(rows))
+    rows = [one.sequence for one in labelled_rows(arguments.source)[0]]
+    numbers = _spread(len(rows), arguments.rows)
+    with _bar(arguments, len(numbers), "sequence") as bar:
+        failed = measure_sequences(
+            checkpoint, rows, arguments.out, numbers, arguments.methods, lambda done, _: bar.update(done - bar.n)
+        )
+    _say_failed(failed, len(numbers))
     return summarised(arguments.out, own_target=True, reference=REFERENCE), REFERENCE
 
 
-def _spread(lines: list[str], count: int | None) -> list[str]:
-    """`count` of the lines at even distances, or all of them."""
-    if count is None or count >= len(lines):
-        return lines
-    return [lines[i * len(lines) // count] for i in range(count)]
+def _spread(lines: int, count: int | None) -> list[int]:
+    """The numbers of `count` lines at even distances, or of all of them."""
+    count = lines if count is None else min(count, lines)
+    return [i * lines // count for i in range(count)]
 
 
 def _bar(arguments: argparse.Namespace, total: int, unit: str) -> "tqdm[None]":

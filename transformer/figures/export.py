@@ -83,7 +83,7 @@ def html(figure: go.Figure, about: Sequence[str] = ()) -> str:
 
     Below the figure stands what it is `about`: a line for each.
     """
-    title = unescape((figure.layout.title.text or words("figure_attention")).replace("<br>", ", "))
+    title = unescape((figure.layout.title.text or words("figure_attention")).replace("<br>", " "))
     colours = theme(dark=False)
     paper = figure.layout.template.layout.paper_bgcolor or colours.paper
     ink = figure.layout.template.layout.font.color or colours.ink

@@ -193,9 +193,8 @@ def _layout(picture: Picture, scale: _Scale, selected: tuple[int, int] | None, d
     )  # the title stands in the middle of the cells, and may reach over both margins
     key_title = labels.wrapped(words("figure_key", text=labels.between(picture.keys.name)), room, AXIS_TITLE)
     note = labels.wrapped(labels.joined(picture.notes), wide - 24.0) if picture.notes else ""
-    title_lines = [say(picture.title)]
-    if picture.changes:  # a title that names what was changed may be long, and has to be read whole
-        title_lines = textwrap.wrap(title_lines[0], _letters(title_lines[0], min(wide, NARROW) - 24))
+    said = say(picture.title)  # read whole: where it names what was changed, on a narrow screen too
+    title_lines = textwrap.wrap(said, _letters(said, (min(wide, NARROW) if picture.changes else wide) - 24)) or [said]
     below_buttons = 28 * (TITLE_LETTER * max(map(len, title_lines)) + BUTTONS >= wide)
     above = below_buttons + 22 * (len(title_lines) - 1)
     top = round(keys_wide if upright else 14) + 78 + above + 44 * bool(note) + 16 * note.count("<br>")

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
@@ -65,6 +66,12 @@ def questions(
     return asked
 
 
+def saved(sentences: int, rates: Rates, path: Path) -> None:
+    """Write counts over so many sentences as JSON."""
+    counts = {name: {row: asdict(one) for row, one in rows.items()} for name, rows in rates.items()}
+    path.write_text(json.dumps({"sentences": sentences, "methods": counts}) + "\n", encoding="utf-8")
+
+
 def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
     """Sentences, and the counts, that lie beside a checkpoint; None where there are none, or of weights of old.
 
@@ -82,8 +89,15 @@ def beside(folder: Path) -> tuple[int, Rates] | None:
         CheckpointError: the file is damaged.
     """
     path = folder / SUMMARY
-    if not path.is_file():
-        return None
+    return read(path) if path.is_file() else None
+
+
+def read(path: Path) -> tuple[int, Rates]:
+    """Sentences, and the counts, that were written.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         rates = {

@@ -16,7 +16,7 @@ from transformer.attribution.passage import Passage, Reading
 from transformer.attribution.result import Attribution
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
-from transformer.errors import AttributionError, CheckpointError, InputError
+from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
 from transformer.messages import Message
 from transformer.models.common import readable
 from transformer.models.encoder import Encoder
@@ -54,30 +54,37 @@ class AnyRun:
     ids: tuple[int, ...] = ()
 
     def attribution(
-        self, checkpoint: Checkpoint, method: str, *, layer: int | None = None, head: int | None = None
+        self,
+        checkpoint: Checkpoint,
+        method: str,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        points: int | None = None,
     ) -> Attribution:
         """Where what the model wrote came from; or, of a model that reads one text, what its positions end with.
 
         `checkpoint` is the one that ran. Methods are `attribution.methods.METHODS`, or `READING_METHODS`; of a decoder
-        alone, which scores each token after those before it, `WRITTEN_METHODS` too.
+        alone, which scores each token after those before it, `WRITTEN_METHODS` too. `points` is of integrated gradients
+        alone: at how many points slopes are taken (None: at as many as are needed).
 
         Raises:
             AttributionError: no such method, or one that is not defined for this model.
         """
         if self.translation is not None:
-            return self.translation.attribution(checkpoint, method, layer=layer, head=head)
+            return self.translation.attribution(checkpoint, method, layer=layer, head=head, points=points)
         own = next((each for site, each in self.record.items() if site.kind == "self"), None)
         if own is None:
-            raise AttributionError("attribution_nothing_recorded", name=checkpoint.name, group="encoder.self")
+            raise NotDefinedError("attribution_nothing_recorded", name=checkpoint.name, group="encoder.self")
         if method in WRITTEN_METHODS:
             with forward_slot():
-                return attribute(self.passage(checkpoint), self.record, method, layer, head)
+                return attribute(self.passage(checkpoint), self.record, method, layer, head, points=points)
         if isinstance(checkpoint.model, Encoder) and checkpoint.model.windows(len(self.ids)) is not None:
             raise AttributionError("attribution_of_windows", name=checkpoint.name)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
         with forward_slot():
-            return attribute_reading(reading, self.record, method, layer, head)
+            return attribute_reading(reading, self.record, method, layer, head, points)
 
     def passage(self, checkpoint: Checkpoint) -> Passage:
         """What was written, as methods of attribution ask about it; of a decoder alone, every token after the first.

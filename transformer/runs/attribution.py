@@ -1,13 +1,13 @@
 """Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from transformer.attribution.deletion import How, Progress
 from transformer.attribution.deletion import deletion as deleted
-from transformer.attribution.integrated_gradients import POINTS
-from transformer.attribution.methods import DELETIONS, attribute, defined
+from transformer.attribution.integrated_gradients import usual_points
+from transformer.attribution.methods import DELETIONS, attribute, defined, naming_others
 from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution
 from transformer.attribution.trust import Trust, trust
@@ -30,8 +30,9 @@ def deletion(
         AttributionError: not defined for this model.
         CheckpointError: the checkpoint does not translate text.
     """
-    with forward_slot():
-        return deleted(translation.passage(checkpoint), how, words, prefix, letting_others(progress))
+    passage, method = translation.passage(checkpoint), next(name for name, one in DELETIONS.items() if one == how)
+    with forward_slot(), naming_others(method, lambda: defined(passage, translation.record)):
+        return deleted(passage, how, words, prefix, letting_others(progress))
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost 
     passage = translation.passage(checkpoint)
     source, read = len(passage.source), len(passage.read)
     passes = dict.fromkeys(DELETIONS, source + read) | dict.fromkeys(BACKWARD, read)
-    passes |= {"deletion_removed": source, "integrated_gradients": POINTS * read}
+    passes |= {"deletion_removed": source, "integrated_gradients": usual_points(passage.model) * read}
     if method not in passes:
         return None
     took = list[float]()
@@ -102,10 +103,15 @@ def trusted(
         return trust(passage, answers, usual_deletion(passage))
 
 
-def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None]]:
-    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean."""
+def every_question(
+    checkpoint: Checkpoint, translation: Translation, only: Collection[str] | None = None
+) -> dict[str, tuple[str, int | None]]:
+    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean.
+
+    `only` names the methods to ask.
+    """
     passage = translation.passage(checkpoint)
-    methods = defined(passage, translation.record)
+    methods = [method for method in defined(passage, translation.record) if only is None or method in only]
     asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
     layers = range(sum(site.group == "decoder.cross" for site in translation.record))
     for method in ("weights", "norms"):

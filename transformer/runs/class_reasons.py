@@ -16,10 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer.attribution.integrated_gradients import Fed, gauss_legendre, mean_row
+from transformer.attribution.integrated_gradients import Fed, mean_row
+from transformer.attribution.path_integral import integral
 from transformer.attribution.twins import twin_of
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import AttributionError
+from transformer.errors import AttributionError, NotDefinedError
 from transformer.models.common import refuse_elsewhere
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import AnyRun
@@ -32,11 +33,8 @@ Way = Literal["integrated_gradients", "deletion_removed", "deletion_unknown"]
 
 WAYS: tuple[Way, ...] = ("integrated_gradients", "deletion_removed", "deletion_unknown")
 
-CLOSE = 0.01
-"""The share of the difference by which the sum of integrated gradients may miss it."""
-
-FIRST_POINTS, MOST_POINTS = 16, 512
-"""Points on the way that are tried first, and at most."""
+CLOSE, LEAST = 0.01, 0.1
+"""The share of the difference by which the sum may miss it, and the nats that a smaller difference counts as."""
 
 POSITIONS_AT_ONCE = 1_024
 """Positions that share a pass: gradients keep what a forward pass drops."""
@@ -47,13 +45,15 @@ class Reasons:
     """What each word adds to the log-odds of a class (nats): positive where it speaks for the class.
 
     NaN where without a word there would be nothing to read. Integrated gradients sum to `difference`, the log-odds of
-    the text less those of no word in particular, up to `gap`, with slopes at so many `points`.
+    the text less those of no word in particular, up to `gap`, with slopes at so many `points`; where that gap is not
+    small enough, they did not converge.
     """
 
     words: tuple[str, ...]
     added: Float[np.ndarray, " word"]
     difference: float | None = None
     points: int = 0
+    converged: bool = True
 
     @property
     def gap(self) -> float | None:
@@ -133,30 +133,11 @@ def _each(checkpoint: Checkpoint, run: AnyRun) -> bool:
     return classes_of(checkpoint, run.outputs["logits"]).each
 
 
+@torch.inference_mode(mode=False)
 def _integrated(
     question: _Question, words: tuple[str, ...], parts: Sequence[Sequence[int]], progress: Heard
 ) -> Reasons:
-    """With more points each time, until the sum is close enough."""
-    points, before = FIRST_POINTS, 0.0
-    while True:
-        left = (1.0 - before) / 2
-
-        def told(done: float, before: float = before, left: float = left) -> None:
-            progress(before + left * done)
-
-        added, difference = _slopes(question, parts, points, told)
-        found = Reasons(words, added, difference, points)
-        if abs(added.sum() - difference) <= CLOSE * abs(difference) or points >= MOST_POINTS:
-            progress(1.0)
-            return found
-        points, before = 2 * points, before + left
-
-
-@torch.inference_mode(mode=False)
-def _slopes(
-    question: _Question, parts: Sequence[Sequence[int]], points: int, told: Heard
-) -> tuple[Float[np.ndarray, " word"], float]:
-    """What the words add, by slopes at so many points; and what they have to sum to."""
+    """Slopes on the way, at as many points as bring their sum close enough."""
     twin: Any = twin_of(question.checkpoint.model)
     table: nn.Module = twin.embedding
     moves = torch.zeros(len(question.ids), dtype=torch.bool)
@@ -164,18 +145,25 @@ def _slopes(
     with torch.no_grad():
         end = table(question.ids)
         start = torch.where(moves[:, None], mean_row(table)[0], end)
-    places, shares = gauss_legendre(points, end.dtype)
-    added, way = torch.zeros(len(end), dtype=torch.float64), (end - start).double()
-    for first in range(0, points, question.at_once):
-        some = slice(first, first + question.at_once)
+
+    def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point token width"]:
+        return torch.lerp(start, end, places[:, None, None].to(end.dtype))
+
+    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point 1"]:
+        with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.no_grad():
+            each = [_embedded(question, twin, table, some) for some in at(places).split(question.at_once)]
+            return torch.cat(each)[:, None]
+
+    def slopes(places: Float[Tensor, " point"], told: Heard) -> Float[Tensor, "point 1 word"]:
         with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.enable_grad():
-            moved = (start + places[some, None, None] * (end - start)).requires_grad_()
-            (slopes,) = torch.autograd.grad(_embedded(question, twin, table, moved).sum(), moved)
-        added += torch.einsum("p,pnd,nd->n", shares[some], slopes.double(), way)
-        told(min(1.0, (first + question.at_once) / points))
-    with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.no_grad():
-        ends = [float(_embedded(question, twin, table, one[None])[0]) for one in (end, start)]
-    return np.array([float(added[list(part)].sum()) for part in parts]), ends[0] - ends[1]
+            moved = at(places).requires_grad_()
+            (slope,) = torch.autograd.grad(_embedded(question, twin, table, moved).sum(), moved)
+        told(1.0)
+        added = (slope.double() * (end - start).double()).sum(-1)
+        return torch.stack([added[:, list(part)].sum(1) for part in parts], dim=1)[:, None]
+
+    found = integral(slopes, values, CLOSE, LEAST, at_once=question.at_once, progress=progress)
+    return Reasons(words, found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
 
 
 def _embedded(
@@ -189,7 +177,7 @@ def _embedded(
     finally:
         hook.remove()
     if fed.left:
-        raise AttributionError("attribution_embeds_elsewhere", found=type(twin).__name__)
+        raise NotDefinedError("attribution_embeds_elsewhere", found=type(twin).__name__)
     return found
 
 

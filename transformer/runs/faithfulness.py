@@ -8,7 +8,7 @@ import csv
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ COLUMNS = (
     "spearman",
     "correlated",
 )
-"""Sums over the written words (`rows`) of a sentence, in nats; `spearman` is summed over the `correlated` ones."""
+"""Sums over the written words (`rows`) of a sentence, in nats; `spearman` is summed over the `correlated` ones.
+
+`sentence` is the number of its line in the file that was read, from 0.
+"""
 
 SUMMARY = "faithfulness.json"
 """What the summary of a run is called beside a checkpoint."""
@@ -42,7 +45,10 @@ SUMMARY = "faithfulness.json"
 
 @dataclass(frozen=True)
 class Fare:
-    """How one method fared over a corpus: means over written words, nats; `share` is its area over deletion's."""
+    """How one method fared on some sentences: means over written words, nats; `share` is of deletion's area there.
+
+    `words` and `sentences` count those that it ranks.
+    """
 
     comprehensiveness: tuple[float, ...]
     sufficiency: tuple[float, ...]
@@ -50,13 +56,13 @@ class Fare:
     share: float
     spearman: float
     words: int
+    sentences: int
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The summary of a run: on how many sentences, whose target was written by the model or given, and each fare."""
+    """The summary of a run: whether targets were written by the model or given, and each fare."""
 
-    sentences: int
     own_target: bool
     fares: dict[str, Fare]
 
@@ -66,28 +72,34 @@ def measure(
     sources: Sequence[str],
     targets: Sequence[str] | None,
     table: Path,
+    numbers: Sequence[int] | None = None,
+    only: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Measure every method on every line and write `table` (CSV); lines that it holds already are not run again.
 
-    `targets` are walked through; without them, the model's own translations are. `progress` is told lines done and in
-    all. Returns how many lines could not be run (empty, or too long).
+    `targets` are walked through; without them, the model's own translations are. `numbers` are those of the lines to
+    run, `only` names the methods. `progress` is told lines done and in all. Returns how many lines could not be run
+    (empty, or too long).
 
     Raises:
         InputError: `table` is of something else.
         AttributionError: the model has no source that words can be taken from.
     """
     done, failed = _resumed(table), 0
-    for number, line in enumerate(sources):
+    numbers = range(len(sources)) if numbers is None else numbers
+    for count, number in enumerate(numbers, 1):
         if number not in done:
             try:
-                translation = translate(checkpoint, line, forced=None if targets is None else targets[number])
+                forced = None if targets is None else targets[number]
+                translation = translate(checkpoint, sources[number], forced=forced)
             except InputError:
                 failed += 1
             else:
-                _append(table, number, trusted(checkpoint, translation, every_question(checkpoint, translation)))
+                asked = every_question(checkpoint, translation, only)
+                _append(table, number, trusted(checkpoint, translation, asked))
         if progress:
-            progress(number + 1, len(sources))
+            progress(count, len(numbers))
     return failed
 
 
@@ -95,6 +107,8 @@ def measure_sequences(
     checkpoint: Checkpoint,
     sequences: Sequence[str],
     table: Path,
+    numbers: Sequence[int] | None = None,
+    only: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """The same of a classifier, for the class that it finds in each sequence; as `measure`, in log-odds.
@@ -104,17 +118,18 @@ def measure_sequences(
         CheckpointError: the checkpoint does not classify sequences.
     """
     done, failed = _resumed(table), 0
-    for number, sequence in enumerate(sequences):
+    numbers = range(len(sequences)) if numbers is None else numbers
+    for count, number in enumerate(numbers, 1):
         if number not in done:
             try:
-                run = classify(checkpoint, sequence)
-                scores = letter_scores(checkpoint, run, run.predicted)
+                run = classify(checkpoint, sequences[number])
+                scores = letter_scores(checkpoint, run, run.predicted, only)
             except InputError:
                 failed += 1
             else:
                 _append(table, number, letter_trust(checkpoint, run, scores, run.predicted))
         if progress:
-            progress(number + 1, len(sequences))
+            progress(count, len(numbers))
     return failed
 
 
@@ -127,9 +142,9 @@ def summarised(table: Path, own_target: bool, reference: str = "deletion") -> Fa
         InputError: `table` is of something else, or holds no sentence.
     """
     sums: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS) - 2))
-    sentences = set()
+    sentences: dict[str, int] = defaultdict(int)
     for row in _rows(table):
-        sentences.add(row[0])
+        sentences[row[1]] += row[2] != "0"
         sums[row[1]] += [float(cell) for cell in row[2:]]
     if not sentences:
         raise InputError("faithfulness_empty", file=str(table))
@@ -147,14 +162,23 @@ def summarised(table: Path, own_target: bool, reference: str = "deletion") -> Fa
             share=area / float(best),
             spearman=float(total[-2] / total[-1]) if total[-1] else float("nan"),
             words=int(total[0]),
+            sentences=sentences[method],
         )
-    return Faithfulness(len(sentences), own_target, fares)
+    return Faithfulness(own_target, fares)
+
+
+def updated(before: Faithfulness, found: Faithfulness, methods: Collection[str]) -> Faithfulness:
+    """`before` with what was found of some methods, and without those of them that ranked no word now."""
+    kept = {name: fare for name, fare in before.fares.items() if name.split(".")[0] not in methods}
+    new = {name: fare for name, fare in found.fares.items() if name not in kept}
+    return Faithfulness(found.own_target, kept | new)
 
 
 def saved(found: Faithfulness, path: Path) -> None:
     """Write a summary as JSON; what is not defined is null."""
     fares = {
         method: {
+            "sentences": fare.sentences,
             "words": fare.words,
             "comprehensiveness": [round(value, 4) for value in fare.comprehensiveness],
             "sufficiency": [round(value, 4) for value in fare.sufficiency],
@@ -164,7 +188,7 @@ def saved(found: Faithfulness, path: Path) -> None:
         }
         for method, fare in found.fares.items()
     }
-    whole = {"sentences": found.sentences, "own_target": found.own_target, "percents": PERCENTS, "methods": fares}
+    whole = {"own_target": found.own_target, "percents": PERCENTS, "methods": fares}
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
@@ -175,12 +199,19 @@ def shipped(checkpoint: Checkpoint) -> Faithfulness | None:
         CheckpointError: the file is damaged.
     """
     path = checkpoint.beside(SUMMARY)
-    if path is None:
-        return None
+    return None if path is None else read(path)
+
+
+def read(path: Path) -> Faithfulness:
+    """A summary that was written.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}
-        found = Faithfulness(int(whole["sentences"]), bool(whole["own_target"]), fares)
+        found = Faithfulness(bool(whole["own_target"]), fares)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise _damaged(path) from error
     if "random" not in fares:
@@ -197,6 +228,7 @@ def _fare(about: Any) -> Fare:
         share=float(about["share"]),
         spearman=float("nan") if about["spearman"] is None else float(about["spearman"]),
         words=int(about["words"]),
+        sentences=int(about["sentences"]),
     )
 
 

@@ -5,7 +5,6 @@ Two views of one question, in the same unit (log-odds of a class, nats): try eve
 gradients; Sundararajan et al. 2017).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attribution.deletion import Progress
+from transformer.attribution.path_integral import integral
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
@@ -23,10 +24,6 @@ from transformer.sequences.alphabet import Letters
 
 MAX_MUTATED = 512
 """Longest sequence whose every letter is changed: three runs a letter."""
-
-Progress = Callable[[float], None]
-"""Told what share of the work is done, from 0 to 1; it may raise to stop."""
-
 
 @dataclass(frozen=True, eq=False)
 class Mutations:
@@ -55,11 +52,8 @@ class Mutations:
         return [sum(letter != given for letter in self.letters) for given in self.sequence]
 
 
-CLOSE = 0.01
-"""The share of the difference by which the sum of integrated gradients may miss it."""
-
-FIRST_STEPS, MOST_STEPS = 64, 1024
-"""Steps that are tried first, and at most."""
+CLOSE, LEAST = 0.01, 0.1
+"""The share of the difference by which the sum may miss it, and the nats that a smaller difference counts as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +61,13 @@ class Gradients:
     """Integrated gradients of a class's log-odds (nats): what each position adds, against no letter in particular.
 
     They sum to `difference`, the log-odds of the sequence less those of the baseline, up to `gap`, the error of
-    adding up a finite number of `steps`.
+    adding up a finite number of `points`, which is small enough where it `converged`.
     """
 
     contribution: Float[np.ndarray, " position"]
     difference: float
-    steps: int
+    points: int
+    converged: bool
 
     @property
     def gap(self) -> float:
@@ -120,59 +115,44 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
 
 
 def integrated_gradients(
-    checkpoint: Checkpoint, letters: Letters, target: int, steps: int | None = None, progress: Progress | None = None
+    checkpoint: Checkpoint, letters: Letters, target: int, points: int | None = None, progress: Progress | None = None
 ) -> Gradients:
     """Walk from the mean of all letters' embeddings, at every position, to the letters given, and add up gradients.
 
-    The midpoint rule over `steps` points of the straight line; if None, over more of them, twice as many each time,
-    until the gap is at most `CLOSE` of the difference (or there are `MOST_STEPS`).
+    At `points` points of the straight line; if None, at as many as bring the gap to at most `CLOSE` of the difference
+    (`attribution.path_integral`).
 
     Raises:
         InputError: the sequence is longer than `MAX_MUTATED`.
+        AttributionError: `points` is below 1.
     """
-    if steps is not None:
-        return _gradients(checkpoint, letters, target, steps, progress)
-    steps, before = FIRST_STEPS, 0.0
-    while True:
-        left = (1.0 - before) / 2
-
-        def told(done: float, before: float = before, left: float = left) -> None:
-            if progress:
-                progress(before + left * done)
-
-        found = _gradients(checkpoint, letters, target, steps, told)
-        if found.gap <= CLOSE * abs(found.difference) or steps >= MOST_STEPS:
-            told(1.0, 0.0, 1.0)
-            return found
-        steps, before = 2 * steps, before + left
-
-
-def _gradients(
-    checkpoint: Checkpoint, letters: Letters, target: int, steps: int, progress: Progress | None
-) -> Gradients:
-    """With a certain number of steps."""
     model, task = classifier(checkpoint)
     refuse_elsewhere(model)
     refuse_long(letters)
     table = model.embedding.weight.detach()
     end = table[torch.tensor(letters.ids)]
     start = table[: len(task.alphabet.letters)].mean(0).expand_as(end)
-    total = torch.zeros_like(end, dtype=torch.float64)
-    size = max(1, LETTERS_AT_ONCE // (4 * len(letters)))  # gradients keep what a forward pass drops
-    points = (torch.arange(steps, dtype=end.dtype) + 0.5) / steps
-    for done in range(0, steps, size):
-        share = points[done : done + size, None, None]
+
+    def answers(moved: Float[Tensor, "point position d_model"]) -> Float[Tensor, " point"]:
+        return log_odds(model.decide(moved, Mask()).double(), task.temperature, target)
+
+    def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point position d_model"]:
+        return torch.lerp(start, end, places[:, None, None].to(end.dtype))
+
+    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point 1"]:
+        with forward_slot(), torch.no_grad():
+            return answers(at(places))[:, None]
+
+    def slopes(places: Float[Tensor, " point"], told: Progress) -> Float[Tensor, "point 1 position"]:
         with forward_slot(), torch.inference_mode(mode=False), torch.enable_grad():
-            between = (start + share * (end - start)).requires_grad_()
-            answer = log_odds(model.decide(between, Mask()), task.temperature, target).sum()
-            (gradient,) = torch.autograd.grad(answer, between)
-        total += gradient.double().sum(0)
-        if progress:
-            progress(min(1.0, (done + size) / steps))
-    with forward_slot():
-        both = log_odds(model.decide(torch.stack([end, start]), Mask()).double(), task.temperature, target)
-    contribution = ((end - start) * total / steps).sum(-1)
-    return Gradients(contribution.numpy(), float(both[0] - both[1]), steps)
+            moved = at(places).requires_grad_()
+            (slope,) = torch.autograd.grad(answers(moved).sum(), moved)
+        told(1.0)
+        return (slope.double() * (end - start).double()).sum(-1)[:, None]
+
+    at_once = max(1, LETTERS_AT_ONCE // (4 * len(letters)))  # gradients keep what a forward pass drops
+    found = integral(slopes, values, CLOSE, LEAST, points, at_once, progress)
+    return Gradients(found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
 
 
 def refuse_long(letters: Letters) -> None:

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transformer.attribution.deletion import Progress
 from transformer.attribution.gradients import normalised_rows
 from transformer.attribution.methods import READING_METHODS, attribute_reading
 from transformer.attribution.passage import Reading
@@ -26,7 +27,7 @@ from transformer.models.common import refuse_elsewhere
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.runs.concurrency import forward_slot
-from transformer.runs.sequence_attribution import Progress, log_odds, refuse_long
+from transformer.runs.sequence_attribution import log_odds, refuse_long
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.folding import LetterTrack, folded
 

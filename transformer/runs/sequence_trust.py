@@ -6,6 +6,8 @@ is with mutations: what the class loses on average where another letter stands. 
 section 4; the unknown letter stands for what is taken away.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -28,23 +30,37 @@ from transformer.runs.sequence_methods import (
 REFERENCE = "mutations"
 """What the other methods are compared with."""
 
+METHODS = (*DELETIONS, "integrated_gradients", RELEVANCE, *SHARES, "weights")
+"""Every method that is compared with it."""
+
 Scores = dict[str, Float[np.ndarray, " letter"]]
 """What each method says of each letter: more of it speaks for the class."""
 
 
-def letter_scores(checkpoint: Checkpoint, run: Classification, target: int) -> Scores:
+def letter_scores(
+    checkpoint: Checkpoint, run: Classification, target: int, only: Collection[str] | None = None
+) -> Scores:
     """What every method says of the letters that `run` read, about class `target`; the reference first.
+
+    `only` names the methods to ask beside it. Integrated gradients that did not converge hold no numbers.
 
     Raises:
         InputError: the sequence is too long, or too short to be without a letter.
         CheckpointError: the checkpoint does not classify sequences.
     """
+
+    def scores(method: str) -> Float[np.ndarray, " letter"]:
+        if method in DELETIONS:
+            return deletions(checkpoint, run.letters, target, method).lost
+        if method == "integrated_gradients":
+            walked = integrated_gradients(checkpoint, run.letters, target)
+            return walked.contribution if walked.converged else np.full(len(run.letters), np.nan)
+        if method == RELEVANCE:
+            return window_relevance(checkpoint, run, target).relative
+        return (raw_weights(run) if method == "weights" else window_shares(checkpoint, run, method)).relative
+
     found = {REFERENCE: mutations(checkpoint, run.letters, target).lost}
-    found |= {how: deletions(checkpoint, run.letters, target, how).lost for how in DELETIONS}
-    found["integrated_gradients"] = integrated_gradients(checkpoint, run.letters, target).contribution
-    found[RELEVANCE] = window_relevance(checkpoint, run, target).relative
-    found |= {method: window_shares(checkpoint, run, method).relative for method in SHARES}
-    return found | {"weights": raw_weights(run).relative}
+    return found | {method: scores(method) for method in METHODS if only is None or method in only}
 
 
 def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, target: int) -> dict[str, Trust]:

@@ -99,11 +99,13 @@ class Translation:
         layer: int | None = None,
         head: int | None = None,
         words: bool = False,
+        points: int | None = None,
         progress: Progress | None = None,
     ) -> Attribution:
         """Where each written token came from, as one of `attribution.methods.METHODS` answers it.
 
-        `checkpoint` is the one that made the translation. `words` answers in whole words.
+        `checkpoint` is the one that made the translation. `words` answers in whole words. `points` is of integrated
+        gradients alone: at how many points slopes are taken (None: at as many as are needed).
 
         Raises:
             AttributionError: no such method, or one not defined for this model; or interventions changed the run.
@@ -113,7 +115,7 @@ class Translation:
             raise AttributionError("attribution_of_a_changed_run")
         with forward_slot():
             return attribute(
-                self.passage(checkpoint), self.record, method, layer, head, words, letting_others(progress)
+                self.passage(checkpoint), self.record, method, layer, head, words, points, letting_others(progress)
             )
 
     @property

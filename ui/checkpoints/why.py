@@ -7,12 +7,13 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint
+from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import HeedmapError
 from transformer.figures.effects import effect_bars
 from transformer.figures.export import plot_config
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun
-from transformer.runs.class_reasons import FIRST_POINTS, Reasons, Way, class_reasons, ways
+from transformer.runs.class_reasons import Reasons, Way, class_reasons, ways
 from transformer.runs.classes import classes_of
 from ui.shared import address, controls
 from ui.shared.files import Origin, frame_csv
@@ -74,6 +75,12 @@ def _reasons(name: str, checkpoint: Checkpoint, shown: AnyRun, target: int, way:
 
 def _answer(found: Reasons, way: Way, name: str, origin: Origin) -> None:
     """A bar a word, in the text's order; what they sum to, and the same as a file."""
+    if not found.converged:
+        st.warning(
+            t("reasons.not_converged", whole=found.difference, gap=found.gap, points=found.points),
+            icon=":material/warning:",
+        )
+        return
     sizes = np.nan_to_num(np.abs(found.added))
     drawn = sorted(np.argsort(-sizes, kind="stable")[:MOST_BARS].tolist())
     st.plotly_chart(

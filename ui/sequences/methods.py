@@ -89,7 +89,7 @@ def _trusted(measured: Faithfulness | None, method: str) -> None:
         st.info(t("sequences.not_measured"), icon=":material/help:")
         return
     chance = measured.fares["random"].share
-    numbers = dict(sequences=measured.sentences, share=fare.share, area=fare.area, chance=chance)
+    numbers = dict(sequences=fare.sentences, share=fare.share, area=fare.area, chance=chance)
     st.info(t("sequences.measured", **numbers, rho=fare.spearman), icon=":material/fact_check:")
 
 
@@ -97,9 +97,9 @@ def tracks_trusted(name: str) -> None:
     """The same of the tracks that are always drawn, in a line; nothing where it was not measured."""
     measured = faithfulness.shipped(store.checkpoint(name))
     if measured is not None and {"integrated_gradients", "weights"} <= measured.fares.keys():
-        gradients, weights = (measured.fares[method].share for method in ("integrated_gradients", "weights"))
-        chance = measured.fares["random"].share
-        numbers = dict(sequences=measured.sentences, gradients=gradients, weights=weights, chance=chance)
+        gradients, weights, chance = (measured.fares[name] for name in ("integrated_gradients", "weights", "random"))
+        fewest = min(fare.sentences for fare in (gradients, weights, chance))
+        numbers = dict(sequences=fewest, gradients=gradients.share, weights=weights.share, chance=chance.share)
         st.caption(t("sequences.measured_tracks", **numbers))
 
 

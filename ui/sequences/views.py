@@ -150,9 +150,9 @@ def letters_panel(
         _agreement(run, track, place, label, effects)
         methods.agreement(found, effects[0])
         gradients = effects[1]
-        total = float(gradients.contribution.sum())
-        told = {"whole": gradients.difference, "gap": gradients.gap, "steps": gradients.steps}
-        st.caption(t("sequences.gap", sum=total, **told))
+        told = dict(sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
+        said_of = "gap" if gradients.converged else "not_converged"
+        st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
         methods.tracks_trusted(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, sequence_id, place, found)
@@ -268,7 +268,8 @@ def _tracks(
     if effects is None:
         return shown
     changes, gradients = effects
-    return replace(shown, letters=changes.letters, change=changes.change, contribution=gradients.contribution)
+    walked = gradients.contribution if gradients.converged else None
+    return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
 
 
 def _agreement(
@@ -277,8 +278,11 @@ def _agreement(
     """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
-    other = rank_correlation(np.abs(gradients.contribution), changes.effect)
-    st.markdown(t("sequences.agreement", rho=rho, place=place.text, other=other))
+    told = t("sequences.agreement", rho=rho, place=place.text)
+    if gradients.converged:
+        other = rank_correlation(np.abs(gradients.contribution), changes.effect)
+        told = f"{told} {t('sequences.agreement_of_gradients', rho=other)}"
+    st.markdown(told)
     rows = runs.agreement_of_heads(run, target, changes)
     if rows is None:
         return
@@ -303,7 +307,9 @@ def _downloads(
         columns |= {
             f"log-odds of {target} with {new}": row for new, row in zip(changes.letters, changes.change, strict=True)
         }
-        columns |= {"mutation effect": changes.effect, "integrated gradients": gradients.contribution}
+        columns["mutation effect"] = changes.effect
+        if gradients.converged:
+            columns["integrated gradients"] = gradients.contribution
     columns |= {each.column: each.values for each in found}
     kept = ("attention, ", "mutation", "integrated", *(each.method for each in found))
     browser = {name: columns[name] for name in columns if name.startswith(kept)}

@@ -95,6 +95,9 @@ def _name(method: str) -> str:
 def _lit(answer: Attribution, row: int, label: str) -> None:
     """The sentence, each word as bright as it stands behind the written one."""
     values = answer.of_source[row]
+    st.markdown(f"**{t('sources.for_word', method=answer.name, word=label)}**")
+    if not np.isfinite(values).any():
+        st.warning(t("sources.no_numbers", word=label), icon=":material/warning:")
     largest = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     cells = []
     for text, value in zip(answer.source.texts, values, strict=True):
@@ -103,7 +106,6 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
             f'<span style="background: color-mix(in srgb, #0f766e {60 * strength:.0f}%, transparent)">'
             f"<b>{escape(text)}</b><small>{_number(answer, value)}</small></span>"
         )
-    st.markdown(f"**{t('sources.for_word', method=answer.name, word=label)}**")
     st.html(_STYLE + f'<div class="sources" data-testid="sources-{answer.method}">{"".join(cells)}</div>')
     st.caption(controls.sentence(answer.quantity.unit))
 
@@ -125,11 +127,11 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
     chance = measured.fares["random"].share
     if answer.method == "deletion":  # against itself it would say nothing
         st.info(
-            t("sources.measure", sentences=measured.sentences, area=fare.area, chance=chance), icon=":material/rule:"
+            t("sources.measure", sentences=fare.sentences, area=fare.area, chance=chance), icon=":material/rule:"
         )
         return
     spearman = t("sources.correlation", value=fare.spearman)
-    found = t("sources.found", sentences=measured.sentences, share=fare.share, chance=chance, area=fare.area)
+    found = t("sources.found", sentences=fare.sentences, share=fare.share, chance=chance, area=fare.area)
     st.info(f"{found} {spearman}", icon=":material/fact_check:")
 
 
@@ -200,15 +202,15 @@ def _row(name: str, one: Trust) -> dict[str, object]:
 
 
 def _whole(answer: Attribution, row: int, number: int) -> None:
-    """The matrix, and a bar a step for source against prefix."""
+    """The matrix, and a bar a step for source against prefix where the method shares something out."""
     picture = answer.picture()
     values = np.where(picture.visible[row], picture.values[row], -np.inf)
-    best = int(np.nanargmax(values)) if np.isfinite(values).any() else 0
+    largest = (row, int(np.nanargmax(values))) if np.isfinite(values).any() else None
     st.plotly_chart(
         heatmap_on_page(
             replace(picture, notes=()),  # said below, where a narrow screen does not cut them
             relative=True,
-            selected=(row, best),
+            selected=largest,
             dark=is_dark(),
         ),
         key=f"sources-{number}",
@@ -219,7 +221,7 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
         config=plot_config(f"sources-{answer.method}"),
     )
     cells(
-        picture, f"sources-{number}", key=f"sources-{number}-cells", selected=(row, best),
+        picture, f"sources-{number}", key=f"sources-{number}-cells", selected=largest,
         on_pick=lambda step, _: _keep(answer, step),
     )  # fmt: skip
     for note in picture.notes:
@@ -233,8 +235,9 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
         key=f"sources-csv-{number}",
     )
     share = answer.source_share
-    if share is None:
+    if not len(answer.prefix):
         st.caption(t("sources.one_side"))
+    if share is None:
         return
     st.plotly_chart(
         source_share_bars(answer.steps, share, dark=is_dark()),
