@@ -22,7 +22,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-
 from streamlit.proto.Alert_pb2 import Alert
 
 from benchmarks.websocket import Answer, Session
@@ -45,7 +44,7 @@ PLACES = ("down the street", "along the beach", "in the park")
 SHOWN_BY = {"heatmap": "heatmap", "head_view": "head-view", "steps": "step-decoder.cross", "beams": "tree"}
 """The key of the element that shows a view; downloads have none."""
 
-WORDS = (*NOUNS, *COLOURS, "a", "two", "the", "in", "on", "with", "near", "and", "plays", "runs", "sits", "rides", "small")
+WORDS = (*NOUNS, *COLOURS, "a", "two", "the", "in", "on", "with", "near", "and", "plays", "runs", "sits", "rides")
 
 WAYS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
     ("map", ("sentence",), {}),
@@ -63,7 +62,7 @@ WAYS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
     *(("checkpoints", (), {"show": screen}) for screen in ("tensors", "circuits")),
     *(("attention_steps", ("source", "target"), {"made": made}) for made in ("toy", "shipped")),
     *(("inside_layer", ("text", "target"), {"made": made}) for made in ("toy", "shipped")),
-    *(("masks", (), {"screen": screen}) for screen in ("build", "break", "module")),
+    *(("masks", (), {"screen": screen}) for screen in ("build", "scores", "module")),
     *(("positions", (), {"screen": screen}) for screen in ("table", "rotation", "order")),
 )
 """Pages and screens, with the keys of their texts and what else their addresses say."""

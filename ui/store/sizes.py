@@ -20,6 +20,9 @@ UNIT = 16
 PAGE = 4096
 """Bytes of which a block of `OWN_PAGES` or more takes a multiple, and one page more."""
 
+ARRAY = 2 * UNIT
+"""Bytes that the blocks of an array take besides what NumPy says."""
+
 TENSOR = 512
 """Bytes that a tensor takes besides its numbers: what stands for it in Python and in C++, and for its storage."""
 
@@ -84,7 +87,7 @@ def _count(one: Any, found: Size) -> None:
         storage = one.untyped_storage()
         place, n_bytes, itself = storage.data_ptr(), storage.nbytes(), TENSOR
     elif isinstance(one, np.ndarray) and one.base is None:
-        place, n_bytes, itself = one.ctypes.data, one.nbytes, n_bytes - one.nbytes
+        place, n_bytes, itself = one.ctypes.data, one.nbytes, n_bytes - one.nbytes + ARRAY
     found.rest += itself
     if n_bytes >= SMALL:
         found.buffers[place] = _taken(n_bytes)
