@@ -32,8 +32,9 @@ def share_heaps() -> None:
     """Let new threads of a server share the heaps that there are, and large blocks have pages of their own.
 
     glibc gives threads heaps of their own, eight a core, and keeps what is freed in them. What a cache keeps of a run
-    lies between the holes that its temporary tensors left, and the next run, in another thread, cannot use them: half
-    of all heaps were such holes (docs/deploy.md). Other C libraries are left as they are.
+    lies between the holes that its temporary tensors left, and the next run, in another thread, cannot use them: more
+    than half of all heaps were such holes (docs/deploy.md). Threads that have a heap keep it: MALLOC_ARENA_MAX=1 in the
+    environment leaves one from the start. Other C libraries are left as they are.
     """
     _tell({M_ARENA_MAX: 1, M_MMAP_THRESHOLD: OWN_PAGES, M_TRIM_THRESHOLD: KEPT_FREE})
 
