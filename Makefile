@@ -21,7 +21,7 @@ setup: $(VENV)/installed
 setup-dev: $(VENV)/installed-dev
 
 run: setup
-	$(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
+	MALLOC_ARENA_MAX=1 $(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
 
 # Both at a time: each uses one core.
 check: setup-dev node_modules/installed

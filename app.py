@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from transformer.runs import memory
 from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
@@ -60,5 +61,6 @@ def _pages() -> dict[str, list[st.Page]]:
 if __name__ == "__main__":
     main()
 else:
+    memory.share_heaps()
     around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Scripts), Middleware(Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -6,6 +6,8 @@ and CPU are those of actions that reach the server; how many there were beside t
 
 `python -m benchmarks load` measures what the project promises; `python -m benchmarks.load --sessions 75 --seconds 30
 --servers 2 --actions mixed` anything else, `--greedy` the same beside sessions that ask for much (`benchmarks.greedy`).
+`HEEDMAP_CACHE_MB=64 python -m benchmarks.load --sessions 4 --seconds 660 --pause 0.2 --actions pages` opens all pages
+with new texts until results make room for others, and says how much memory the server takes then.
 Sessions speak the page's own protocol (`benchmarks.websocket`); with several servers they are dealt out in turn, as a
 proxy with sticky sessions would.
 

@@ -1,6 +1,6 @@
 """What a reader of a class does with the page Translate, and whether what came back is what the library computes.
 
-Two kinds of readers act, of which `benchmarks.load` makes a class:
+Three kinds of readers act, of which `benchmarks.load` makes a class:
 
 `Scoring`: each action is another head, one time in four another layer, whose *scores* are shown. The browser has the
 weights of all heads and no scores, so every action reaches the server, which draws most of the page again.
@@ -9,6 +9,9 @@ weights of all heads and no scores, so every action reaches the server, which dr
 or without special tokens), one another view: from the heatmap to any of the others, and back. Forms and views are the
 server's. A head or a layer is the browser's alone in the heatmap, the head view and the beams; where the steps or the
 downloads are open, what they show follows it, and the server is asked. So four actions of ten reach the server.
+
+`Wandering`: each action is the next of all pages and screens, with a sentence or a sequence that nobody has typed
+before. So every action leaves a new result among those that the server keeps.
 """
 
 import base64
@@ -19,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from streamlit.proto.Alert_pb2 import Alert
 
 from benchmarks.websocket import Answer, Session
 from tests.browser.visiting import ROOT
@@ -39,6 +43,29 @@ PLACES = ("down the street", "along the beach", "in the park")
 
 SHOWN_BY = {"heatmap": "heatmap", "head_view": "head-view", "steps": "step-decoder.cross", "beams": "tree"}
 """The key of the element that shows a view; downloads have none."""
+
+WORDS = (*NOUNS, *COLOURS, "a", "two", "the", "in", "on", "with", "near", "and", "plays", "runs", "sits", "rides")
+
+WAYS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
+    ("map", ("sentence",), {}),
+    ("map", ("sentence",), {"model": "multi30k-en-de-rnn"}),
+    ("translate", ("text",), {}),
+    *(("translate", ("text",), {"view": view}) for view in ("head_view", "steps", "beams", "sources", "downloads")),
+    ("translate", ("text",), {"scores": "True"}),
+    ("translate", ("text",), {"model": "multi30k-en-de-rnn-location"}),
+    *(("align", ("text",), {"screen": screen}) for screen in ("side", "agreement", "changes", "lesson", "downloads")),
+    *(("what_if", ("text",), {"do": change}) for change in ("encoder.0.self~mean~h0", "decoder.1.cross~zero~h2")),
+    *(("sequences", ("sequence",), {"model": model}) for model in ("splice-junctions", "core-promoters")),
+    *(("sequences", ("sequence",), {"view": view}) for view in ("windows", "heads", "bases")),
+    *(("atlas", (), {"screen": screen}) for screen in ("cards", "table", "map", "head", "vectors", "compare")),
+    ("checkpoints", ("text",), {}),
+    *(("checkpoints", (), {"show": screen}) for screen in ("tensors", "circuits")),
+    *(("attention_steps", ("source", "target"), {"made": made}) for made in ("toy", "shipped")),
+    *(("inside_layer", ("text", "target"), {"made": made}) for made in ("toy", "shipped")),
+    *(("masks", (), {"screen": screen}) for screen in ("build", "scores", "module")),
+    *(("positions", (), {"screen": screen}) for screen in ("table", "rotation", "order")),
+)
+"""Pages and screens, with the keys of their texts and what else their addresses say."""
 
 FOLLOWING = ("steps", "downloads")
 """Views that the server draws for the chosen head."""
@@ -193,7 +220,39 @@ class Mixed:
         await self._session.close()
 
 
-READERS: dict[str, Callable[[int, str, Truth], Reader]] = {"scores": Scoring, "mixed": Mixed}
+class Wandering:
+    """Opens one page after the other, each with a text of its own."""
+
+    def __init__(self, number: int, address: str, truth: Truth) -> None:
+        self._chance, self._session, self._at = random.Random(number), Session(address), number
+
+    async def come(self) -> Answer:
+        """Open the first page."""
+        page, query = self._next()
+        return await self._session.open(page, **query)
+
+    async def act(self) -> Answer | None:
+        """The next page."""
+        page, query = self._next()
+        return await self._session.visit(page, **query)
+
+    def is_wrong(self, answer: Answer) -> bool:
+        """Whether the page shows nothing, or that something cannot be shown."""
+        return not answer.elements or any(one.alert.format == Alert.ERROR for one in answer.elements)
+
+    async def leave(self) -> None:
+        """Close the session."""
+        await self._session.close()
+
+    def _next(self) -> tuple[str, dict[str, str]]:
+        page, texts, query = WAYS[self._at % len(WAYS)]
+        self._at += 1
+        words = " ".join(self._chance.choices(WORDS, k=self._chance.randint(4, 24)))
+        letters = "".join(self._chance.choices("ACGT", k=self._chance.randint(60, 300)))
+        return page, query | {key: letters if key == "sequence" else f"{words} ." for key in texts}
+
+
+READERS: dict[str, Callable[[int, str, Truth], Reader]] = {"scores": Scoring, "mixed": Mixed, "pages": Wandering}
 """Kinds of readers by what a class is asked for."""
 
 

@@ -20,8 +20,8 @@ from ui.store.sizes import Size, size_of
 ANEW = 8
 """Results that are measured again at a time."""
 
-EACH = 512
-"""Bytes that it takes to keep a result at all, however small it is."""
+EACH, EACH_BUFFER = 512, 256
+"""Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
 
 
 class Keeper(Protocol):
@@ -84,8 +84,7 @@ class Budget:
 
     def count(self, number: int, keeper: Keeper, key: Hashable, value: object) -> None:
         """Count a new result, and make room for it."""
-        size = size_of((key, value))
-        size.rest += EACH
+        size = _size_kept(key, value)
         measured = self._measured_anew()
         with self._lock:
             self._strike_gone()
@@ -145,9 +144,7 @@ class Budget:
         for name, keeper in found:
             value = None if keeper is None else keeper.peek(name[1])
             if value is not None:
-                size = size_of((name[1], value))
-                size.rest += EACH
-                measured.append((name, size))
+                measured.append((name, _size_kept(name[1], value)))
         return measured
 
     def _strike(self, name: Name) -> None:
@@ -180,6 +177,13 @@ class Budget:
         if gone:
             for name in [name for name in self._entries if name[0] in gone]:
                 self._strike(name)
+
+
+def _size_kept(key: Hashable, value: object) -> Size:
+    """What it takes to keep a result."""
+    size = size_of((key, value))
+    size.rest += EACH + EACH_BUFFER * len(size.buffers)
+    return size
 
 
 RESULTS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_CACHE_MB"))

@@ -7,6 +7,7 @@ checkpoint's training.
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 AT = "@"
 """Parts a shipped checkpoint's name from the snapshot of its training that is meant."""
@@ -67,3 +68,8 @@ class Revision:
 
     ref: CheckpointRef
     stamp: int
+
+    @classmethod
+    def of(cls, ref: CheckpointRef, stamp: int, answers: tuple[tuple[str, Any], ...]) -> "Revision":
+        """A checkpoint whose files have this stamp, with these answers about it."""
+        return cls(ref, hash((stamp, answers)))

@@ -73,7 +73,7 @@ class Shipped:
         ref = revision.ref
         if not ref.snapshot:
             return _folder(revision)
-        return _snapshot(revision, Revision(ref.base, self.stamp(ref.base)))
+        return _snapshot(revision, Revision.of(ref.base, self.stamp(ref.base), answers))
 
     def snapshots(self, ref: CheckpointRef) -> tuple[Snapshot, ...]:
         """The snapshots of a checkpoint's training, the earliest first.

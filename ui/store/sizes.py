@@ -9,8 +9,22 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from transformer.runs.memory import OWN_PAGES
+
 SMALL = 4096
 """Bytes below which a buffer is only added up: what is worth sharing is larger."""
+
+UNIT = 16
+"""Bytes of which an allocation takes a multiple, in Python's own pools as from the C library."""
+
+PAGE = 4096
+"""Bytes of which a block of `OWN_PAGES` or more takes a multiple, and one page more."""
+
+ARRAY = 2 * UNIT
+"""Bytes that the blocks of an array take besides what NumPy says."""
+
+TENSOR = 512
+"""Bytes that a tensor takes besides its numbers: what stands for it in Python and in C++, and for its storage."""
 
 LEAVES = frozenset({str, bytes, int, float, bool, complex, type(None)})
 """Types whose objects refer to no other."""
@@ -47,8 +61,8 @@ def size_of(value: object) -> Size:
             kinds[kind] = _kind(kind)
         plain = [one for one in new.values() if kinds[type(one)] in ("leaf", "holder")]
         sizes = list(map(sys.getsizeof, plain))
-        found.rest += sum(size for size in sizes if size < SMALL)
-        found.buffers.update((id(one), size) for one, size in zip(plain, sizes, strict=True) if size >= SMALL)
+        found.rest += sum(size + -size % UNIT for size in sizes if size < SMALL)
+        found.buffers.update((id(one), _taken(size)) for one, size in zip(plain, sizes, strict=True) if size >= SMALL)
         reached = gc.get_referents(*(one for one in plain if kinds[type(one)] == "holder"))
         reached = [one for one in reached if not (type(one) is dict and "__builtins__" in one)]
         for one in new.values():
@@ -68,17 +82,22 @@ def _kind(kind: type) -> Kind:
 
 def _count(one: Any, found: Size) -> None:
     """Count the bytes that are a tensor's, an array's or a function's alone."""
+    place, n_bytes, itself = id(one), sys.getsizeof(one), 0
     if isinstance(one, torch.Tensor):
         storage = one.untyped_storage()
-        place, n_bytes = storage.data_ptr(), storage.nbytes()
+        place, n_bytes, itself = storage.data_ptr(), storage.nbytes(), TENSOR
     elif isinstance(one, np.ndarray) and one.base is None:
-        place, n_bytes = one.ctypes.data, one.nbytes
-    else:
-        place, n_bytes = id(one), sys.getsizeof(one)
+        place, n_bytes, itself = one.ctypes.data, one.nbytes, n_bytes - one.nbytes + ARRAY
+    found.rest += itself
     if n_bytes >= SMALL:
-        found.buffers[place] = n_bytes
+        found.buffers[place] = _taken(n_bytes)
     else:
-        found.rest += n_bytes
+        found.rest += _taken(n_bytes)
+
+
+def _taken(n_bytes: int) -> int:
+    """What the allocator takes for so many bytes."""
+    return n_bytes + -n_bytes % UNIT if n_bytes < OWN_PAGES else n_bytes + -n_bytes % PAGE + PAGE
 
 
 def _reached(one: Any) -> list[Any]:

@@ -213,4 +213,4 @@ def _answers(source: CheckpointSource, ref: CheckpointRef) -> Answers:
 
 
 def _revision(source: CheckpointSource, ref: CheckpointRef) -> Revision:
-    return Revision(ref, hash((source.stamp(ref), _answers(source, ref))))
+    return Revision.of(ref, source.stamp(ref), _answers(source, ref))

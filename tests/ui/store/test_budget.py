@@ -24,8 +24,8 @@ from ui.store.sizes import Size, size_of
 from ui.store.stamps import one_look, stamp_of_folder
 
 BLOCK = 64 * 1024
-AROUND = 4096
-"""What Python's own objects around a block take, at most."""
+AROUND = 8192
+"""What Python's own objects around a block, and its last page, take at most."""
 
 
 def block(n: int = 1) -> torch.Tensor:

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions
-from ui.store import runs, shipped, store, user_folder
+from ui.store import cache, runs, shipped, store, user_folder
 from ui.store.refs import CheckpointRef, Origin
 from ui.store.shipped import Shipped
 
@@ -66,3 +66,12 @@ def test_a_shipped_checkpoint_is_found_without_a_look_at_the_others(name: str) -
     assert every
     assert all(map(shipped.has, every))
     assert not shipped.has(CheckpointRef.parse(name))
+
+
+def test_a_snapshot_stands_on_the_checkpoint_that_is_loaded_already() -> None:
+    cache.clear()
+    name = "multi30k-en-de"
+    store.checkpoint(name)
+    snapshot = next(iter(store.snapshots(name)))
+    assert store.checkpoint(snapshot).model is not store.checkpoint(name).model
+    assert len(cache.shared()["ui.store.shipped._folder"]) == 1

@@ -87,7 +87,8 @@ def _run(revision: Revision, text: str, target: str | tuple[int, ...] | None) ->
             read = target_sentence(checkpoint, target)
         else:
             read = Sentence.of(target, writer.labels(target))
-    return Run(_weights(revision), source, read, lambda ids: words_of(checkpoint, ids))
+    # A result that held the checkpoint would count its vocabulary as its own.
+    return Run(_weights(revision), source, read, lambda ids: words_of(store.load(revision), ids))
 
 
 def words_of(checkpoint: Checkpoint, ids: Sequence[int]) -> list[str]:
