@@ -5,7 +5,9 @@ tensors, so each buffer counts once. They grow as they are looked at (a row's lo
 were used are measured again when the next one comes: after one use, two, four and so on, since each one adds less.
 """
 
+import math
 import os
+import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
@@ -14,7 +16,8 @@ from itertools import count
 from threading import RLock
 from typing import Protocol
 
-from ui.store import settings
+from transformer.checkpoint.safe.limits import MEGABYTE
+from ui.store import memory, settings
 from ui.store.sizes import Size, size_of
 
 ANEW = 8
@@ -22,6 +25,13 @@ ANEW = 8
 
 EACH, EACH_BUFFER = 512, 256
 """Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
+
+
+BESIDES = 600 * MEGABYTE
+"""What a server may take besides its results: libraries, models, sessions, and holes of its heaps."""
+
+BETWEEN_LOOKS, LEAST = 5.0, 4
+"""Seconds between two looks at the whole process, and the share of the limit that results keep whatever it takes."""
 
 
 class Keeper(Protocol):
@@ -55,11 +65,15 @@ class Budget:
     """Every kept result with its size, the one that was used longest ago first.
 
     `limit` says how many bytes they may take together. A result that alone takes more is not kept, unless the newest
-    always stays.
+    always stays. `excess` says by how many bytes the whole process is too large, of whatever it holds: results of so
+    many bytes go, down to a quarter of the limit.
     """
 
-    def __init__(self, limit: Callable[[], int], newest_stays: bool = False) -> None:
-        self._limit, self._newest_stays = limit, newest_stays
+    def __init__(
+        self, limit: Callable[[], int], newest_stays: bool = False, excess: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._limit, self._newest_stays, self._excess = limit, newest_stays, excess
+        self._looked = -math.inf
         self._lock = RLock()
         self._entries = OrderedDict[Name, _Entry]()
         self._used = OrderedDict[Name, None]()
@@ -86,6 +100,7 @@ class Budget:
         """Count a new result, and make room for it."""
         size = _size_kept(key, value)
         measured = self._measured_anew()
+        excess = self._looked_at_process()
         with self._lock:
             self._strike_gone()
             for name, new in measured:
@@ -97,7 +112,10 @@ class Budget:
             self._strike(name)
             self._entries[name] = _Entry(weakref.ref(keeper), size, keeper.pinned)
             self._put(size)
-            self._make_room(name)
+            limit = self._limit()
+            self._make_room(name, min(limit, max(limit // LEAST, self._held - excess)))
+        if excess:
+            memory.trim()
 
     def use(self, number: int, key: Hashable) -> None:
         """A result was used."""
@@ -116,8 +134,16 @@ class Budget:
         with self._lock:
             self._strike((number, key))
 
-    def _make_room(self, newest: Name) -> None:
-        limit = self._limit()
+    def _looked_at_process(self) -> int:
+        """By how many bytes the process is too large; 0 between two looks, since what goes takes time to be gone."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._looked < BETWEEN_LOOKS:
+                return 0
+            self._looked = now
+        return max(0, self._excess())
+
+    def _make_room(self, newest: Name, limit: int) -> None:
         if self._entries[newest].size.n_bytes > limit and not self._newest_stays:
             self._let_go(newest)
         for name in list(self._entries):
@@ -186,7 +212,11 @@ def _size_kept(key: Hashable, value: object) -> Size:
     return size
 
 
-RESULTS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_CACHE_MB"))
+def _results_bytes() -> int:
+    return settings.n_bytes(os.environ, "HEEDMAP_CACHE_MB")
+
+
+RESULTS = Budget(_results_bytes, excess=lambda: memory.resident() - _results_bytes() - BESIDES)
 """What is computed from checkpoints."""
 
 MODELS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_MODELS_MB"), newest_stays=True)

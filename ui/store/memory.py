@@ -1,8 +1,12 @@
 """Memory that nothing uses any more, given back at once rather than some day."""
 
 import gc
+import os
+from pathlib import Path
 
-from transformer.runs import memory
+from transformer.runs.memory import trim
+
+__all__ = ["give_back", "resident", "trim"]
 
 
 def give_back() -> None:
@@ -12,4 +16,12 @@ def give_back() -> None:
     is for the few moments when much is let go.
     """
     gc.collect()
-    memory.trim()
+    trim()
+
+
+def resident() -> int:
+    """Bytes that this process holds in memory; 0 where the system does not say (only Linux does)."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

@@ -107,7 +107,7 @@ def test_a_worker_that_works_too_long_ends_by_itself(workers: Workers, monkeypat
                 raise AssertionError("still at work")
             return 0.1
 
-    monkeypatch.setattr(pool, "_Clock", Patient)
+    monkeypatch.setattr(pool, "Clock", Patient)
     with pytest.raises(CheckpointError, match="took more than 1 s of work"):
         done(workers, "spin")
 

@@ -15,6 +15,7 @@ from transformer import DecodingOptions, load, translate
 from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
 from ui.shared import in_browser, record_views
+from ui.store import budget as budget_module
 from ui.store import cache, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
@@ -221,3 +222,37 @@ def test_models_and_results_have_a_budget_each() -> None:
     weights = sum(one.numel() * one.element_size() for one in model.model.parameters())
     assert MODELS.held - before >= weights
     assert RESULTS.held < weights
+
+
+def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed, excess, now = list[None](), [0], [100.0]
+    monkeypatch.setattr(budget_module.memory, "trim", lambda: trimmed.append(None))
+    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now[0])
+    budget = budget_of(8.5, excess=lambda: excess[0])
+    kept = Store(budget=budget)
+
+    def keep(*names: str) -> list[str]:
+        for name in names:
+            kept.get(name, lambda: block(1))
+        return [name for name in "abcdefghi" if name in kept]
+
+    assert keep(*"abcdef") == list("abcdef")
+    excess[0] = 3 * BLOCK
+    assert keep("g") == list("abcdefg"), "it has just looked"
+    now[0] += 6
+    assert keep("h") == list("defgh"), "eight, less three"
+    assert len(trimmed) == 1
+    now[0] += 6
+    excess[0] = 10**9
+    assert keep("i") == list("hi"), "a quarter stays"
+    now[0] += 6
+    excess[0] = -(10**9)
+    assert keep("a") == list("ahi")
+    assert len(trimmed) == 2
+
+
+def test_the_process_is_measured() -> None:
+    before = budget_module.memory.resident()
+    grown = np.ones(50_000_000, dtype=np.uint8)
+    assert 40_000_000 < budget_module.memory.resident() - before < 80_000_000
+    assert grown[0]
