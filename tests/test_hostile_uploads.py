@@ -16,6 +16,7 @@ from tests.browser.visiting import PATIENCE, ROOT, start_server
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.worker.fuzz import zipped
 from tests.checkpoint.worker.test_remote_tokenizer import replaced, split
+from tests.loops import completed
 
 MEMORY_BYTES = 8 * 1024**3
 GROWTH = 300
@@ -100,7 +101,7 @@ def test_a_text_that_an_uploaded_tokenizer_makes_enormous_ends_in_a_sentence(
             assert not told.errors
         assert megabytes(pid) < before + GROWTH
 
-    asyncio.run(attacked())
+    completed(attacked())
 
 
 def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int], tmp_path: Path) -> None:
@@ -119,4 +120,4 @@ def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int
             for task in uploads:
                 task.cancel()
 
-    asyncio.run(attacked())
+    completed(attacked())

@@ -18,7 +18,7 @@ from transformer.atlas.executors.processes import _begin
 
 
 def at_work(seconds):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # whole lines, however output is buffered
     time.sleep(seconds)
 
 
@@ -33,7 +33,7 @@ import os, time
 from transformer.training.processes import Process
 
 process = Process.join()
-print(os.getpid(), flush=True)
+os.write(1, f"{os.getpid()}\\n".encode())
 time.sleep(600)
 """
 
@@ -50,8 +50,10 @@ def test_workers_end_soon_after_their_parent_was_killed(script: str, starter: tu
     command = [sys.executable, *starter, str(tmp_path / "script.py")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
-        workers = [int(parent.stdout.readline()) for _ in range(2)]
-        parent.kill()
+        try:
+            workers = [int(parent.stdout.readline()) for _ in range(2)]
+        finally:
+            parent.kill()
         try:
             parent.communicate(timeout=30)  # their output ends when the last of them has
         except subprocess.TimeoutExpired:

@@ -1,6 +1,5 @@
 """Who may open a websocket: this server's own pages, and what is configured; and what every answer is made into."""
 
-import asyncio
 import errno
 from collections.abc import Iterable
 from typing import Any
@@ -10,6 +9,7 @@ import streamlit as st
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
+from tests.loops import completed
 from ui.guard import HEADERS, POLICY, Guard, inline_scripts, welcome
 
 HOST = "heedmap.example:8501"
@@ -81,7 +81,7 @@ def answered(path: str, app: Any, body: Iterable[bytes] = (b"",)) -> tuple[int, 
         sent.append(message)
 
     scope = {"type": "http", "method": "PUT", "path": path, "headers": []}
-    asyncio.run(Guard(app)(scope, receive, send))
+    completed(Guard(app)(scope, receive, send))
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, b"".join(one.get("body", b"") for one in sent), len(pieces)
 

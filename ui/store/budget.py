@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Protocol
 
 from transformer.checkpoint.safe.limits import MEGABYTE
-from ui.store import memory, settings
+from ui.store import ledger, memory, settings
 from ui.store.sizes import Size, size_of
 
 ANEW = 8
@@ -27,8 +27,8 @@ EACH, EACH_BUFFER = 512, 256
 """Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
 
 
-BESIDES = 600 * MEGABYTE
-"""What a server may take besides its results: libraries, models, sessions, and holes of its heaps."""
+BESIDES = 500 * MEGABYTE
+"""What a server may take besides its results, models and uploads: libraries, sessions, runs, and holes of its heaps."""
 
 BETWEEN_LOOKS, LEAST = 5.0, 4
 """Seconds between two looks at the whole process, and the share of the limit that results keep whatever it takes."""
@@ -216,8 +216,11 @@ def _results_bytes() -> int:
     return settings.n_bytes(os.environ, "HEEDMAP_CACHE_MB")
 
 
-RESULTS = Budget(_results_bytes, excess=lambda: memory.resident() - _results_bytes() - BESIDES)
-"""What is computed from checkpoints."""
-
 MODELS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_MODELS_MB"), newest_stays=True)
 """Checkpoints that are ready to run. Results never push one out, and one that is in use stays, whatever its size."""
+
+RESULTS = Budget(
+    _results_bytes,
+    excess=lambda: memory.resident() - _results_bytes() - MODELS.held - ledger.LEDGER.held - BESIDES,
+)
+"""What is computed from checkpoints."""

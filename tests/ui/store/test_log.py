@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from streamlit.error_util import handle_user_script_exception
 
+from tests.loops import completed
 from transformer.errors import CheckpointError, InputError
 from ui import serving
 from ui.store import cache, log
@@ -159,7 +160,7 @@ def test_what_fails_between_requests_is_one_line(capsys: pytest.CaptureFixture[s
         await asyncio.sleep(0.01)
         loop.call_exception_handler({"message": "two\nlines"})
 
-    asyncio.run(fails())
+    completed(fails())
     assert [re.sub("id=[0-9a-f]+", "id", line) for line in written(capsys)] == [
         f"error error id type=KeyError at=tests/ui/store/test_log.py:{fail.__code__.co_firstlineno + 1}",
         r'warning loop text="two\nlines"',

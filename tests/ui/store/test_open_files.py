@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
+from tests.loops import completed
 from ui.guard import Guard
 from ui.store import open_files
 
@@ -76,4 +77,4 @@ def test_one_reader_too_many_gets_a_sentence_and_the_others_stay() -> None:
         assert (await asked("http"))["status"] == 200
 
     allow(160)
-    asyncio.run(visits())
+    completed(visits())
