@@ -14,12 +14,10 @@ from tests.imports import ROOT
 
 OTHERS = (
     {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
-    {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AUTO"},
-    {"MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AUTO", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
 )
 """PyTorch's own kernels and those of its matrix library (MKL) are chosen apart, so one run tries one of each: no
-vectors, and sums in the order of all processors; short vectors, and an order that no address changes; what MKL does on
-processors without the longest vectors."""
+vectors, and sums in the order of all processors; then what both do on processors without the longest vectors."""
 
 MARK = "pytest.mark." + "kernels"
 

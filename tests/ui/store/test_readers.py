@@ -10,13 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.worker.test_pool import COMMAND, SMALL
-from transformer.checkpoint.worker import pool
+from transformer.checkpoint.worker import pool, resident
 from transformer.checkpoint.worker.pool import Budget, Workers
 from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError
 from ui.store import readers, turns
 
-LONG = Budget(SMALL.memory_bytes, 5)
+LONG = Budget(SMALL.memory_bytes, 2)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def reading(workers: Workers, began: Event) -> None:
     """A run of a script that draws, and then reads a file that takes all the time it may."""
     with turns.turn():
         answers = workers.answers("spin", "a.pt", {}, budget=LONG, on_tick=began.set)
-        with closing(answers), pytest.raises(CheckpointError, match="took more than 5 s"):
+        with closing(answers), pytest.raises(CheckpointError, match="took more than 2 s"):
             list(answers)
 
 
@@ -42,12 +42,15 @@ def asking(workers: Workers, began: Event) -> None:
         kept = Resident("keep", "a.model", {"kept": 1}, budget=SMALL, workers=workers)
         kept.start()
         began.set()
-        with pytest.raises(Exception, match="5 s of work"):
+        with pytest.raises(Exception, match="2 s of work"):
             kept.ask({"do": "spin"})
 
 
 @pytest.mark.parametrize("waiting", [reading, asking])
-def test_two_who_wait_for_workers_hold_up_no_third(workers: Workers, waiting: Any) -> None:
+def test_two_who_wait_for_workers_hold_up_no_third(
+    workers: Workers, waiting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident, "ASK_SECONDS", 2)
     began = [Event() for _ in range(turns.AT_ONCE)]
     threads = [Thread(target=waiting, args=(workers, event)) for event in began]
     for thread in threads:
