@@ -15,7 +15,7 @@ class Site(str):
 
     @property
     def stack(self) -> str:
-        """What stands before the layer's number: `encoder`, `transformer.h`; its own name where there is none."""
+        """What stands before the layer's number: `encoder`, `transformer.h`; its first part where there is none."""
         return self._parted[0]
 
     @property
@@ -25,7 +25,7 @@ class Site(str):
 
     @property
     def kind(self) -> str:
-        """What stands behind the layer's number: `self`, `cross`, `attn`; its own name where there is none."""
+        """What stands behind the layer's number: `self`, `cross`, `attn`; its last part where there is none."""
         return self._parted[2]
 
     @property
@@ -38,6 +38,6 @@ class Site(str):
         parts = self.split(".")
         numbers = [i for i, part in enumerate(parts) if part.isdigit() and 0 < i < len(parts) - 1]
         if not numbers:
-            return str(self), None, str(self)
+            return parts[0], None, parts[-1]
         at = numbers[-1]
         return ".".join(parts[:at]), int(parts[at]), ".".join(parts[at + 1 :])

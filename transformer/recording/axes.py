@@ -4,16 +4,17 @@ An axis is a tuple of factors, each with its size and its origin; `(batch * head
 a first axis of two factors. That tells the heads of a written-out attention, and its keys from the experts of a router.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import ref
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Origin(Enum):
-    """Where an axis comes from: what the model read, a parameter (features, heads, experts), or a softmax's own axis."""
+    """Where an axis comes from: what the model read, a parameter (features, heads, experts), or a softmax itself."""
 
     INPUT = auto()
     PARAMETER = auto()
@@ -31,7 +32,7 @@ AxisFactors = tuple[Factor, ...]
 """One axis, as factors whose sizes multiply to its length; empty for an axis of length 1."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
 
@@ -46,7 +47,7 @@ class Softmax:
     sink_first: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fact:
     """What is known of one tensor: its axes, whether it is made of parameters alone, and the softmax it comes from.
 
@@ -72,6 +73,38 @@ class Fact:
             return self
         plain = tuple(tuple(_no_key(part) for part in axis) for axis in self.axes)
         return replace(self, axes=plain, softmax=None, sides=None)
+
+
+class Facts:
+    """What is known of the tensors that live; `constants` are buffers, which count as parameters.
+
+    `maker` gives the path of the module of a list (`experts.3`) that made a tensor.
+    """
+
+    def __init__(self, constants: Iterable[Tensor], maker: Callable[[Tensor], str | None]) -> None:
+        self.maker = maker
+        self._constants = {id(one): one for one in constants}
+        self._facts: dict[int, tuple[ref[Tensor], Fact]] = {}
+
+    def known(self, tensor: Any) -> Fact | None:
+        """What is known of a tensor; None where nothing is."""
+        found = self._facts.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1]
+        if isinstance(tensor, nn.Parameter) or id(tensor) in self._constants:
+            return parameter(tensor)
+        return None
+
+    def of(self, tensor: Tensor) -> Fact:
+        """What is known or assumed of a tensor."""
+        return self.known(tensor) or plain(tensor)
+
+    def note(self, tensor: Any, fact: Fact) -> Any:
+        """Remember a fact as long as its tensor lives; gives the tensor."""
+        if isinstance(tensor, Tensor) and len(fact.axes) == tensor.dim():
+            key, facts = id(tensor), self._facts
+            facts[key] = ref(tensor, lambda _: facts.pop(key, None)), fact
+        return tensor
 
 
 def plain(tensor: Tensor) -> Fact:
@@ -106,8 +139,8 @@ def regrouped(axes: Sequence[AxisFactors], shape: Sequence[int]) -> tuple[AxisFa
     """The axes after a reshape; None where the new sizes cut through factors."""
     left = [part for axis in axes for part in axis]
     found = []
-    for size in shape:
-        group: list[Factor] = []
+    for wanted in shape:
+        size, group = wanted, list[Factor]()
         while size > 1:
             if not left:
                 return None
@@ -134,9 +167,7 @@ def broadcast(facts: Sequence[Fact], shape: Sequence[int]) -> tuple[AxisFactors,
         finest = max(parts, key=len, default=())
         if keys:
             finest = keys[0]
-        elif any(len(part) != len(finest) for part in parts):
-            finest = finest if any(not is_made(part) for part in parts) and len(finest) > 1 else finest
-        elif len(parts) > 1:
+        elif len(parts) > 1 and all(len(part) == len(finest) for part in parts):
             finest = tuple(_weakest(several) for several in zip(*parts, strict=True))
         found.append(finest if length(finest) == shape[place] else axis_of(shape[place]))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The block in which attention is recorded: of models of this library by their hooks, of any other module as it runs."""
+"""The block in which attention is recorded: of models of this library by hooks, of any other module as it runs."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,7 +25,7 @@ def recording(
     attention the queries and keys, from which weights are computed when asked for.
 
     Without a module, models that `load` returns are watched already; for others of this library, call `watch` once.
-    `outputs` keeps what the heads gave on as well, for a `donor`; `mixing` (without a module) keeps that and the values.
+    `outputs` keeps what the heads gave on as well, for a `donor`; `mixing` (without a module) the values too.
     """
     if module is None:
         with capture.recording(outputs, mixing) as seen:

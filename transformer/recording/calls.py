@@ -63,8 +63,10 @@ class Chain:
         return sum(one.shape[2] for one in given if one is not None) + self.last.source.n_queries
 
     def step(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> str:
-        """How a call of these heads, queries, keys goes on: `next` where it adds a row to those before, `again` where it
-        computes all rows and a new one; empty where it is no step of this map. `written` is whether weights are kept.
+        """How a call of so many heads, queries and keys goes on with this map.
+
+        `next` adds a row to those before, `again` computes all rows and a new one; empty where it is no step of this
+        map. `written` is whether its weights are kept, and not queries and keys.
         """
         before, (n_heads, n_queries, n_keys) = self.last.source, shape
         if isinstance(before, Weights) != written or before.n_heads != n_heads:
@@ -104,9 +106,7 @@ def side_by_side(calls: Sequence[Attention]) -> Attention:
         bias = BiasTable(torch.cat([_bias(base) for base in bases], dim=1))
     queries, keys = (torch.cat([getattr(base, name) for base in bases], dim=1) for name in ("q", "k"))
     whole = replace(bases[0], q=queries, k=keys, bias=bias, known=None)
-    changed = [
-        replace(one, heads=(head,)) for head, source in enumerate(sources) for one in _interventions(source)
-    ]
+    changed = [replace(one, heads=(head,)) for head, source in enumerate(sources) for one in _interventions(source)]
     return replace(first, source=ChangedQueriesKeys(whole, tuple(changed)) if changed else whole, output=output)
 
 
@@ -120,7 +120,8 @@ def _begin_with(after: Tensor, before: Tensor) -> bool:
 
 
 def _base(source: SoftmaxInputs) -> QueriesKeys:
-    assert not isinstance(source, Weights)
+    if isinstance(source, Weights):
+        raise TypeError(source)
     return source.base if isinstance(source, ChangedQueriesKeys) else source
 
 

@@ -12,7 +12,7 @@ Labels = Axis | Sequence[str]
 Given = Labels | Mapping[str, Labels] | None
 """Labels for every axis of their length, or by site."""
 
-NAMES = {"queries": "axis_query", "keys": "axis_key"}
+NAMES = {"queries": Message("axis_query"), "keys": Message("axis_key")}
 
 
 class Labelling:
@@ -22,7 +22,9 @@ class Labelling:
         self._by_site = {"queries": _by_site(queries), "keys": _by_site(keys)}
         both = {"queries": queries, "keys": keys}
         self._by_length = {
-            what: _axis(what, given) for what, given in both.items() if given is not None and not isinstance(given, Mapping)
+            what: _axis(what, given)
+            for what, given in both.items()
+            if given is not None and not isinstance(given, Mapping)
         }
         self._used: set[str] = set()
         self._lengths: set[int] = set()
@@ -45,7 +47,7 @@ class Labelling:
             raise RecordError("labels_ambiguous", what=what, site=site, count=length)
         self._used |= set(fitting)
         chosen = fitting.get(what) or next(iter(fitting.values()), None)
-        return chosen if chosen is not None else Axis.of_tokens(Message(NAMES[what]), [str(i) for i in range(length)])
+        return chosen if chosen is not None else Axis.of_tokens(NAMES[what], [str(i) for i in range(length)])
 
     def refuse_unused(self) -> None:
         """Refuse labels that no axis took.
@@ -62,7 +64,7 @@ class Labelling:
 def _axis(what: str, labels: Labels) -> Axis:
     if isinstance(labels, Axis):
         return labels
-    return Axis.of_pieces(Message(NAMES[what]), list(labels), [False] * len(labels))
+    return Axis.of_pieces(NAMES[what], list(labels), [False] * len(labels))
 
 
 def _by_site(given: Given) -> Mapping[str, Labels]:

@@ -108,8 +108,11 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
     key = here[place]
     own = {label for label, size in zip(there, sizes[1], strict=True) if size > 1 or label not in here}
     narrow = {label for label, size in zip(here, sizes[0], strict=True) if size == 1 and label in own}
-    if key in out or key not in there or not [label for label in there if label != key and label not in here or
-                                                label in narrow]:
+    if (
+        key in out
+        or key not in there
+        or not [label for label in there if (label != key and label not in here) or label in narrow]
+    ):
         return None
     groups: dict[str, list[tuple[int, int]]] = {"batch": [], "head": [], "query": [], "key": [(key, 0)]}
     pieces: dict[int, AxisFactors] = {key: weights.axes[place]}

@@ -1,9 +1,8 @@
 """Inside `F.multi_head_attention_forward`, which no function mode can enter: its operators."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -22,12 +21,11 @@ FUSED = frozenset(
 SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
 
 
+@runtime_checkable
 class Told(Protocol):
     """Who is told of attentions inside."""
 
-    def fused(
-        self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]
-    ) -> Tensor:
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A fused attention: what it gives on."""
 
     def of_heads(
@@ -54,7 +52,9 @@ class Inside(TorchDispatchMode):
             return self._fused(func, name, args, kwargs)
         if name == "bmm" and self._weights is not None and args[0].shape == self._weights.shape:
             weights, self._weights = self._weights, None
-            return self.told.of_heads(weights, args[1], self.n_heads, self.n_batch, lambda w: self._again(func, w, weights, args))
+            return self.told.of_heads(
+                weights, args[1], self.n_heads, self.n_batch, lambda w: self._again(func, w, weights, args)
+            )
         result = func(*args, **kwargs)
         if name in SOFTMAX:
             self._weights = result.reshape(-1, *result.shape[-2:])

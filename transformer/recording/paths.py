@@ -13,7 +13,12 @@ COMPILED = "_orig_mod"
 """What `torch.compile` calls the module that it wraps."""
 
 
-@dataclass(eq=False)
+def _computes_one_function(module: nn.Module) -> bool:
+    """Whether it is one of torch's own layers without parts (Linear, LayerNorm), in which nothing attends."""
+    return type(module).__module__.startswith("torch.nn.modules") and not module._modules
+
+
+@dataclass(eq=False, slots=True)
 class Call:
     """One call of a submodule: its path, the tensors that it read, and how many attentions have run in it so far.
 
@@ -59,10 +64,14 @@ class Paths:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Keep track inside; the hooks are taken off at the end, also after an exception. Other threads go by unseen."""
+        """Keep track inside; the hooks are taken off at the end, also after an exception. Other threads go unseen."""
         handles = []
+        modules = list(self.root.named_modules())
+        listed = {id(one) for _, each in modules if isinstance(each, nn.ModuleList) for one in each}
         try:
-            for name, module in self.root.named_modules():
+            for name, module in modules:
+                if name and _computes_one_function(module) and id(module) not in listed:
+                    continue
                 path = ".".join(part for part in name.split(".") if part != COMPILED)
                 handles.append(module.register_forward_pre_hook(self._entering(path), with_kwargs=True))
                 handles.append(module.register_forward_hook(self._leaving(path), always_call=True))
