@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transformer import Checkpoint, Intervention, intervening, recording, run_any, watch
+from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.errors import ConfigError, InputError
 from transformer.layers.blocks import EncoderBlock
 from transformer.models.decoder import Decoder, DecoderConfig
@@ -187,6 +188,13 @@ def test_its_run_is_recorded_with_labels_and_attributed_to_what_was_read() -> No
     assert found.values[3, 1] == pytest.approx(float(run.outputs["log_probs"][3, 2] - less), abs=1e-9)
     for method in ("norms", "contributions", "value_zeroing", "rollout", "weights"):
         assert run.attribution(checkpoint, method).values.shape == (5, 5)
+
+
+def test_rotary_rates_are_the_papers_and_shapes_take_no_memory() -> None:
+    rates = Decoder(small(positions="none", rotary=3)).rotary.rates  # type: ignore[union-attr]
+    assert rates.tolist() == pytest.approx([1.0, 10_000 ** (-1 / 3), 10_000 ** (-2 / 3)])
+    many = 10**13
+    assert meta_shapes(Decoder, small(d_k=2 * many, d_v=3, rotary=many))["rotary.rates"] == (many,)
 
 
 @pytest.mark.parametrize(

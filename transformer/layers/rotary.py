@@ -43,8 +43,9 @@ class Rotary(nn.Module):
 
     def __init__(self, pairs: int, halves: bool) -> None:
         super().__init__()
-        rates = 10_000.0 ** -(torch.arange(pairs, dtype=torch.float64, device="cpu") / pairs)
-        self.rates, self.halves = nn.Parameter(rates.to(torch.get_default_dtype()), requires_grad=False), halves
+        self.rates, self.halves = nn.Parameter(torch.empty(pairs), requires_grad=False), halves
+        if not self.rates.is_meta:  # whose numbers are as many as a config that nobody has checked yet says
+            self.rates.copy_(10_000.0 ** -(torch.arange(pairs, dtype=torch.float64) / pairs))
 
     def forward(
         self, x: Float[Tensor, "batch head position d_head"], start: int
