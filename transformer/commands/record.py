@@ -7,6 +7,10 @@ from pathlib import Path
 from transformer.attention.record import Record
 
 
+MOST_LETTERS = 1_000
+"""Of a text of a file, so many characters are printed."""
+
+
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser(
@@ -27,8 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(table.to_json(orient="records") + "\n")
         return 0
-    heading = [f"model: {record.model}"] * bool(record.model) + [f"text: {record.text}"] * bool(record.text)
-    sys.stdout.write(
-        "\n".join([*heading, *record.notes, table.to_string(index=False, na_rep="-", float_format="%.3f")]) + "\n"
-    )
+    said = (("model", record.model), ("text", record.text), *(("note", note) for note in record.notes))
+    lines = [f"{name}: {_printable(text)}" for name, text in said if text]
+    sys.stdout.write("\n".join([*lines, table.to_string(index=False, na_rep="-", float_format="%.3f")]) + "\n")
     return 0
+
+
+def _printable(text: str) -> str:
+    """The beginning of an untrusted text, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:MOST_LETTERS])

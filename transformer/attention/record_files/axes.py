@@ -1,5 +1,6 @@
 """Axes and texts in the table of a record file."""
 
+from itertools import pairwise
 from typing import Any
 
 from transformer.attention.record_files.contents import MOST_POSITIONS
@@ -38,7 +39,7 @@ def read_axis(entry: Entry) -> Axis:
     texts = _texts(entry.at("texts"))
     count = len(texts)
     words = range(count) if entry.at("words").is_missing else entry.at("words").counts(MOST_POSITIONS, count)
-    if len(words) != count or any(later < word for word, later in zip(words, words[1:], strict=False)):
+    if len(words) != count or any(later < word for word, later in pairwise(words)):
         entry.at("words").wrong(Message("expected_words", count=count))
     special = set() if entry.at("special").is_missing else set(entry.at("special").counts(count - 1, count))
     grid = None if entry.at("grid").is_missing else entry.at("grid").counts(count, 2)

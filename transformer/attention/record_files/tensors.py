@@ -1,7 +1,7 @@
 """Tensors of a record file: written once however often they are used, and checked when they are read."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -77,9 +77,7 @@ def read_tensor(
         found == size if size is not None else found > 0 for found, size in zip(tensor.shape, shape, strict=True)
     )
     if not fits:
-        found, expected = (
-            " x ".join("?" if size is None else str(size) for size in one) for one in (tensor.shape, shape)
-        )
+        found, expected = map(_sizes, (tensor.shape, shape))
         entry.file.refuse("record_tensor_shape", tensor=shown(name), place=entry.place, found=found, expected=expected)
     if tensor.dtype not in dtypes:
         kinds = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
@@ -90,6 +88,10 @@ def read_tensor(
             entry.file.refuse("record_tensor_not_finite", tensor=shown(name), place=entry.place)
         entry.file.checked.add((name, check))
     return tensor
+
+
+def _sizes(shape: Iterable[int | None]) -> str:
+    return " x ".join("?" if size is None else str(size) for size in shape)
 
 
 def _named(entry: Entry) -> tuple[Tensor, str]:
