@@ -23,6 +23,7 @@ from transformer.errors import RecordError
 from transformer.interventions.text import to_json
 from transformer.interventions.value import Intervention
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
@@ -80,7 +81,7 @@ class AttentionMap:
     def scores(self, head: int) -> Float[np.ndarray, "query key"]:
         """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
         rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
-        return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
+        return readable(self.source.scores(self.batch, self._head(head), rows, keys)).numpy()
 
     def mask(self) -> Bool[np.ndarray, "query key"]:
         """True where the query may see the key."""
@@ -151,7 +152,7 @@ class AttentionMap:
         parts = []
         for few in row_groups(rows, max(1, CELLS_AT_ONCE // self.shape[1])):
             if len(chosen) == 1:
-                parts.append(self.source.block_maxima(self.batch, chosen[0], few, keys, wide).cpu())
+                parts.append(readable(self.source.block_maxima(self.batch, chosen[0], few, keys, wide)))
             else:
                 mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
                 parts.append(reduced_blocks(mean, wide, "max", -1))
@@ -252,7 +253,7 @@ class AttentionMap:
             yield Message("note_rows_short", count=short)
 
     def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
-        return self.source.weights(self.batch, head, rows, keys).cpu()
+        return readable(self.source.weights(self.batch, head, rows, keys))
 
     def _head(self, head: int) -> int:
         return self._position("head", head, self.n_heads)
@@ -355,9 +356,10 @@ class Record(Mapping[Site, AttentionMap]):
 
     def blocks(self) -> "Iterator[bytes | memoryview]":
         """The bytes that `save` writes, tensor by tensor."""
+        from transformer.attention.record_files.contents import RecordContents
         from transformer.attention.record_files.writing import blocks
 
-        return blocks(tuple(self.maps.values()), self.model, self.text)
+        return blocks(RecordContents.of(self.maps.values(), self.model, self.text))
 
     def to_bytes(self) -> bytes:
         """The bytes that `save` writes, in one piece."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from transformer.attention.record import Record
 
-
 MOST_LETTERS = 1_000
 """Of a text of a file, so many characters are printed."""
 

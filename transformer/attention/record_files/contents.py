@@ -1,6 +1,8 @@
 """What a record file holds: the fields of a record and of its maps, and how much of each is read."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
 
 from transformer.attention.changed import SoftmaxInputs
 from transformer.interventions.value import Intervention
@@ -53,3 +55,10 @@ class RecordContents:
     maps: tuple[MapContents, ...]
     model: str
     text: str
+
+    @classmethod
+    def of(cls, maps: Iterable[Any], model: str, text: str) -> "RecordContents":
+        """The contents of a record of `AttentionMap`s."""
+        names = [field.name for field in fields(MapContents)]
+        found = (MapContents(**{name: getattr(one, name) for name in names}) for one in maps)
+        return cls(tuple(found), model, text)

@@ -190,14 +190,16 @@ def _read_positions(entry: Entry, q: Tensor, n_keys: int) -> PositionVectors | N
     entry.table("keys", "queries", "places", "n_queries")
     _, n_heads, n_queries, d_k = q.shape
     rows = entry.at("n_queries").count(MOST_POSITIONS, n_queries)
-    keys, queries = (
-        None if one.is_missing else read_tensor(one, (n_heads, None, d_k), (q.dtype,))
-        for one in (entry.at("keys"), entry.at("queries"))
-    )
-    n_places = min((one.shape[1] for one in (keys, queries) if one is not None), default=1)
+    found: list[Tensor | None] = []
+    n_places = None
+    for one in (entry.at("keys"), entry.at("queries")):
+        found.append(None if one.is_missing else read_tensor(one, (n_heads, n_places, d_k), (q.dtype,)))
+        n_places = n_places if found[-1] is None else found[-1].shape[1]
+    if n_places is None:
+        entry.wrong(Message("expected_table", names=("keys", "queries")))
     places = read_tensor(entry.at("places"), (None,), WHOLE, lambda least, most: least >= 0 and most < n_places)
     _check_distances(entry.at("places"), len(places), rows, n_keys)
-    return PositionVectors(keys, queries, places, rows)
+    return PositionVectors(found[0], found[1], places, rows)
 
 
 def _check_distances(entry: Entry, count: int, n_queries: int, n_keys: int) -> None:

@@ -57,7 +57,8 @@ def memory_order(tensor: Tensor) -> list[int]:
     axes = range(tensor.dim())
     if tensor.is_contiguous():
         return list(axes)
-    order = sorted(axes, key=lambda axis: -tensor.stride(axis) if tensor.shape[axis] > 1 else -math.inf)
+    steps = [step if size > 1 else math.inf for step, size in zip(tensor.stride(), tensor.shape, strict=True)]
+    order = sorted(axes, key=lambda axis: -steps[axis])
     return order if tensor.permute(order).is_contiguous() else list(axes)
 
 

@@ -2,61 +2,38 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.record_files.axes import written_axis, written_text
 from transformer.attention.record_files.changes import WrittenChanges
-from transformer.attention.record_files.contents import KEY, VERSION
+from transformer.attention.record_files.contents import KEY, VERSION, RecordContents
 from transformer.attention.record_files.reading import read_table
 from transformer.attention.record_files.tensors import Stored
 from transformer.checkpoint.safe.headers import KINDS, LENGTH_BYTES, parsed_table
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.safe.names import check_names
 from transformer.checkpoint.safe.refusal import refused
-from transformer.interventions.value import Intervention
 from transformer.messages import Message
-from transformer.pictures.axes import Axis
-from transformer.sites import Site
 
 _ALIGNMENT = 8
 _SHOWN = 80
 _NAMES = {name: kind for kind, name in KINDS.items()}
 
 
-class Map(Protocol):
-    """What is written of a map: an `AttentionMap` has it."""
-
-    @property
-    def site(self) -> Site: ...  # noqa: D102
-    @property
-    def queries(self) -> Axis: ...  # noqa: D102
-    @property
-    def keys(self) -> Axis: ...  # noqa: D102
-    @property
-    def source(self) -> SoftmaxInputs: ...  # noqa: D102
-    @property
-    def batch(self) -> int: ...  # noqa: D102
-    @property
-    def interventions(self) -> tuple[Intervention, ...]: ...  # noqa: D102
-    @property
-    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
-
-
-def blocks(maps: Sequence[Map], model: str, text: str) -> Iterator[bytes | memoryview]:
+def blocks(record: RecordContents) -> Iterator[bytes | memoryview]:
     """The bytes of the file of a record, its header first, then tensor by tensor.
 
     Raises:
         CheckpointError: the file could not be read again: it holds NaN, or is too large.
     """
     stored = Stored()
-    table = _table(maps, model, text, stored)
-    name = model[:_SHOWN] or Message("noun_record")
+    table = _table(record, stored)
+    name = record.model[:_SHOWN] or Message("noun_record")
     read_table(table, stored.tensors, name)
     tensors = dict(sorted(stored.tensors.items(), key=lambda one: -one[1].element_size()))  # aligned, as others expect
     checks = {key: zlib.crc32(_bytes(tensor)) for key, tensor in tensors.items()}
@@ -90,12 +67,12 @@ def save(content: Iterable[bytes | memoryview], path: Path) -> None:
         raise
 
 
-def _table(maps: Sequence[Map], model: str, text: str, stored: Stored) -> dict[str, Any]:
+def _table(record: RecordContents, stored: Stored) -> dict[str, Any]:
     """The JSON table of a record; its tensors are put into `stored`."""
     axes: dict[str, int] = {}
     changes = WrittenChanges(stored)
     sites = []
-    for one in maps:
+    for one in record.maps:
         site = {
             "site": str(one.site),
             "queries": axes.setdefault(_json(written_axis(one.queries)), len(axes)),
@@ -107,8 +84,8 @@ def _table(maps: Sequence[Map], model: str, text: str, stored: Stored) -> dict[s
         sites.append({name: value for name, value in site.items() if value != []})
     return {
         "version": VERSION,
-        "model": written_text(model),
-        "text": written_text(text),
+        "model": written_text(record.model),
+        "text": written_text(record.text),
         "axes": list(map(json.loads, axes)),
         "sites": sites,
         "changes": changes.table(),

@@ -97,7 +97,7 @@ def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
     """The record in the file called `name`, written anew from what was read of it: the server meets only that."""
     stream = io.BytesIO(blocks.pop())
     found = read_contents(stream, request["name"], ReadLimits(**request["limits"]))
-    yield {}, list(record_blocks(found.maps, found.model, found.text))
+    yield {}, list(record_blocks(found))
 
 
 def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
