@@ -13,7 +13,7 @@ from transformer.attention.record import Record
 Parts = tuple[dict[str, Any], dict[str, Any], bytearray]
 """The header without its metadata, the record's table, and the bytes of the tensors."""
 
-HOSTILE = (
+HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, -1, 10**9, 2**31, 2**40, 2**63, 10**400, 0.5, -0.0, 1e299,
     1e308, float("nan"), float("inf"),
     "", "x", "\ud800", "\x1b[2J", "x" * 5_000, "encoder.0.self", "encoder.0.self.q", "1",

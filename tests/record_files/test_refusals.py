@@ -126,9 +126,9 @@ def test_heads_without_numbers_are_refused_before_they_cost_anything() -> None:
         Record.of_bytes(whole((header, table, data)), "x")
     heads = Record.of_bytes(small(), "x")["a.0.self"].source
     many = QueriesKeys(torch.zeros(1, 4_097, 1, 1), heads.k[:, :1, :, :1], Mask(), 1.0)
-    axes = [Axis.of_tokens("x", ["a"])] * 2
+    axis = Axis.of_tokens("x", ["a"])
     with pytest.raises(CheckpointError, match="has 4,097 x 1 x 7 heads, queries and keys: at most 4,096"):
-        Record({Site("a"): AttentionMap(Site("a"), *axes, many)}).to_bytes()
+        Record({Site("a"): AttentionMap(Site("a"), axis, axis, many)}).to_bytes()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -193,7 +193,8 @@ def test_the_fuzzer_sees_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_intervention_that_fits_is_read() -> None:
     source = Samples(1, torch.float64).changed(5, 6)
-    axes = [Axis.of_tokens("x", [str(i) for i in range(n)]) for n in (5, 6)]
+    queries, keys = (Axis.of_tokens("x", [str(i) for i in range(n)]) for n in (5, 6))
     changes = (*source.interventions, Intervention("elsewhere", "zero"))
-    record = Record({Site("blocks.7.attn-1"): AttentionMap(Site("blocks.7.attn-1"), *axes, source, 2, changes)})
+    site = Site("blocks.7.attn-1")
+    record = Record({site: AttentionMap(site, queries, keys, source, 2, changes)})
     assert len(Record.of_bytes(record.to_bytes(), "x").interventions) == 7

@@ -69,8 +69,9 @@ def reading_notes(config: VisionConfig) -> tuple[Message, ...]:
 def patch_axis(config: VisionConfig) -> Axis:
     """The tokens: those before the patches are special, and each patch is named by its row and column."""
     tokens, n_leading = config.tokens, len(config.leading)
+    rows, columns = config.grid
     special = tuple(i < n_leading for i in range(len(tokens)))
-    return Axis(Message("axis_patch"), tokens, tuple(range(len(tokens))), special, config.grid)
+    return Axis(Message("axis_patch"), tokens, tuple(range(len(tokens))), special, (rows, columns))
 
 
 def on_patches(weights: Float[np.ndarray, "*any key"], config: VisionConfig) -> Float[np.ndarray, "*any row column"]:

@@ -106,7 +106,7 @@ def _check_sizes(header: bytes, tensors: dict[str, Tensor], n_bytes: int, name: 
 def _bytes(tensor: Tensor) -> memoryview:
     """The bytes of a tensor, from whatever device, in the order in which they are written."""
     flat = tensor.cpu().contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy()).cast("B")
+    return flat.view(torch.uint8).numpy().data.cast("B")
 
 
 def _json(table: Any) -> str:
