@@ -189,7 +189,7 @@ def run_ids(
     return AnyRun(
         checkpoint.name,
         text,
-        Record(maps),
+        Record(maps, checkpoint.name, text),
         outputs={name: readable(value[0]).numpy() for name, value in outputs.items()},
         ids=tuple(ids),
     )
