@@ -13,10 +13,10 @@ from torch import Tensor
 
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
-from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer

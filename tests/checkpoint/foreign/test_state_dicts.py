@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tests.checkpoint.originals.gpt_lecture import LectureGpt
 from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.gpt import Gpt
-from tests.checkpoint.originals.gpt_lecture import LectureGpt
 from transformer import attention_maps, load
 from transformer.checkpoint import report
 

@@ -43,8 +43,6 @@ ASSUMED = "assumed"
 _KEPT: Mapping[str, tuple[Callable[..., Message], tuple[str, str]]] = {
     "assumed": (partial(Message, "assumed"), ("name", "default")),
     "left_out": (partial(Message, "left_out"), ("count", "names")),
-    "assumed_vectors": (partial(Message, "assumed_vectors"), ("count", "seed")),
-    "assumed_memory": (partial(Message, "assumed_memory"), ("count", "seed")),
 }
 """What is made of each code, and of which fields."""
 
