@@ -304,7 +304,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
             if chosen is not None and first is not None and pair is not None:
                 ref = _free_ref(pair.name)
-                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.added))
+                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.vocabularies))
                 del held[chosen]
             else:
                 ref = _free_ref(files_together.name)

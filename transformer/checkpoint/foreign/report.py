@@ -29,8 +29,8 @@ class Report:
     the one found. `ignored` names tensors that play no part, with the reason; `doubts` unexpected ones that might act
     before the last attention, with what is known of them. `left_out` are those of the ignored that somebody asked to
     leave out; they count against the share. `tables` are the missing ones that would hold positions. The `config` of a
-    report with questions that are `open` has numbers in their place that nobody gave. Without `attends` the file's model
-    has nothing to record.
+    report with questions that are `open` has numbers in their place that nobody gave. Without `attends` its model has
+    nothing to record.
     """
 
     source: str
