@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.found import found_in
+from transformer.checkpoint.foreign.inside import names_inside
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
 from transformer.checkpoint.foreign.layouts.roles import shared_prefix, some
 from transformer.checkpoint.foreign.questions import Answers, Question
@@ -121,7 +122,7 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(share, *fit.reasons, *strange, *_lay(contents), *answers.told),
+        reasons=(share, *fit.reasons, *strange, *_lay(contents), *_read_by(contents, fit.config), *answers.told),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),
@@ -143,7 +144,15 @@ def _lay(contents: Contents) -> tuple[str, ...]:
     found = [Message("reason_place", place=contents.place)] if contents.place else []
     if contents.dropped:
         found.append(Message("reason_dropped", kinds=contents.dropped))
+    if contents.others:
+        found.append(Message("reason_other_weights", places=contents.others))
     return tuple(found)
+
+
+def _read_by(contents: Contents, config: Any) -> tuple[str, ...]:
+    """Which vocabularies beside the weights are used."""
+    names = dict.fromkeys(name for name in names_inside(contents, config) if name is not None)
+    return tuple(Message("reason_vocabulary", name=n, count=len(contents.vocabularies[n])) for n in names)
 
 
 def _needed(fit: Fit) -> dict[str, Shape]:

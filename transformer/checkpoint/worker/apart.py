@@ -254,14 +254,19 @@ def _contents(
         tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
         raise garbled(source, error) from error
-    dropped = header.get("dropped")
-    if not isinstance(dropped, list) or not all(isinstance(kind, str) for kind in dropped):
-        raise garbled(source, GarbledError("no list of kinds"))
+    vocabularies = header.get("vocabularies")
+    if not isinstance(vocabularies, dict):
+        raise garbled(source, GarbledError("no table of vocabularies"))
+    lists = [header.get("dropped"), header.get("others"), *vocabularies.values()]
+    if not all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists):
+        raise garbled(source, GarbledError("no list of texts"))
     plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
     if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
         raise garbled(source, GarbledError("no contents of a checkpoint"))
     name, place, file_format = (str(text) for text in texts)
-    return Contents(name, tensors, dict(settings or {}), place, file_format, tuple(dropped))
+    words = {str(key): tuple(tokens) for key, tokens in vocabularies.items()}
+    dropped, others = tuple(header["dropped"]), tuple(header["others"])
+    return Contents(name, tensors, dict(settings or {}), place, file_format, dropped, words, others)
 
 
 def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:
