@@ -1,12 +1,13 @@
 """Folders of the transformers library whose weights are `pytorch_model.bin`: read as any pickle is, and never run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors.torch import save
 
 from transformer.checkpoint.huggingface.folder import INDEX
+from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.safe.reading import read_file
@@ -14,6 +15,8 @@ from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.safe.unpacked import PrivateFolder, check_room
 from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.messages import Message
+
+Reader = Callable[[Path, ReadLimits], Contents]
 
 PATTERN = "pytorch_model*.bin"
 BESIDE = (".json", ".txt", ".model", ".spm")
@@ -27,10 +30,10 @@ def pickles_of(path: Path) -> list[Path]:
 
 
 @contextmanager
-def as_safetensors(path: Path, limits: ReadLimits) -> Iterator[Path]:
+def as_safetensors(path: Path, limits: ReadLimits, reader: Reader = read_file) -> Iterator[Path]:
     """The folder; where its weights are pickles alone, one like it with the same weights as safetensors, until the end.
 
-    Costs the weights in memory, and as much again in a place of its own.
+    `reader` reads one of the pickles. Costs the weights in memory, and as much again in a place of its own.
 
     Raises:
         CheckpointError: a pickle is refused, leads out of the folder, or all together are too large.
@@ -50,7 +53,7 @@ def as_safetensors(path: Path, limits: ReadLimits) -> Iterator[Path]:
     check_room(n_bytes, path.name)
     made = PrivateFolder(path.name)
     try:
-        read = [read_file(file, limits).tensors for file in pickles]
+        read = [reader(file, limits).tensors for file in pickles]
         tensors = {name: tensor.contiguous().clone() for part in read for name, tensor in part.items()}
         made.put(WEIGHTS, [save(tensors, {"format": "pt"})])
         for file in beside:

@@ -8,7 +8,7 @@ import io
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BufferedIOBase
 from pathlib import Path
 from threading import Lock
@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
+from transformer.checkpoint.huggingface.pickled import as_safetensors
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import find_files, reader_of
@@ -199,12 +200,13 @@ def tried_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Trial:
     if known is None:
         n_bytes = sum(file.stat().st_size for file in files)
         budget = Budget.of(n_bytes, FOLDER_MEMORY, FOLDER_SECONDS)
-        request = {"path": str(path.resolve()), "limits": asdict(limits)}
-        answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
-        try:
-            known = Trial.of(only(answers, path.name).header)
-        except GarbledError as error:
-            raise garbled(path.name, error) from error
+        with as_safetensors(path, limits, read_path) as folder:
+            request = {"path": str(folder.resolve()), "limits": asdict(limits)}
+            answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
+            try:
+                known = Trial.of(only(answers, path.name).header)
+            except GarbledError as error:
+                raise garbled(path.name, error) from error
         known.check(path.name, n_bytes)
         _TRIED.put(key, known)
     return known
@@ -217,7 +219,11 @@ def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
         CheckpointError: as `tried_folder`.
     """
     tried_folder(path, limits)
-    return reader_of(path).load(path, limits, {}, folder_tokenizer)
+    with as_safetensors(path, limits, read_path) as folder:
+        if folder == path:
+            return reader_of(path).load(path, limits, {}, folder_tokenizer)
+        found = reader_of(folder).load(folder, limits, {}, lambda _: folder_tokenizer(path))
+    return replace(found, folder=path)
 
 
 class _Remembered:
