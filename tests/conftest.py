@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-from tests.shapes import execute_signatures
+from tests.shapes import begin_test, execute_signatures
 
 gc.disable()  # until all is collected: a third of the time of importing it
 execute_signatures()  # before the first import of the library
@@ -58,6 +58,7 @@ def pytest_collection_finish() -> None:
 def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
+    begin_test()
 
 
 @pytest.fixture(scope="session", autouse=True)
