@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.recording.case import CASES, Brute, Case, Edit, softmax
-from tests.recording.modules import decoders, encoders, loops, pooling, recurrent, scores, torch_layers, vision
+from tests.recording.modules import decoders, encoders, forms, loops, pooling, recurrent, scores, torch_layers, vision
 from transformer import Intervention
 
-MODULES = (decoders, encoders, loops, pooling, recurrent, scores, torch_layers, vision)
+MODULES = (decoders, encoders, forms, loops, pooling, recurrent, scores, torch_layers, vision)
 NAMES = tuple(CASES)
 MODES = {"gradients": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 

@@ -1,5 +1,6 @@
 """What `recording(module)` sees of modules that nobody wrote for it, against attention by brute force."""
 
+import copy
 import threading
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from tests.recording.running import (
     assert_recorded,
     by_brute_force,
     has_fast_path,
+    hooks_left,
     nothing_left,
     run,
 )
@@ -214,3 +216,24 @@ def test_a_long_run_keeps_no_table() -> None:
     q, k = (part.unflatten(-1, (3, 8))[1, :, 2] for part in module.c_attn(x).detach().chunk(3, -1)[:2])
     row = torch.exp((k[:1201] @ q[1200]) / 8**0.5)
     assert abs(seen.map("NanoGPT", batch=1).row(2, 1200)[:1201] - (row / row.sum()).numpy()).max() < 1e-12
+
+
+def test_a_mapped_function_runs_as_ever() -> None:
+    class Mapped(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.func.vmap(lambda one: torch.softmax(one @ one.mT, -1) @ one)(x)
+
+    module, x = Mapped(), torch.randn(3, 7, 5)
+    plain = module(x)
+    with nothing_left(module), recording(module) as seen:
+        output = module(x)
+    assert torch.equal(plain, output)
+    assert seen.sites or seen.notes
+    assert all(seen.map(site).all_weights().shape[1:] == (7, 7) for site in seen.sites)
+
+
+def test_a_copy_made_meanwhile_has_no_hooks() -> None:
+    case = built("nanogpt_fused")
+    with recording(case.module):
+        copied = copy.deepcopy(case.module)
+    assert hooks_left(copied) == []

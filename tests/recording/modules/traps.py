@@ -191,6 +191,40 @@ def expected_coordinate(s: Sizes) -> Made:
 
 
 @trap
+def vectors_of_all_labels(s: Sizes) -> Made:
+    """The table of labels is looked up by constant ids: still parameters."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        return torch.softmax(m.head(x), -1) @ m.labels(torch.arange(7))
+
+    return net(s, forward, head=nn.Linear(s.d, 7), labels=nn.Embedding(7, s.d))
+
+
+@trap
+def kernels_of_two_sizes(s: Sizes) -> Made:
+    """Selective kernels: a softmax over two branches of convolutions."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        branches = torch.stack([m.small(x), m.large(x)], dim=1)
+        gate = m.fc(branches.sum(1).mean(-1)).view(len(x), 2, -1)
+        return (torch.softmax(gate, dim=1).unsqueeze(-1) * branches).sum(dim=1)
+
+    parts = {"small": nn.Conv1d(s.d, s.d, 1), "large": nn.Conv1d(s.d, s.d, 3, padding=1), "fc": nn.Linear(s.d, 2 * s.d)}
+    return net(s, forward, torch.randn(s.batch, s.d, s.keys), **parts)
+
+
+@trap
+def layers_weighed_by_parameters(s: Sizes) -> Made:
+    """ELMo: a softmax of parameters weighs a model's layers."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        layers = torch.stack([x, m.one(x), m.two(x)])
+        return torch.einsum("l,lbnd->bnd", torch.softmax(m.table.w, 0), layers)
+
+    return net(s, forward, one=nn.Linear(s.d, s.d), two=nn.Linear(s.d, s.d), table=Table(3))
+
+
+@trap
 def loss_of_a_soft_label(s: Sizes) -> Made:
     def forward(m: Any, x: Tensor) -> Tensor:
         teacher, student = F.softmax(m.one(x), dim=-1), F.log_softmax(m.two(x), dim=-1)
