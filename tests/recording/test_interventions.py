@@ -1,9 +1,11 @@
 """Interventions inside `recording(module)`, on modules that the project does not own, against brute force."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.recording.case import Brute, Case, built, doubles
 from tests.recording.running import (
@@ -15,7 +17,7 @@ from tests.recording.running import (
     nothing_left,
     run,
 )
-from transformer import InputError, Intervention, intervening, recording
+from transformer import InputError, Intervention, Site, intervening, recording
 
 CHANGED = tuple(name for name in NAMES if built(name).changeable)
 ACTIONS = ("zero", "knock_out", "cut", "uniform", "temperature", "force", "mean")
@@ -111,3 +113,37 @@ def test_slopes_pass_a_changed_attention() -> None:
     weight = case.module.blocks[1].attn.c_attn.weight
     assert weight.grad is None or float(weight.grad.abs().max()) == 0.0
     assert float(case.module.wte.weight.grad.abs().max()) > 0
+
+
+@pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out", "a_module_per_head", "multihead_attention"])
+def test_heads_of_another_run_are_put_in(name: str) -> None:
+    case = built(name)
+    other = replace(case, inputs=tuple(_turned(one) for one in case.inputs))
+    site = list(by_brute_force(case)[1].weights)[-1]
+    with torch.no_grad(), recording(case.module, outputs=True) as seen:
+        run(other)
+    donor = seen.donor("other")
+    with torch.no_grad(), recording(case.module) as lent:
+        run(other)
+    given = torch.stack([torch.from_numpy(lent.map(site, batch=i).all_weights()) for i in range(len(case.inputs[0]))])
+    mean = tuple(donor.outputs[Site(site)][:, 1].mean((0, 1)).tolist())
+
+    def weights_of_donor(at: str, _: Tensor, weights: Tensor, values: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        weights = weights.clone()
+        if at == site:
+            weights[:, 1] = given[:, 1]
+        return weights, weights @ values
+
+    patched = Intervention(site, "patch_weights", heads=1, value=donor)
+    averaged = Intervention(site, "mean", heads=1, value=mean)
+    for change, edit in ((patched, weights_of_donor), (averaged, changed_by(averaged))):
+        expected, brute = by_brute_force(case, edit)
+        with torch.no_grad(), recording(case.module) as seen, intervening([change]):
+            output = run(case)
+        assert_close(case, output[:1], expected[:1], 1e-11)
+        assert_recorded(case, seen, brute)
+
+
+def _turned(one: object) -> object:
+    """The same sizes, other numbers: positions in the other order."""
+    return one.flip(1) if isinstance(one, Tensor) else one

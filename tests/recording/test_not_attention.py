@@ -40,6 +40,11 @@ def test_attention_that_cannot_be_seen_is_named(name: str) -> None:
         module(*inputs)
     assert tuple(seen.sites) == ()
     assert any("attn" in str(note) or "Lambda" in str(note) for note in seen.notes)
+    alone: Any = module.attn
+    with recording(alone) as seen:
+        alone(*inputs)
+    assert tuple(seen.sites) == ()
+    assert any(type(alone).__name__ in str(note) for note in seen.notes)
 
 
 def test_torchscript_is_refused_or_named() -> None:
