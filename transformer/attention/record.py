@@ -8,6 +8,7 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from transformer.errors import RecordError
 from transformer.interventions.text import to_json
 from transformer.interventions.value import Intervention
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
@@ -34,6 +36,7 @@ SHORT = 1e-4
 """A row that sums to less than 1 by more than this lost weight to an intervention, not to rounding."""
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from plotly.graph_objects import Figure
 
 
@@ -78,7 +81,7 @@ class AttentionMap:
     def scores(self, head: int) -> Float[np.ndarray, "query key"]:
         """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
         rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
-        return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
+        return readable(self.source.scores(self.batch, self._head(head), rows, keys)).numpy()
 
     def mask(self) -> Bool[np.ndarray, "query key"]:
         """True where the query may see the key."""
@@ -149,7 +152,7 @@ class AttentionMap:
         parts = []
         for few in row_groups(rows, max(1, CELLS_AT_ONCE // self.shape[1])):
             if len(chosen) == 1:
-                parts.append(self.source.block_maxima(self.batch, chosen[0], few, keys, wide).cpu())
+                parts.append(readable(self.source.block_maxima(self.batch, chosen[0], few, keys, wide)))
             else:
                 mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
                 parts.append(reduced_blocks(mean, wide, "max", -1))
@@ -250,7 +253,7 @@ class AttentionMap:
             yield Message("note_rows_short", count=short)
 
     def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
-        return self.source.weights(self.batch, head, rows, keys).cpu()
+        return readable(self.source.weights(self.batch, head, rows, keys))
 
     def _head(self, head: int) -> int:
         return self._position("head", head, self.n_heads)
@@ -269,9 +272,14 @@ class AttentionMap:
 
 @dataclass(frozen=True, eq=False)
 class Record(Mapping[Site, AttentionMap]):
-    """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
+    """All attention of one run on one sentence: `record["decoder.2.cross"]`.
+
+    `model` is the model's name, `text` what it read, as far as they are known.
+    """
 
     maps: dict[Site, AttentionMap]
+    model: str = ""
+    text: str = ""
 
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
@@ -314,6 +322,54 @@ class Record(Mapping[Site, AttentionMap]):
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
+
+    @classmethod
+    def open(cls, path: Path | str) -> "Record":
+        """The record of a file that `save` wrote. The file is untrusted: nothing in it is run.
+
+        Raises:
+            CheckpointError: it is missing, damaged, no record, or one of a newer version.
+        """
+        from transformer.attention.record_files.reading import read_path  # late: most runs never touch a file
+
+        found = read_path(Path(path))
+        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+
+    @classmethod
+    def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
+        """As `open`, of the bytes of a file that messages call `name`."""
+        from transformer.attention.record_files.reading import read
+
+        found = read(io.BytesIO(data), name)
+        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+
+    def save(self, path: Path | str) -> None:
+        """Write the record to a file, which is whole or not there; `Record.open` reads it, also on another machine.
+
+        Raises:
+            CheckpointError: a tensor holds NaN, or the file would be larger than is read.
+            OSError: it cannot be written.
+        """
+        from transformer.attention.record_files.writing import save
+
+        save(self.blocks(), Path(path))
+
+    def blocks(self) -> "Iterator[bytes | memoryview]":
+        """The bytes that `save` writes, tensor by tensor."""
+        from transformer.attention.record_files.contents import RecordContents
+        from transformer.attention.record_files.writing import blocks
+
+        return blocks(RecordContents.of(self.maps.values(), self.model, self.text))
+
+    def to_bytes(self) -> bytes:
+        """The bytes that `save` writes, in one piece."""
+        return b"".join(self.blocks())
+
+    def measures(self) -> "DataFrame":
+        """A row for each head: site, head, entropy, confidence, shares of offsets, and so on (see `HeadMeasures`)."""
+        from transformer.attention.measures import measures_table
+
+        return measures_table(self)
 
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.

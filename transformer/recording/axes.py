@@ -32,6 +32,10 @@ AxisFactors = tuple[Factor, ...]
 """One axis, as factors whose sizes multiply to its length; empty for an axis of length 1."""
 
 
+MOST_ENTRIES = 4_096
+"""So many tensors are remembered before those that are gone are forgotten."""
+
+
 @dataclass(frozen=True, slots=True)
 class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
@@ -75,6 +79,26 @@ class Fact:
         return replace(self, axes=plain, softmax=None, sides=None)
 
 
+class Entry:
+    """A fact that is worked out when somebody asks for it: most tensors are never asked about.
+
+    Facts of a softmax's result are worked out at once.
+    """
+
+    __slots__ = ("_fact", "_make", "of_softmax")
+
+    def __init__(self, fact: Fact | None = None, make: Callable[[], Fact | None] | None = None) -> None:
+        self._fact, self._make = fact, make
+        self.of_softmax = fact is not None and (fact.softmax is not None or fact.sides is not None)
+
+    @property
+    def fact(self) -> Fact | None:
+        """What is known; None where it cannot be told."""
+        if self._make is not None:
+            self._fact, self._make = self._make(), None
+        return self._fact
+
+
 class Facts:
     """What is known of the tensors that live; `constants` are buffers, which count as parameters.
 
@@ -84,16 +108,22 @@ class Facts:
     def __init__(self, constants: Iterable[Tensor], maker: Callable[[Tensor], str | None]) -> None:
         self.maker = maker
         self._constants = {id(one): one for one in constants}
-        self._facts: dict[int, tuple[ref[Tensor], Fact]] = {}
+        self._entries: dict[int, tuple[ref[Tensor], Entry]] = {}
+        self._most = MOST_ENTRIES
 
-    def known(self, tensor: Any) -> Fact | None:
-        """What is known of a tensor; None where nothing is."""
-        found = self._facts.get(id(tensor))
+    def entry(self, tensor: Any) -> Entry | None:
+        """What is known of a tensor, not worked out yet; None where nothing is."""
+        found = self._entries.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found[1]
         if isinstance(tensor, nn.Parameter) or id(tensor) in self._constants:
-            return parameter(tensor)
+            return Entry(parameter(tensor))
         return None
+
+    def known(self, tensor: Any) -> Fact | None:
+        """What is known of a tensor; None where nothing is."""
+        entry = self.entry(tensor)
+        return None if entry is None else entry.fact
 
     def of(self, tensor: Tensor) -> Fact:
         """What is known or assumed of a tensor."""
@@ -101,15 +131,32 @@ class Facts:
 
     def note(self, tensor: Any, fact: Fact) -> Any:
         """Remember a fact as long as its tensor lives; gives the tensor."""
-        if isinstance(tensor, Tensor) and len(fact.axes) == tensor.dim():
-            key, facts = id(tensor), self._facts
-            facts[key] = ref(tensor, lambda _: facts.pop(key, None)), fact
+        return (
+            self.keep(tensor, Entry(fact)) if isinstance(tensor, Tensor) and len(fact.axes) == tensor.dim() else tensor
+        )
+
+    def later(self, tensor: Tensor, make: Callable[[], Fact | None]) -> Tensor:
+        """Remember how a fact is worked out, by what holds no tensor; gives the tensor."""
+        return self.keep(tensor, Entry(make=make))
+
+    def keep(self, tensor: Tensor, entry: Entry) -> Tensor:
+        """Remember an entry as long as its tensor lives; gives the tensor."""
+        entries = self._entries
+        entries[id(tensor)] = ref(tensor), entry
+        if len(entries) > self._most:
+            self._entries = {key: each for key, each in entries.items() if each[0]() is not None}
+            self._most = MOST_ENTRIES + len(self._entries)
         return tensor
 
 
 def plain(tensor: Tensor) -> Fact:
     """What is assumed of a tensor that nothing is known of: it comes from the input."""
-    return Fact(tuple(axis_of(size) for size in tensor.shape))
+    return of_shape(tensor.shape)
+
+
+def of_shape(shape: Sequence[int]) -> Fact:
+    """What is assumed of a tensor of a shape."""
+    return Fact(tuple(axis_of(size) for size in shape))
 
 
 def parameter(tensor: Tensor) -> Fact:

@@ -38,7 +38,7 @@ class Inside(TorchDispatchMode):
     """Tell of the one attention that runs inside; everything else runs as it is."""
 
     def __init__(self, told: Told, n_heads: int, n_batch: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.told, self.n_heads, self.n_batch = told, n_heads, n_batch
         self._weights: Tensor | None = None
 

@@ -137,7 +137,8 @@ class ModuleRecording(Recording):
         base = self._inputs.of(q4.detach(), k4.detach(), options)
         values = v4.movedim(2, 0)
         arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), values, written=False)
-        changed, source = output4, base
+        changed = output4
+        source: SoftmaxInputs = base
         if arrival.asked:
             with going_on():
                 changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
@@ -146,7 +147,7 @@ class ModuleRecording(Recording):
         self._keep(arrival, self._call(arrival, source, values, changed, notes))
         return output if changed is output4 else changed.reshape(output.shape)
 
-    def mixed(
+    def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """A product of a softmax's result and values: its result, changed where an intervention names the site."""
@@ -162,7 +163,7 @@ class ModuleRecording(Recording):
             shown = arranged.wider().arranged(softmax.whole)
             sink = "first" if softmax.sink_first else "last"
         back = partial(arranged.restored, shape=weights.shape)
-        return self._written(used, shown, values, lambda w: run(back(w)), run, weights, out, sink, tuple(notes))
+        return self._written_out(used, shown, values, lambda w: run(back(w)), run, weights, out, sink, tuple(notes))
 
     def of_heads(
         self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
@@ -173,13 +174,13 @@ class ModuleRecording(Recording):
         shape = (n_batch, n_heads, weights.shape[1], width)
         out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
         keys = values.movedim(1, 0)
-        return self._written(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+        return self._written_out(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
         self._idle.append(path or softmax.path or self._root)
 
-    def _written(
+    def _written_out(
         self,
         used: Tensor,
         shown: Tensor,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from transformer.recording.axes import (
     AxisFactors,
+    Entry,
     Fact,
     Facts,
     Origin,
@@ -27,12 +29,35 @@ Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 def _reshaped(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
+    return _followed(facts, func, args, kwargs, lambda before, shape: regrouped(before.axes, shape))
+
+
+def _followed(
+    facts: Facts,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    move: Callable[[Fact, Sequence[int]], tuple[AxisFactors, ...] | None],
+) -> Any:
+    """A function of one tensor that moves its axes, which `move` tells from the fact and the new shape."""
+    entry = facts.entry(args[0])
     result = func(*args, **kwargs)
-    before = facts.known(args[0])
-    if before is None or not isinstance(result, Tensor):
+    if entry is None or not isinstance(result, Tensor):
         return result
-    after = regrouped(before.axes, result.shape)
-    return result if after is None else _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+    shape = result.shape
+    if not entry.of_softmax:
+
+        def make() -> Fact | None:
+            before = entry.fact
+            after = None if before is None else move(before, shape)
+            return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
+
+        return facts.later(result, make)
+    before = entry.fact
+    after = None if before is None else move(before, shape)
+    if before is None or after is None:
+        return result
+    return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
 
 
 def _moved(
@@ -46,59 +71,58 @@ def _moved(
     return facts.note(result, Fact(after, before.parameter, before.dotted, softmax))
 
 
-def _permuted(order: Callable[[Any, int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
+def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
     def handle(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = func(*args, **kwargs)
-        before = facts.known(args[0])
-        if before is None or not isinstance(result, Tensor) or args[0].dim() < 2:
-            return result
-        places = order(func, args[0].dim(), args, kwargs)
-        after = tuple(before.axes[place] for place in places)
-        return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+        told = args[1:]
+
+        def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
+            return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
+
+        return _followed(facts, func, args, kwargs, move)
 
     return handle
 
 
-def _transpose(func: Any, n: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
-    one, other = (*args[1:], *(kwargs[name] for name in ("dim0", "dim1", "axis0", "axis1") if name in kwargs))
+def _transpose(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    one, other = (*told, *(kwargs[name] for name in ("dim0", "dim1", "axis0", "axis1") if name in kwargs))
     order = list(range(n))
     order[one], order[other] = order[other], order[one]
     return order
 
 
-def _permute(func: Any, n: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
-    told = args[1:] or (kwargs["dims"],)
-    return [place % n for place in (told if isinstance(told[0], int) else told[0])]
+def _permute(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = told or (kwargs["dims"],)
+    return [place % n for place in (given if isinstance(given[0], int) else given[0])]
 
 
-def _movedim(func: Any, n: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
-    told = (*args[1:], *kwargs.values())
-    source, target = ([one % n] if isinstance(one, int) else [each % n for each in one] for one in told)
+def _movedim(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = (*told, *kwargs.values())
+    source, target = ([one % n] if isinstance(one, int) else [each % n for each in one] for one in given)
     order = [place for place in range(n) if place not in source]
     for place, to in sorted(zip(source, target, strict=True), key=lambda pair: pair[1]):
         order.insert(to, place)
     return order
 
 
-def _flipped(func: Any, n: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+def _flipped(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
     return list(range(n))[::-1]
 
 
-def _last_two(func: Any, n: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
     return [*range(n - 2), n - 1, n - 2]
 
 
 def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = func(*args, **kwargs)
-    before = facts.known(args[0])
-    if before is None or not isinstance(result, Tensor):
-        return result
-    padded = ((),) * (result.dim() - len(before.axes)) + before.axes
-    origin = Origin.PARAMETER if before.parameter else Origin.INPUT
-    after = tuple(
-        axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, result.shape, strict=True)
-    )
-    return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+    """An axis of length 1 that becomes longer comes from the input, but for a parameter's."""
+
+    def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
+        padded = ((),) * (len(shape) - len(before.axes)) + before.axes
+        origin = Origin.PARAMETER if before.parameter else Origin.INPUT
+        return tuple(
+            axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
+        )
+
+    return _followed(facts, func, args, kwargs, move)
 
 
 def _repeated(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -154,21 +178,40 @@ def _origin(axis: AxisFactors) -> Origin:
 
 def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`chunk`, `split`, `unbind`: several parts of one tensor."""
+    entry = facts.entry(args[0])
     results = func(*args, **kwargs)
-    before = facts.known(args[0])
-    if before is None:
+    if entry is None:
         return results
+    told = kwargs.get("dim", args[1] if len(args) > 1 else 0)
     for i, part in enumerate(results):
-        if part.dim() == len(before.axes):
-            after = tuple(
-                axis if length(axis) == size else axis_of(size, _origin(axis))
-                for axis, size in zip(before.axes, part.shape, strict=True)
-            )
-        else:
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % len(before.axes)
-            after = before.axes[:dim] + before.axes[dim + 1 :]
-        _moved(facts, before, part, after, lambda one, i=i: func(one, *args[1:], **kwargs)[i])
+        shape = part.shape
+        if not entry.of_softmax:
+            facts.later(part, partial(_part_fact, entry, shape, told))
+            continue
+        before = entry.fact
+        if before is not None:
+            after = _part_axes(before, shape, told)
+            _moved(facts, before, part, after, partial(_nth, func, i, args[1:], kwargs))
     return results
+
+
+def _nth(func: Any, i: int, told: tuple[Any, ...], kwargs: dict[str, Any], one: Tensor) -> Tensor:
+    return func(one, *told, **kwargs)[i]
+
+
+def _part_fact(entry: Entry, shape: Sequence[int], dim: Any) -> Fact | None:
+    before = entry.fact
+    return None if before is None else Fact(_part_axes(before, shape, dim), before.parameter, before.dotted)
+
+
+def _part_axes(before: Fact, shape: Sequence[int], dim: Any) -> tuple[AxisFactors, ...]:
+    if len(shape) < len(before.axes):
+        place = dim % len(before.axes)
+        return before.axes[:place] + before.axes[place + 1 :]
+    return tuple(
+        axis if length(axis) == size else axis_of(size, _origin(axis))
+        for axis, size in zip(before.axes, shape, strict=True)
+    )
 
 
 def _joined(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -220,11 +263,12 @@ def elementwise(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str
     if not isinstance(result, Tensor) or not result.dim():
         return result
     tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
-    known = [facts.known(one) for one in tensors]
-    if not any(known):
+    entries = [facts.entry(one) for one in tensors]
+    if not any(entries):
         return result
-    if len(tensors) == 1 and known[0] is not None and known[0].softmax is None and func in ELEMENTWISE:
-        return facts.note(result, known[0])
+    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and result.shape == tensors[0].shape:
+        return facts.keep(result, entries[0])
+    known = [None if one is None else one.fact for one in entries]
     every = [fact or plain(one) for fact, one in zip(known, tensors, strict=True)]
     if func in ELEMENTWISE and all(len(fact.axes) <= result.dim() for fact in every):
         return facts.note(result, _each_number(func, args, kwargs, result, every))
@@ -250,22 +294,21 @@ def _each_number(
 
 def _added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A sum of two tensors of one shape (a residual stream) is the commonest function of all."""
-    if (
-        len(args) == 2
-        and isinstance(args[0], Tensor)
-        and isinstance(args[1], Tensor)
-        and args[0].shape == args[1].shape
-    ):
-        one, other = facts.known(args[0]), facts.known(args[1])
-        if one is None and other is None:
-            return func(*args, **kwargs)
-        if one is None or other is None:
-            one = one or other
-            if one is not None and one.softmax is None:
-                return func(*args, **kwargs)
-        elif one.softmax is None and other.softmax is None and one.parameter == other.parameter:
-            return facts.note(func(*args, **kwargs), one)
+    if len(args) == 2 and all(isinstance(one, Tensor) for one in args) and args[0].shape == args[1].shape:
+        one, other = (facts.entry(each) for each in args)
+        if not any(each is not None and each.of_softmax for each in (one, other)):
+            result = func(*args, **kwargs)
+            return result if one is None or other is None else facts.later(result, partial(_sum_fact, one, other))
     return elementwise(facts, func, args, kwargs)
+
+
+def _sum_fact(one: Entry, other: Entry) -> Fact | None:
+    facts = [each.fact for each in (one, other)]
+    known = [each for each in facts if each is not None]
+    if len(known) < 2:
+        return None
+    shape = [length(axis) for axis in known[0].axes]
+    return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))
 
 
 VIEWS: dict[Any, Handler] = {

@@ -5,7 +5,7 @@ thread calls, before it runs. What a function gives is what it would give anyway
 site is something else given on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from transformer.recording import axes
-from transformer.recording.axes import Fact, Facts, Origin, Softmax
+from transformer.recording.axes import Entry, Fact, Facts, Origin, Softmax
 from transformer.recording.functions import QUIET, functions
 from transformer.recording.mixing import (
     Labels,
@@ -40,10 +40,15 @@ class Sink(Protocol):
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of `scaled_dot_product_attention`: what it gives on."""
 
-    def mixed(
+    def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """A product of a softmax's result and values: what it gives on."""
+
+    def of_heads(
+        self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Attention that is written out inside of `multi_head_attention_forward`: what it gives on."""
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes what is no value."""
@@ -73,7 +78,8 @@ class Watching(TorchFunctionMode):
     ) -> Tensor | None:
         """A product of two tensors, if one is a softmax's result and the other what it mixes; None if not."""
         for flipped, (weights, values) in enumerate(((left, right), (right, left))):
-            known = self.facts.known(weights)
+            entry = self.facts.entry(weights)
+            known = entry.fact if entry is not None and entry.of_softmax else None
             if known is None or known.softmax is None:
                 continue
             given = self.facts.of(values)
@@ -86,26 +92,34 @@ class Watching(TorchFunctionMode):
                 self.sink.idle(self.sink.paths.current.path, known.softmax)
                 return None
             again = (lambda w: run(w, right)) if not flipped else (lambda w: run(left, w))
-            return self.sink.mixed(layout, known.softmax, weights, values.movedim(at, 0), again)
+            return self.sink.written(layout, known.softmax, weights, values.movedim(at, 0), again)
         return None
 
     def product(self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """A matrix product: an attention, or what its axes come from."""
         mixed = self.mix(labels, left, right, run)
         result = run(left, right) if mixed is None else mixed
-        one, other = self.facts.known(left), self.facts.known(right)
-        if one is None and other is None:
-            self.facts.note(result, Fact(axes.plain(result).axes, dotted=True))
-            return result
-        one, other = one or axes.plain(left), other or axes.plain(right)
-        dotted = not (one.parameter or other.parameter)
-        found = Fact(product_axes(labels, one, other), one.parameter and other.parameter, dotted)
-        carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
-        if carried is not None and found.key_axis is not None and not dotted:
-            found = replace(found, softmax=replace(carried, clean=None, whole=None))  # heads mixed with one another
-        else:
-            found = found.without_softmax()
-        return self.facts.note(result, found)
+        entries = [self.facts.entry(each) for each in (left, right)]
+        if any(entry is not None and entry.of_softmax for entry in entries):
+            return self.facts.note(result, _product(labels, self.facts.of(left), self.facts.of(right)))
+        shapes = left.shape, right.shape
+        return self.facts.later(result, lambda: _later_product(labels, entries, shapes))
+
+
+def _later_product(labels: Labels, entries: Sequence[Entry | None], shapes: Sequence[Sequence[int]]) -> Fact:
+    given = [None if entry is None else entry.fact for entry in entries]
+    one, other = (fact or axes.of_shape(shape) for fact, shape in zip(given, shapes, strict=True))
+    return _product(labels, one, other)
+
+
+def _product(labels: Labels, one: Fact, other: Fact) -> Fact:
+    """What a product's axes come from; a softmax's result stays one where its heads are mixed with one another."""
+    dotted = not (one.parameter or other.parameter)
+    found = Fact(product_axes(labels, one, other), one.parameter and other.parameter, dotted)
+    carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
+    if carried is not None and found.key_axis is not None and not dotted:
+        return replace(found, softmax=replace(carried, clean=None, whole=None))
+    return found.without_softmax()
 
 
 def _softmax(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,7 +143,8 @@ def _fused(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     q, k, v = (given.pop(name) for name in names[:3])
     result = mode.sink.fused(q, k, v, given, lambda: func(*args, **kwargs))
-    return mode.facts.note(result, replace(mode.facts.of(q).without_softmax(), parameter=False, dotted=False))
+    entry = mode.facts.entry(q)
+    return result if entry is None else mode.facts.keep(result, entry)
 
 
 def _multihead(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,15 +160,24 @@ def _linear(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
         labels = matmul_labels(x.dim(), 2)
         return mode.product(labels, x, weight.T, lambda a, b: func(a, b.T, *args[2:], **kwargs))
     result = func(*args, **kwargs)
-    before = mode.facts.known(x)
-    ends = axes.axis_of(result.shape[-1], Origin.PARAMETER)
-    if before is None:
-        return mode.facts.note(result, Fact((*(axes.axis_of(size) for size in result.shape[:-1]), ends)))
+    entry, shape = mode.facts.entry(x), result.shape
+    if entry is None or not entry.of_softmax:
+        return mode.facts.later(result, lambda: _projected(entry, shape))
+    before, ends = mode.facts.of(x), axes.axis_of(shape[-1], Origin.PARAMETER)
     if before.softmax is not None and before.key_axis not in (None, x.dim() - 1):
         after = replace(before, axes=(*before.axes[:-1], ends), softmax=replace(before.softmax, clean=None, whole=None))
         return mode.facts.note(result, after)
     plain = before.without_softmax()
     return mode.facts.note(result, Fact((*plain.axes[:-1], ends), plain.parameter))
+
+
+def _projected(entry: Entry | None, shape: Sequence[int]) -> Fact:
+    """What a projection by a parameter makes: its last axis is the parameter's."""
+    ends = axes.axis_of(shape[-1], Origin.PARAMETER)
+    before = None if entry is None else entry.fact
+    if before is None:
+        return Fact((*(axes.axis_of(size) for size in shape[:-1]), ends))
+    return Fact((*before.axes[:-1], ends), before.parameter)
 
 
 def _matmul(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -177,7 +201,7 @@ def _einsum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if isinstance(args[0], str) and len(operands) == 2:
         labels = einsum_labels(args[0], operands[0].dim(), operands[1].dim())
         if labels is not None:
-            return mode.product(labels, *operands, lambda a, b: func(args[0], a, b, **kwargs))
+            return mode.product(labels, operands[0], operands[1], lambda a, b: func(args[0], a, b, **kwargs))
     return func(*args, **kwargs)
 
 
@@ -185,15 +209,16 @@ def _multiply(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str
     result = elementwise(mode.facts, func, args, kwargs)
     left, right = args[0], args[1] if len(args) > 1 else None
     if isinstance(left, Tensor) and isinstance(right, Tensor) and isinstance(result, Tensor):
-        facts = mode.facts.known(left), mode.facts.known(right)
-        if any(fact is not None and fact.softmax is not None for fact in facts):
-            sides = (left, facts[0] or axes.plain(left), right, facts[1] or axes.plain(right))
+        entries = mode.facts.entry(left), mode.facts.entry(right)
+        if any(entry is not None and entry.of_softmax for entry in entries):
+            sides = (left, mode.facts.of(left), right, mode.facts.of(right))
             mode.facts.note(result, replace(mode.facts.of(result), sides=sides))
     return result
 
 
 def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    before = mode.facts.known(args[0])
+    entry = mode.facts.entry(args[0])
+    before = entry.fact if entry is not None and entry.of_softmax else None
     told = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if before is None or before.sides is None or told is None:
         return func(*args, **kwargs)
