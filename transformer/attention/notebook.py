@@ -11,19 +11,24 @@ from math import isqrt
 import numpy as np
 
 from transformer.attention.record import AttentionMap
+from transformer.canvas import views
 from transformer.canvas.page import Page
 from transformer.canvas.record import MASKED, AxisWords, Kind
-from transformer.canvas.views import Axes, Site
+from transformer.canvas.views import Axes
 from transformer.figures.file_names import file_name
 from transformer.messages import Message, say, words
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
+from transformer.sites import Site
 
 EXACT = 2**17
 """So many weights travel as they are, 4 bytes each: 0.7 MB of HTML."""
 
-MOST = 3 * 2**19
-"""So many weights travel at all, 2 bytes each: 4 MB of HTML, which a notebook keeps with each of its cells."""
+MOST = 5 * 2**19
+"""So many weights travel at all, 2 bytes each: 7 MB of HTML, which a notebook keeps with each of its cells."""
+
+AT_ONCE = 2**31
+"""Weights that are computed for one page, at most, but for the first map: a few seconds. Further sites are named."""
 
 LONGEST = 192
 """Cells along a side of a map, at most: each is drawn at least 3 pixels wide."""
@@ -34,6 +39,7 @@ SHORTEST = 8
 
 def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
     """The page of these maps, of which the mean of the first one's heads is shown at first: no head is preferred."""
+    maps, left_out = _within(maps)
     size = _blocks_a_side(maps)
     facts = [
         *([words("page_model", model=model)] if model else []),
@@ -48,7 +54,9 @@ def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
         facts.append(words("page_blocks", weights=f"{_weights(maps):,}", size=size))
     if cells > EXACT:
         facts.append(words("page_rounded"))
-    kinds, sites, axes = list[Kind](), dict[str, Site](), dict[str, Axes]()
+    if left_out:
+        facts.append(words("page_left_out", sites=", ".join(left_out), first=left_out[0]))
+    kinds, sites, axes = list[Kind](), dict[str, views.Site](), dict[str, Axes]()
     for name, layers in _groups(maps):
         pictures = [drawn[id(one)] for one in layers]
         kinds.append(_kind(name, layers, pictures, np.float16 if cells > EXACT else np.float32))
@@ -56,6 +64,13 @@ def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
         axes[name] = _axes([heads[0] for heads in pictures], facts)
     title = model or (str(maps[0].site) if len(maps) == 1 else "")
     return Page(title, facts, kinds, sites, axes)
+
+
+def _within(maps: Sequence[AttentionMap]) -> tuple[list[AttentionMap], list[Site]]:
+    """The first maps, as many as are quickly computed, and the sites of the others."""
+    sizes = np.cumsum([_weights([one]) for one in maps])
+    count = max(1, int((sizes <= AT_ONCE).sum()))
+    return list(maps[:count]), [one.site for one in maps[count:]]
 
 
 def _weights(maps: Iterable[AttentionMap]) -> int:
@@ -115,8 +130,10 @@ def _words(axis: Axis) -> AxisWords:
     return AxisWords(say(axis.name), [*map(say, axis.labels)], [*map(say, axis.texts)])
 
 
-def _site(pictures: Sequence[Picture]) -> Site:
-    return Site([say(one.title) for one in pictures], [file_name(str(one.site), say(one.head)) for one in pictures])
+def _site(pictures: Sequence[Picture]) -> views.Site:
+    return views.Site(
+        [say(one.title) for one in pictures], [file_name(str(one.site), say(one.head)) for one in pictures]
+    )
 
 
 def _axes(pictures: Sequence[Picture], facts: Sequence[str]) -> Axes:

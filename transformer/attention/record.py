@@ -248,6 +248,12 @@ class AttentionMap:
         """In a notebook: all heads, one head large, and its lines."""
         return Record({self.site: self})._repr_html_()
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The same, with a short text for where there is no HTML."""
+        queries, keys = self.shape
+        short = f"AttentionMap({self.site}, heads={self.n_heads}, queries={queries}, keys={keys})"
+        return {"text/html": self._repr_html_(), "text/plain": short}
+
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
         """What a reader has to know of rows that interventions left without their sum of 1."""
         if not self.interventions or not weights.size:
@@ -339,6 +345,10 @@ class Record(Mapping[Site, AttentionMap]):
     def _repr_html_(self) -> str:
         """In a notebook: the same views in the cell."""
         return self._page().frame()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The same, with a short text for where there is no HTML: `repr` names every token."""
+        return {"text/html": self._repr_html_(), "text/plain": f"Record({', '.join(self.sites)})"}
 
     def _page(self) -> "Page":
         from transformer.attention.notebook import page  # which draws maps of this module

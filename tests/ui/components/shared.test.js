@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bit, decode } from "../../../transformer/canvas/shared/blob.js";
+import { bit, decode, widened } from "../../../transformer/canvas/shared/blob.js";
 import { headColour, scale } from "../../../transformer/canvas/shared/colours.js";
 import { records } from "../../../transformer/canvas/shared/local.js";
 import { pixelRatio, shortened, wrapped } from "../../../transformer/canvas/shared/page.js";
@@ -128,4 +128,11 @@ test("a late run's end leaves the record of the newer run, and the last one's en
   } finally {
     globalThis.window = before;
   }
+});
+
+test("numbers of 16 bits are widened exactly, all of them", () => {
+  const bits = Uint16Array.from({ length: 1 << 16 }, (_, at) => at);
+  const expected = Float32Array.from(new Float16Array(bits.buffer));
+  const found = widened(bits);
+  assert.deepEqual([...bits].filter((at) => !Object.is(found[at], expected[at])), []);
 });

@@ -40,7 +40,11 @@ export const local = {
  * @param {Float32Array} weights
  */
 export function codesOf(weights) {
-  const codes = Uint8Array.from(weights, (weight) => (weight < 0 ? 255 : Math.round(254 * Math.sqrt(Math.min(weight || 0, 1)))));
+  const codes = new Uint8Array(weights.length);
+  for (let at = 0; at < weights.length; at++) {
+    const weight = weights[at];
+    codes[at] = weight < 0 ? 255 : Math.round(254 * Math.sqrt(Math.min(weight || 0, 1)));
+  }
   if (!weights.some(Number.isNaN)) return { codes };
   const nan = new Uint8Array(Math.ceil(weights.length / 8));
   weights.forEach((weight, at) => {

@@ -22,8 +22,7 @@ import { bringAddress } from "./address.js";
  * @param {Record<string, Draw>} draws what draws each view
  */
 export function showRecord(draws) {
-  const text = /** @type {HTMLElement} */ (document.getElementById("record")).textContent ?? "";
-  const received = decode(Uint8Array.from(atob(text.trim()), (one) => one.charCodeAt(0)));
+  const received = decode(bytesOf(/** @type {HTMLElement} */ (document.getElementById("record")).textContent ?? ""));
   /** @type {Header} */
   const header = received.header;
   bringAddress();
@@ -38,19 +37,31 @@ export function showRecord(draws) {
 }
 
 /**
+ * The bytes that base64 stands for.
+ * @param {string} text
+ */
+function bytesOf(text) {
+  const letters = atob(text.trim());
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  return bytes;
+}
+
+/**
  * The page's elements, and where each view is drawn. One head is seen as a map or as lines.
  * @param {Header} header
  */
-function build({ title, facts, views, words }) {
+function build({ title, facts, views, record, words }) {
   const page = element("main", "record");
   if (title) page.append(element("h1", "", title));
   for (const fact of facts) page.append(element("p", "fact", fact));
   const places = {
     head_choice: element("div"),
-    all_heads: element("section", "wall"),
+    all_heads: element("section", "wall"), // as wide as its grids may be at least
     heatmap: element("div", "", null, { id: "map", role: "tabpanel" }),
     head_view: element("div", "", null, { id: "lines", role: "tabpanel" }),
   };
+  places.all_heads.style.setProperty("--most", String(Math.max(...record.kinds.map((/** @type {{ heads: number }} */ kind) => kind.heads))));
   const tabs = element("div", "tabs", null, { role: "tablist", "aria-label": words.views });
   const panels = [places.heatmap, places.head_view];
   const made = panels.map((panel, order) => {

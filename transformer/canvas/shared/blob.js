@@ -39,7 +39,9 @@ export function widened(halves) {
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
     return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
   });
-  return Float32Array.from(halves, (bits) => values[bits]);
+  const wide = new Float32Array(halves.length); // by a loop: `from` takes 20 times as long for millions
+  for (let at = 0; at < halves.length; at++) wide[at] = values[halves[at]];
+  return wide;
 }
 
 /**
