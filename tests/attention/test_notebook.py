@@ -60,7 +60,7 @@ def attention(site: str, heads: int = 3, queries: int = 5, keys: int = 7, causal
     """A random map of these sizes."""
     q, k = (2 * torch.randn(1, heads, count, 11) for count in (queries, keys))
     axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
-    return AttentionMap(Site(site), *axes, QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
+    return AttentionMap(Site(site), axes[0], axes[1], QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
 
 
 def record(*maps: AttentionMap) -> Record:

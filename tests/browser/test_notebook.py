@@ -42,7 +42,7 @@ def attention(site: str, queries: int, keys: int, causal: bool = False) -> Atten
     axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
     if not causal:
         axes[1] = Axis.of_tokens("k", [HOSTILE, *axes[1].texts[1:]])
-    return AttentionMap(Site(site), *axes, QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
+    return AttentionMap(Site(site), axes[0], axes[1], QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
 
 
 @pytest.fixture
