@@ -4,7 +4,7 @@
 draws where head 2 of the last layer looked.
 """
 
-from transformer.attention.capture import recording, watch
+from transformer.attention.capture import watch
 from transformer.attention.record import AttentionMap, Record
 from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
@@ -28,6 +28,7 @@ from transformer.interventions.value import Intervention
 from transformer.messages import Message, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
+from transformer.recording.block import recording
 from transformer.runs.any_model import AnyRun, run_any
 from transformer.runs.check import Check, check, check_file
 from transformer.runs.classify import Classification, classify

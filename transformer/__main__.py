@@ -25,6 +25,7 @@ from transformer.commands import (
     interactions,
     means,
     motifs,
+    record,
     scan,
     train,
     translate,
@@ -33,7 +34,7 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, scan, motifs, evaluate, train, inspect, convert, check),
+    *(translate, classify, scan, motifs, evaluate, train, inspect, convert, check, record),
     *(heads, atlas, familiarity, faithfulness, alignment, means, importance, interactions, held_out),
 )
 

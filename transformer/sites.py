@@ -15,21 +15,29 @@ class Site(str):
 
     @property
     def stack(self) -> str:
-        """`encoder` or `decoder`; its own name where it stands alone."""
-        return self.split(".")[0]
+        """What stands before the layer's number: `encoder`, `transformer.h`; its first part where there is none."""
+        return self._parted[0]
 
     @property
     def layer(self) -> int | None:
-        """Which layer of the stack, counted from 0; None where it stands alone."""
-        parts = self.split(".")
-        return int(parts[1]) if len(parts) == 3 else None
+        """Which layer of the stack, counted from 0: the last number of the path; None where there is none."""
+        return self._parted[1]
 
     @property
     def kind(self) -> str:
-        """`self` or `cross`; its own name where it stands alone."""
-        return self.split(".")[-1]
+        """What stands behind the layer's number: `self`, `cross`, `attn`; its last part where there is none."""
+        return self._parted[2]
 
     @property
     def group(self) -> str:
         """Stack and kind, which all layers of one sort share: `decoder.cross`; its own name where it stands alone."""
         return f"{self.stack}.{self.kind}" if self.layer is not None else str(self)
+
+    @property
+    def _parted(self) -> tuple[str, int | None, str]:
+        parts = self.split(".")
+        numbers = [i for i, part in enumerate(parts) if part.isdigit() and 0 < i < len(parts) - 1]
+        if not numbers:
+            return parts[0], None, parts[-1]
+        at = numbers[-1]
+        return ".".join(parts[:at]), int(parts[at]), ".".join(parts[at + 1 :])

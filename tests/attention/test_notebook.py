@@ -212,6 +212,12 @@ def test_a_record_of_any_size_stays_within_a_cells_bounds(monkeypatch: pytest.Mo
     assert weights.size <= notebook.MOST
 
 
+def test_a_page_says_of_what_model_and_text_it_is() -> None:
+    one = attention("a.0.b")
+    header, _ = message(Record({one.site: one}, model="my model", text="a <b> c").html())
+    assert (header["title"], header["facts"]) == ("my model", ["Model: my model", "Text: a <b> c"])
+
+
 def test_sites_that_would_take_long_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     maps = [attention(f"a.{layer}.b") for layer in range(3)]
     monkeypatch.setattr(notebook, "AT_ONCE", 2 * maps[0].n_heads * 35)
@@ -226,7 +232,7 @@ def test_a_notebook_keeps_a_short_text_beside_the_page() -> None:
     one = attention("a.0.b")
     bundle = record(one)._repr_mimebundle_()
     assert bundle == {"text/html": record(one)._repr_html_(), "text/plain": "Record(a.0.b)"}
-    assert one._repr_mimebundle_()["text/plain"] == "AttentionMap(a.0.b, heads=3, queries=5, keys=7)"
+    assert one._repr_mimebundle_()["text/plain"] == "AttentionMap(a.0.b)"
 
 
 def test_what_is_no_number_stays_so() -> None:

@@ -20,6 +20,7 @@ from transformer.diagrams.diagram import Diagram
 from transformer.diagrams.families import NORMS_AFTER, NORMS_BEFORE
 from transformer.diagrams.other import hugging_face
 from transformer.errors import CheckpointError
+from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -47,6 +48,11 @@ OWN: dict[str, nn.Module] = {
         EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=2, head=(7, 3), head_reads="mean",
                       norm_first=True, segment=True, norm_after_embedding=True,
                       positions="learned")
+    ),
+    "decoder": Decoder(DecoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=3, tie_projection=True)),
+    "decoder, rotary": Decoder(
+        DecoderConfig(vocab=23, d_model=15, n_heads=3, d_ff=11, n_layers=2, positions="none", rotary=2,
+                      norm_first=False, norm_after_embedding=True, projection_bias=True)
     ),
     "kmer, mean": KmerClassifier(
         KmerConfig(vocab=7, n_classes=5, d_model=14, n_heads=2, d_ff=11, widths=(2, 3), d_hidden=9)

@@ -19,6 +19,7 @@ from transformer.flow.capture import tracing, watch_flow
 from transformer.flow.lens import Lens, lens
 from transformer.flow.quantities import activity, between, scale, share
 from transformer.flow.run import flow
+from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -204,6 +205,24 @@ def test_an_encoder_by_depth() -> None:
     seen = lens(model, SOURCE, top=3)
     with torch.no_grad():
         assert np.allclose(model.outputs(SOURCE)["logits"][0].softmax(-1)[seen.ids[-1, 0]], seen.probabilities[-1, 0])
+
+
+def test_a_decoder_alone_by_depth() -> None:
+    """Each row is what the model writes that has so many layers."""
+    torch.manual_seed(5)
+    config = DecoderConfig(vocab=7, d_model=14, n_heads=2, n_layers=3, d_ff=11)
+    model = Decoder(config).double().eval()
+    found = flow(Checkpoint("toy", watch(model)), SOURCE[0].tolist())
+    assert found.lens is not None
+    for row in range(4):
+        short = Decoder(config).double().eval()
+        short.load_state_dict(model.state_dict())
+        short.decoder = torch.nn.ModuleList(list(short.decoder)[:row])  # type: ignore[assignment, arg-type]
+        with torch.no_grad():
+            odds = short(SOURCE)[0].softmax(-1).numpy()
+        assert np.allclose(np.take_along_axis(odds, found.lens.ids[row], -1), found.lens.probabilities[row], atol=1e-12)
+    assert found.logits is not None
+    assert np.allclose(found.logits, model(SOURCE)[0].detach())
 
 
 @pytest.mark.parametrize(("reads", "cls_id", "width"), [("mean", -1, 0), ("first", 6, 0), ("each", -1, 3)])

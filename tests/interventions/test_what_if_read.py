@@ -38,7 +38,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 )
 def test_what_a_model_ends_with_follows_from_its_head_and_its_mask(kind: str, end: str) -> None:
     checkpoint = reader(kind)
-    assert ends_with(checkpoint, run_any(checkpoint, TEXT)) == end
+    assert ends_with(run_any(checkpoint, TEXT)) == end
 
 
 def test_classes_change_by_their_log_odds() -> None:
@@ -60,8 +60,9 @@ def test_classes_change_by_their_log_odds() -> None:
 
 def test_a_decoder_alone_scores_the_next_token_of_its_own_text_and_a_chosen_one_after_it() -> None:
     checkpoint = reader("next")
-    before, after = run_any(checkpoint, TEXT), read_under(checkpoint, TEXT, OFF)
-    was, now = (log_softmax(run.outputs["logits"]) for run in (before, after))
+    off = [Intervention("decoder.0.self", "zero", heads=(1,))]
+    before, after = run_any(checkpoint, TEXT), read_under(checkpoint, TEXT, off)
+    was, now = (log_softmax(run.outputs["log_probs"]) for run in (before, after))
     n, following = len(before.ids), 3
     ids = asked_about(before, "next", following)
     found = step_effects(["x"] * n, ids, scores(before), scores(after), names)
@@ -74,7 +75,7 @@ def test_a_decoder_alone_scores_the_next_token_of_its_own_text_and_a_chosen_one_
     assert step.rank == (was[1] > was[1, ids[1]]).sum()
     assert step.probability == pytest.approx(np.exp(was[1, ids[1]]))
     assert step.likeliest[0].probability == pytest.approx(np.exp(was[1]).max())
-    later = [Intervention("encoder.1.self", "zero", queries=(n - 1,))]
+    later = [Intervention("decoder.1.self", "zero", queries=(n - 1,))]
     changed = step_effects(["x"] * n, ids, scores(before), scores(read_under(checkpoint, TEXT, later)), names)
     assert not any(one.change for one in changed[:-1])
     assert changed[-1].change

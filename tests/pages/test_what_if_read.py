@@ -7,13 +7,12 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.interventions.readers import HEADS
+from tests.interventions.readers import model_of
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened
 from tests.pages.tiny import TEXT
 from transformer import intervening, load, run_any
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.interventions.text import from_text
-from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.tokens.text import train_tokenizer
 
 READ = "two dogs run"
@@ -27,9 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocab = len(tokenizer)
     for name in ("classes", "states", "positions", "next"):
         torch.manual_seed(2)
-        asked = {**HEADS[name], **({"head": (vocab,)} if name in ("positions", "next") else {})}
-        config = EncoderConfig(vocab=vocab, d_model=6, n_heads=2, d_ff=7, n_layers=2, max_length=40, **asked)  # type: ignore[arg-type]
-        save_folder(made / name, "encoder", Encoder(config), tokenizer, examples=(READ,))
+        model = model_of(name, vocab)
+        save_folder(made / name, model.architecture, model, tokenizer, examples=(READ,))
     return made
 
 
@@ -38,10 +36,10 @@ def _small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
-def both(folder: Path, name: str, output: str) -> list[np.ndarray]:
+def both(folder: Path, name: str, output: str, off: str = OFF) -> list[np.ndarray]:
     """An output of the unchanged and of the changed run."""
     checkpoint = load(folder / name)
-    with intervening(from_text(OFF)):
+    with intervening(from_text(off)):
         changed = run_any(checkpoint, READ)
     return [run.outputs[output].astype(np.float64) for run in (run_any(checkpoint, READ), changed)]
 
@@ -80,9 +78,10 @@ def test_classes_before_and_after_and_a_head_is_switched(folder: Path) -> None:
 
 def test_a_model_of_next_tokens_follows_its_own_text_and_a_chosen_token(folder: Path) -> None:
     ids = list(run_any(load(folder / "next"), READ).ids)
-    was, now = (log_softmax(logits) for logits in both(folder, "next", "logits"))
+    off = OFF.replace("encoder", "decoder")
+    was, now = both(folder, "next", "log_probs", off)
     chosen = int(np.argsort(-was[-1])[1])
-    page = fine(opened("what_if", model="next", do=OFF, following=str(chosen)))
+    page = fine(opened("what_if", model="next", do=off, following=str(chosen)))
     expected = [now[i, token] - was[i, token] for i, token in enumerate([*ids[1:], chosen])]
     np.testing.assert_allclose(numbers(figure(page)["data"][0]["x"]), expected, atol=1e-5)
     assert f"first token: {sum(expected[:-1]):+.2f} nats" in captions(page)

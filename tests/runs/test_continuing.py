@@ -11,7 +11,7 @@ from tests.checkpoint.huggingface.families import LONGEST, random_model, write_f
 from transformer import Checkpoint, Intervention, intervening, load, run_any, watch
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import CheckpointError, InputError
-from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.runs.continuing import ContinueOptions, continue_text, continues, parting, reread
 from transformer.tokens.vocabulary import id_tokenizers
 
@@ -48,10 +48,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoin
 def own_decoder() -> Checkpoint:
     """A decoder alone of our own definition, as a file without a config is read."""
     torch.manual_seed(3)
-    config = EncoderConfig(
-        29, d_model=10, n_heads=2, d_ff=14, n_layers=3, max_length=13, positions="learned", causal=True, head=(29,)
-    )
-    return Checkpoint("own", watch(Encoder(config).eval()), id_tokenizers(config)[0])
+    config = DecoderConfig(29, d_model=10, n_heads=2, d_ff=14, n_layers=3, max_length=13)
+    return Checkpoint("own", watch(Decoder(config).eval()), id_tokenizers(config)[0])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", *OTHERS])
@@ -97,7 +95,7 @@ def test_each_step_shows_what_had_been_read_by_then(checkpoints: dict[str, Check
         alone = torch.tensor([read.ids])
         with torch.inference_mode():
             logits = checkpoint.model.outputs(alone)
-        last = (logits["log_probs"] if "log_probs" in logits else logits["logits"].log_softmax(-1))[0, -1].exp()
+        last = logits["log_probs"][0, -1].exp()
         np.testing.assert_allclose([one.probability for one in seen], last[[one.token for one in seen]], atol=1e-5)
         if family != "gpt2":  # whose ids are typed
             again = run_any(checkpoint, " ".join(map(str, read.ids)))
@@ -109,10 +107,9 @@ def test_each_step_shows_what_had_been_read_by_then(checkpoints: dict[str, Check
         assert found.at(step + 1).record.sites == found.run.record.sites
         assert found.at(step + 1).input == found.texts[step + 1] == checkpoint.tokenizer.decode(found.at(step + 1).ids)
         place = found.prompt - 1 + step
-        row = found.run.outputs["log_probs"][place] if family != "own" else None
-        if row is not None:
-            assert token.probability == pytest.approx(np.exp(row[found.written[step]]), abs=1e-5)
-            assert token.rank == (row > row[found.written[step]]).sum()
+        row = found.run.outputs["log_probs"][place]
+        assert token.probability == pytest.approx(np.exp(row[found.written[step]]), abs=1e-5)
+        assert token.rank == (row > row[found.written[step]]).sum()
     assert found.texts[0] == text
 
 
@@ -202,12 +199,11 @@ def test_a_change_in_a_row_that_is_written_later_acts_once_it_is_there(
         found = continue_text(checkpoint, text, ContinueOptions(5, temperature=1.0, seed=2))
         again = reread(checkpoint, found)
     assert parting(plain, found) in (2, 3, 4, None)  # the row is read before the third token is written
-    name = "log_probs" if "log_probs" in again.outputs else "logits"
-    odds = torch.from_numpy(again.outputs[name]).double().softmax(-1)
+    odds = torch.from_numpy(again.outputs["log_probs"]).double().softmax(-1)
     for step, seen in enumerate(found.steps):  # what a cache wrote, and one pass over all of it
         expected = odds[found.prompt - 1 + step][[one.token for one in seen]]
         np.testing.assert_allclose([one.probability for one in seen], expected, atol=1e-5)
     assert again.ids == found.run.ids
-    was = torch.from_numpy(reread(checkpoint, found).outputs[name]).double().softmax(-1)
+    was = torch.from_numpy(reread(checkpoint, found).outputs["log_probs"]).double().softmax(-1)
     assert float((was[row] - odds[row]).abs().max()) > 1e-3
     np.testing.assert_allclose(was[:row], odds[:row], atol=1e-6)

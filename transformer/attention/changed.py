@@ -150,11 +150,24 @@ def changed_attention(
     """
     asked = active()
     here = () if asked is None else asked.at(site)
-    if not here:
-        return output
+    return with_changes(here, _first_row(site), kept, v, output, means) if here else output
+
+
+def with_changes(
+    here: tuple[Intervention, ...],
+    first: int | None,
+    kept: Callable[[], QueriesKeys],
+    v: Float[Tensor, "batch key_head key d_v"],
+    output: Float[Tensor, "batch head query d_v"],
+    means: Float[Tensor, "head d_v"] | None = None,
+) -> Float[Tensor, "batch head query d_v"]:
+    """What heads give on under some interventions of their site; `first` is the row of the first query, None if all run.
+
+    Raises:
+        InputError: an intervention does not fit the site.
+    """
     n_heads, n_queries = output.shape[1:3]
     check_positions(here, n_heads, n_queries, v.shape[2])
-    first = _first_row(site)
     n_rows = n_queries if first is None else None
     heads = tuple(h for h in range(n_heads) if any(one.touches_head(h) for one in here if one.action in OF_WEIGHTS))
     if heads:

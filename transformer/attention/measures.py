@@ -7,8 +7,8 @@ queries count only queries with a choice: those that see at least two keys. What
 whoever studies all heads of a record at once.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,6 +16,9 @@ from jaxtyping import Bool, Float
 from transformer.attention.record import AttentionMap, Record
 from transformer.errors import RecordError
 from transformer.sites import Site
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SHARE = 0.5
 """A head has a role by position, or rests on special tokens, if that takes at least this mean share of its weight."""
@@ -165,6 +168,14 @@ def measure(attention: AttentionMap, head: int) -> HeadMeasures:
 def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
     """The measures of every head, in the order they ran."""
     return tuple(measure(attention, head) for attention in record.values() for head in range(attention.n_heads))
+
+
+def measures_table(record: Record) -> "DataFrame":
+    """`measure_all` as a table with a row for each head; `roles` are joined by commas."""
+    from pandas import DataFrame  # late, as in `entropy`
+
+    rows = [{**asdict(one), "site": str(one.site), "roles": ", ".join(one.roles)} for one in measure_all(record)]
+    return DataFrame(rows)
 
 
 class StrongestHead(NamedTuple):

@@ -18,11 +18,13 @@ from torch import Tensor
 
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.changed import SoftmaxInputs
+from transformer.attention.in_notebook import InNotebook
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
 from transformer.interventions.text import to_json
 from transformer.interventions.value import Intervention
 from transformer.messages import Message
+from transformer.models.common import readable
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture, block_length
 from transformer.pictures.quantity import Quantity
@@ -35,13 +37,12 @@ SHORT = 1e-4
 """A row that sums to less than 1 by more than this lost weight to an intervention, not to rounding."""
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from plotly.graph_objects import Figure
-
-    from transformer.canvas.page import Page
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionMap:
+class AttentionMap(InNotebook):
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
 
     `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
@@ -81,7 +82,7 @@ class AttentionMap:
     def scores(self, head: int) -> Float[np.ndarray, "query key"]:
         """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
         rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
-        return self.source.scores(self.batch, self._head(head), rows, keys).cpu().numpy()
+        return readable(self.source.scores(self.batch, self._head(head), rows, keys)).numpy()
 
     def mask(self) -> Bool[np.ndarray, "query key"]:
         """True where the query may see the key."""
@@ -152,7 +153,7 @@ class AttentionMap:
         parts = []
         for few in row_groups(rows, max(1, CELLS_AT_ONCE // self.shape[1])):
             if len(chosen) == 1:
-                parts.append(self.source.block_maxima(self.batch, chosen[0], few, keys, wide).cpu())
+                parts.append(readable(self.source.block_maxima(self.batch, chosen[0], few, keys, wide)))
             else:
                 mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
                 parts.append(reduced_blocks(mean, wide, "max", -1))
@@ -240,19 +241,8 @@ class AttentionMap:
 
         return heatmap(self.picture(head, words, special))
 
-    def html(self, path: str | Path | None = None) -> str:
-        """All heads of this map as a page for any browser, which needs no network; saved where a path is given."""
-        return Record({self.site: self}).html(path)
-
-    def _repr_html_(self) -> str:
-        """In a notebook: all heads, one head large, and its lines."""
-        return Record({self.site: self})._repr_html_()
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The same, with a short text for where there is no HTML."""
-        queries, keys = self.shape
-        short = f"AttentionMap({self.site}, heads={self.n_heads}, queries={queries}, keys={keys})"
-        return {"text/html": self._repr_html_(), "text/plain": short}
+    def _as_record(self) -> "Record":
+        return Record({self.site: self})
 
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
         """What a reader has to know of rows that interventions left without their sum of 1."""
@@ -267,7 +257,7 @@ class AttentionMap:
             yield Message("note_rows_short", count=short)
 
     def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
-        return self.source.weights(self.batch, head, rows, keys).cpu()
+        return readable(self.source.weights(self.batch, head, rows, keys))
 
     def _head(self, head: int) -> int:
         return self._position("head", head, self.n_heads)
@@ -285,10 +275,15 @@ class AttentionMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Mapping[Site, AttentionMap]):
-    """All attention of one run on one sentence: `record["decoder.2.cross"]`."""
+class Record(Mapping[Site, AttentionMap], InNotebook):
+    """All attention of one run on one sentence: `record["decoder.2.cross"]`.
+
+    `model` is the model's name, `text` what it read, as far as they are known.
+    """
 
     maps: dict[Site, AttentionMap]
+    model: str = ""
+    text: str = ""
 
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
@@ -332,29 +327,56 @@ class Record(Mapping[Site, AttentionMap]):
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
 
-    def html(self, path: str | Path | None = None) -> str:
-        """The dashboard's views of this record as a page for any browser, which needs no network.
+    @classmethod
+    def open(cls, path: Path | str) -> "Record":
+        """The record of a file that `save` wrote. The file is untrusted: nothing in it is run.
 
-        It is saved where a path is given. What travels rounded or in blocks, the page says (`attention.notebook`).
+        Raises:
+            CheckpointError: it is missing, damaged, no record, or one of a newer version.
         """
-        text = self._page().document()
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        from transformer.attention.record_files.reading import read_path  # late: most runs never touch a file
 
-    def _repr_html_(self) -> str:
-        """In a notebook: the same views in the cell."""
-        return self._page().frame()
+        found = read_path(Path(path))
+        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The same, with a short text for where there is no HTML: `repr` names every token."""
-        return {"text/html": self._repr_html_(), "text/plain": f"Record({', '.join(self.sites)})"}
+    @classmethod
+    def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
+        """As `open`, of the bytes of a file that messages call `name`."""
+        from transformer.attention.record_files.reading import read
 
-    def _page(self) -> "Page":
-        from transformer.attention.notebook import page  # which draws maps of this module
+        found = read(io.BytesIO(data), name)
+        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
 
-        said = (getattr(self, name, "") for name in ("model", "text"))
-        return page(list(self.values()), *said)
+    def save(self, path: Path | str) -> None:
+        """Write the record to a file, which is whole or not there; `Record.open` reads it, also on another machine.
+
+        Raises:
+            CheckpointError: a tensor holds NaN, or the file would be larger than is read.
+            OSError: it cannot be written.
+        """
+        from transformer.attention.record_files.writing import save
+
+        save(self.blocks(), Path(path))
+
+    def blocks(self) -> "Iterator[bytes | memoryview]":
+        """The bytes that `save` writes, tensor by tensor."""
+        from transformer.attention.record_files.contents import RecordContents
+        from transformer.attention.record_files.writing import blocks
+
+        return blocks(RecordContents.of(self.maps.values(), self.model, self.text))
+
+    def to_bytes(self) -> bytes:
+        """The bytes that `save` writes, in one piece."""
+        return b"".join(self.blocks())
+
+    def measures(self) -> "DataFrame":
+        """A row for each head: site, head, entropy, confidence, shares of offsets, and so on (see `HeadMeasures`)."""
+        from transformer.attention.measures import measures_table
+
+        return measures_table(self)
+
+    def _as_record(self) -> "Record":
+        return self
 
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
@@ -375,5 +397,4 @@ class Record(Mapping[Site, AttentionMap]):
 
 
 def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
-    member = axis.membership
-    return member / member.sum(axis=1, keepdims=True)
+    return axis.membership / axis.membership.sum(axis=1, keepdims=True)

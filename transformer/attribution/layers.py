@@ -16,6 +16,7 @@ from transformer.attribution.sums import SubLayer
 from transformer.layers.attention import KeysValues, MultiHeadAttention
 from transformer.layers.blocks import DecoderBlock, EncoderBlock, Residual
 from transformer.layers.masks import Mask
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.seq2seq import Seq2Seq
@@ -83,9 +84,9 @@ class OwnSubLayer(SubLayer):
 
 @dataclass(frozen=True, eq=False)
 class EncoderLayer:
-    """One layer of an encoder, and what it read."""
+    """One layer of an encoder, or of a decoder alone, and what it read."""
 
-    number: int
+    site: Site
     block: EncoderBlock
     x: Float[Tensor, "1 position d_model"]
     mask: Mask
@@ -94,8 +95,7 @@ class EncoderLayer:
     def self_attention(self) -> OwnSubLayer:
         """Its attention sub-layer."""
         block, h = self.block, self.block.self_residual.reads(self.x)
-        site = Site.of("encoder", self.number, "self")
-        return OwnSubLayer(site, self.x[0], self.mask, block.self_attention, block.self_residual, h[0], self._rest)
+        return OwnSubLayer(self.site, self.x[0], self.mask, block.self_attention, block.self_residual, h[0], self._rest)
 
     def _rest(self, given: KeysValues) -> Tensor:
         block, x = self.block, self.x.expand(len(given.v), -1, -1)
@@ -148,15 +148,17 @@ def _fed_forward(block: EncoderBlock | DecoderBlock, x: Float[Tensor, "batch pos
     return made
 
 
-Own = Seq2Seq | Encoder | KmerClassifier
-"""Models of ours with an encoder of Transformer layers."""
+Own = Seq2Seq | Encoder | Decoder | KmerClassifier
+"""Models of ours with a stack of Transformer layers that reads one text."""
 
 
 def encoder_layers(model: Own, ids: Sequence[int]) -> Iterator[EncoderLayer]:
-    """The layers of an encoder, one after the other."""
-    x, mask = model.encoder_inputs(torch.tensor([list(ids)]))
-    for number, block in enumerate(model.encoder):
-        yield EncoderLayer(number, block, x, mask)
+    """The layers of an encoder, or of a decoder alone, one after the other."""
+    stack = "decoder" if isinstance(model, Decoder) else "encoder"
+    batch = torch.tensor([list(ids)])
+    x, mask = model.decoder_inputs(batch) if isinstance(model, Decoder) else model.encoder_inputs(batch)
+    for number, block in enumerate(getattr(model, stack)):
+        yield EncoderLayer(Site.of(stack, number, "self"), block, x, mask)
         x = block(x, mask)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformer.errors import CheckpointError
 from transformer.interventions.means import Means
 from transformer.messages import Message
+from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
@@ -25,12 +26,13 @@ from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer | RotaryModel
+Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer | RotaryModel
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Seq2Seq.architecture: (Seq2Seq, Seq2SeqConfig),
     Encoder.architecture: (Encoder, EncoderConfig),
+    Decoder.architecture: (Decoder, DecoderConfig),
     KmerClassifier.architecture: (KmerClassifier, KmerConfig),
     Recurrent.architecture: (Recurrent, RecurrentConfig),
     VectorModel.architecture: (VectorModel, VectorConfig),
@@ -39,7 +41,7 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel, RotaryModel)
+M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel, RotaryModel)
 
 
 GUESSED = ("assumed", "assumed_because")

@@ -19,11 +19,11 @@ from transformer.sites import Site
 def encoder_layers(
     sketch: Sketch, layers: Iterable[EncoderBlock], config: StackConfig, axis: str, state: str, stack: str
 ) -> str:
-    """The layers of an encoder over positions called `axis`, from the node `state` on; the last node's name."""
+    """The layers of one stack over positions called `axis`, from the node `state` on; the last node's name."""
     shape: Shape = (axis, config.d_model)
     for i, layer in enumerate(layers):
         block = sketch.block(f"{stack}.{i}", "layer", stack)
-        site = Site.of("encoder", i, "self")
+        site = Site.of(stack, i, "self")
         state = _sub_layer(
             sketch, f"{block}.self_residual", layer.self_residual, block, shape, state,
             _attention(sketch, f"{block}.self_attention", layer.self_attention, block, shape, axis, site),

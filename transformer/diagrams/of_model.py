@@ -7,6 +7,7 @@ from transformer.diagrams import own
 from transformer.diagrams.diagram import Diagram
 from transformer.diagrams.other import hugging_face
 from transformer.errors import CheckpointError
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.recurrent import Recurrent
@@ -26,6 +27,8 @@ def architecture(model: nn.Module) -> Diagram:
             return own.seq2seq(model)
         case Encoder():
             return own.encoder(model)
+        case Decoder():
+            return own.decoder(model)
         case KmerClassifier():
             return own.kmer(model)
         case Recurrent():

@@ -1,4 +1,4 @@
-"""Diagrams of the models that this library defines: encoder-decoders, encoders, k-mer classifiers, recurrent nets."""
+"""Diagrams of this library's own models: encoder-decoders, encoders, decoders, k-mer classifiers, recurrent nets."""
 
 from typing import Literal
 
@@ -7,6 +7,7 @@ from torch import nn
 from transformer.diagrams.diagram import Diagram, Shape
 from transformer.diagrams.layers import decoder_layers, encoder_layers, norm, positioned
 from transformer.diagrams.sketch import Sketch
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.recurrent import Recurrent
@@ -74,6 +75,24 @@ def encoder(model: Encoder) -> Diagram:
         x = sketch.part(f"head.{i}", "linear", block, reads, shape, [linear], x, form=form)
     sketch.part("output", "output", block, shape, shape, after=x, form="logits" if config.head else "states")
     return _diagram(model.architecture, "encoder", config.norm_first, config.causal, sketch)
+
+
+def decoder(model: Decoder) -> Diagram:
+    """One stack that reads its own past, and the scores of the token that comes next."""
+    config, sketch = model.config, Sketch(model)
+    states: Shape = ("target", config.d_model)
+    block = sketch.block("decoder", "decoder")
+    read = sketch.part("target", "input", block, ("target",), ("target",), sizes=[("vocab", config.vocab)])
+    x = sketch.part("embedding", "embedding", block, ("target",), states, [model.embedding], read,
+                    form=SCALED if config.scale_embedding else "")  # fmt: skip
+    x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)
+    x = norm(sketch, "embedding_norm", model.embedding_norm, block, states, x)
+    x = encoder_layers(sketch, model.decoder, config, "target", x, block)
+    x = norm(sketch, "decoder_norm", model.decoder_norm, block, states, x)
+    words: Shape = ("target", config.vocab)
+    x = sketch.part("projection", "linear", block, states, words, [model.projection], x)
+    sketch.part("output", "output", block, words, words, after=x, form="softmax")
+    return _diagram(model.architecture, "decoder", config.norm_first, causal=True, sketch=sketch)
 
 
 def kmer(model: KmerClassifier) -> Diagram:
@@ -179,7 +198,7 @@ def _look(sketch: Sketch, model: Recurrent, block: str, read: str, states: str) 
 
 def _diagram(
     family: str,
-    kind: Literal["seq2seq", "encoder", "classifier"],
+    kind: Literal["seq2seq", "encoder", "decoder", "classifier"],
     norm_first: bool,
     causal: bool,
     sketch: Sketch,

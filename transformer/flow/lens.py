@@ -20,6 +20,7 @@ from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError
 from transformer.flow.capture import BEFORE, tracing, watch_flow
 from transformer.messages import Message
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
 from transformer.models.seq2seq import Seq2Seq
@@ -101,7 +102,7 @@ def _reader(
 ) -> Callable[[Tensor], Tensor]:
     """What turns a state into logits."""
     match model:
-        case Seq2Seq():
+        case Seq2Seq() | Decoder():
             return lambda state: model.logits(model.decoder_norm(state))
         case KmerClassifier():
             mask = model.mask(source)

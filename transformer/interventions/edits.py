@@ -231,7 +231,7 @@ def check_positions(interventions: Sequence[Intervention], n_heads: int, n_queri
         written = one.place.stack == "decoder" or is_going_on()
         bounds = [("heads", one.heads, n_heads)]
         bounds += [] if written else [("queries", one.queries, n_queries)]
-        bounds += [] if written and one.place.kind == "self" else [("keys", one.keys, n_keys)]
+        bounds += [] if written and (one.place.kind == "self" or is_going_on()) else [("keys", one.keys, n_keys)]
         for name, positions, count in bounds:
             if positions is not None and positions[-1] >= count:
                 raise InputError("past_the_site", name=name, site=one.site, position=positions[-1], last=count - 1)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from transformer.layers import log_sums
 from transformer.layers.masks import Mask
+from transformer.layers.rotary import Rotary
 
 
 class DotProductAttention(nn.Module):
@@ -68,8 +69,10 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each over its own projection of queries, keys and values.
 
     Scores are multiplied by `scale`; 0 stands for the paper's d_k^-0.5. Keys and values are made of vectors `d_read`
-    wide; 0 stands for d_model.
+    wide; 0 stands for d_model. With a `rotary`, queries and keys are turned by their places.
     """
+
+    rotary: Rotary | None
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         d_read: int = 0,
     ) -> None:
         super().__init__()
-        self.n_heads = n_heads
+        self.n_heads, self.rotary = n_heads, None
         self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
         self.key = nn.Linear(d_read or d_model, n_heads * d_k, bias=bias)
         self.value = nn.Linear(d_read or d_model, n_heads * d_v, bias=bias)
@@ -94,17 +97,22 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask
     ) -> Float[Tensor, "batch query d_model"]:
         """Each position of `x` is a query, and takes from the values whose keys `mask` lets it see."""
-        q = mask.asking(self.queries(x), keys_values.k.shape[2])
+        n_keys = keys_values.k.shape[2]
+        q = mask.asking(self.queries(x, n_keys - x.shape[1]), n_keys)
         mixed = self.core(q, keys_values.k, keys_values.v, mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
-    def queries(self, x: Float[Tensor, "batch query d_model"]) -> Float[Tensor, "batch head query d_k"]:
-        """What each position looks for."""
-        return self._heads(self.query(x))
+    def queries(self, x: Float[Tensor, "batch query d_model"], start: int = 0) -> Float[Tensor, "batch head query d_k"]:
+        """What each position, the first of which is `start`, looks for."""
+        return self._placed(self._heads(self.query(x)), start)
 
-    def keys_values(self, x: Float[Tensor, "batch key d_read"]) -> KeysValues:
+    def keys_values(self, x: Float[Tensor, "batch key d_read"], start: int = 0) -> KeysValues:
         """What each position is found by, and what it gives; computed once and cached where decoding is stepwise."""
-        return KeysValues(self._heads(self.key(x)), self._heads(self.value(x)))
+        return KeysValues(self._placed(self._heads(self.key(x)), start), self._heads(self.value(x)))
+
+    def _placed(self, x: Float[Tensor, "batch head position d_k"], start: int) -> Tensor:
+        turned: Tensor = x if self.rotary is None else self.rotary(x, start)
+        return turned
 
     def _heads(self, x: Float[Tensor, "batch position features"]) -> Float[Tensor, "batch head position d_head"]:
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)

@@ -115,8 +115,28 @@ def _attention(config: BlockConfig, d_read: int = 0) -> MultiHeadAttention:
     )
 
 
+@dataclass
+class PastCache:
+    """What one block keeps of its past between steps: keys and values, None before the first step."""
+
+    past: KeysValues | None
+
+    @property
+    def length(self) -> int:
+        """How many positions have passed."""
+        return 0 if self.past is None else self.past.k.shape[2]
+
+    def extended(self, new: KeysValues) -> KeysValues:
+        """Keys and values of the past and of new positions, which belong to the past from now on."""
+        if self.past is None:
+            self.past = new
+        else:
+            self.past.append(new.k, new.v)
+        return self.past
+
+
 class EncoderBlock(nn.Module):
-    """Every position looks at every other; then a feed-forward net at each position."""
+    """Every position looks at every other that the mask shows; then a feed-forward net at each position."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -126,29 +146,23 @@ class EncoderBlock(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self, x: Float[Tensor, "batch position d_model"], mask: Mask
+        self, x: Float[Tensor, "batch position d_model"], mask: Mask, cache: PastCache | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """One layer of the encoder."""
+        """One layer of an encoder, or of a decoder alone, whose new positions may go on from `cache`, which grows."""
         h = self.self_residual.reads(x)
-        x = self.self_residual(x, self.self_attention(h, self.self_attention.keys_values(h), mask))
+        past = self.self_attention.keys_values(h, 0 if cache is None else cache.length)
+        if cache is not None:
+            past = cache.extended(past)
+        x = self.self_residual(x, self.self_attention(h, past, mask))
         h = self.feed_forward_residual.reads(x)
         return self.feed_forward_residual(x, self.feed_forward(h))
 
 
 @dataclass
-class BlockCache:
-    """What one decoder block keeps between steps: keys and values of its past, None before it, and of the source."""
+class BlockCache(PastCache):
+    """What one decoder block keeps between steps: its past, and keys and values of the source."""
 
-    past: KeysValues | None
     source: KeysValues
-
-    def extended(self, new: KeysValues) -> KeysValues:
-        """Keys and values of the past and of new positions, which belong to the past from now on."""
-        if self.past is None:
-            self.past = new
-        else:
-            self.past.append(new.k, new.v)
-        return self.past
 
 
 class DecoderBlock(nn.Module):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,10 @@ class Turns:
     halves: bool
 
     @classmethod
-    def of(cls, rates: Float[Tensor, " pair"], length: int, halves: bool) -> "Turns":
-        """Position p turns pair i by p times its rate."""
-        return cls(torch.arange(length, dtype=rates.dtype, device=rates.device)[:, None] * rates, halves)
+    def of(cls, rates: Float[Tensor, " pair"], length: int, halves: bool, start: int = 0) -> "Turns":
+        """Position p turns pair i by p times its rate; the first of `length` positions is `start`."""
+        places = torch.arange(start, start + length, dtype=rates.dtype, device=rates.device)
+        return cls(places[:, None] * rates, halves)
 
     def turned(self, x: Float[Tensor, "batch head position d_head"]) -> Float[Tensor, "batch head position d_head"]:
         """Every position's numbers, turned."""
@@ -35,3 +36,19 @@ class Turns:
         pairs = a * cos - b * sin, b * cos + a * sin
         whole = torch.cat(pairs, dim=-1) if self.halves else torch.stack(pairs, dim=-1).flatten(-2)
         return torch.cat([whole, rest], dim=-1)
+
+
+class Rotary(nn.Module):
+    """What the queries and keys of all layers are turned by; rates fall from 1 to about 1/10,000, as in the paper."""
+
+    def __init__(self, pairs: int, halves: bool) -> None:
+        super().__init__()
+        self.rates, self.halves = nn.Parameter(torch.empty(pairs), requires_grad=False), halves
+        if not self.rates.is_meta:  # whose numbers are as many as a config that nobody has checked yet says
+            self.rates.copy_(10_000.0 ** -(torch.arange(pairs, dtype=torch.float64) / pairs))
+
+    def forward(
+        self, x: Float[Tensor, "batch head position d_head"], start: int
+    ) -> Float[Tensor, "batch head position d_head"]:
+        """Turned by their places, the first of which is `start`."""
+        return Turns.of(self.rates, x.shape[2], self.halves, start).turned(x)

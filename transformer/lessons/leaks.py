@@ -155,16 +155,17 @@ def _encoder(checkpoint: Checkpoint) -> LeakReport:
         ids[:, 0] = first
     lengths = _lengths(LENGTHS, config.pad_id)
     found = attention_maps(checkpoint, ids)
-    hidden = found.pop("hidden")
+    output = "hidden" if "hidden" in found else "log_probs"
+    hidden, causal = found.pop(output), getattr(config, "causal", output == "log_probs")
     future = padding = None
-    if config.causal:
+    if causal:
         other = _other_ends(checkpoint.name, ids, lengths, config.vocab, special, config.pad_id)
-        changed = attention_maps(checkpoint, other)["hidden"]
+        changed = attention_maps(checkpoint, other)[output]
         future = _largest(changed[row, : n - 1] - hidden[row, : n - 1] for row, n in enumerate(lengths))
     if config.pad_id >= 0:
-        alone = attention_maps(checkpoint, ids[1:, : LENGTHS[1]])["hidden"]
+        alone = attention_maps(checkpoint, ids[1:, : LENGTHS[1]])[output]
         padding = _largest([alone[0] - hidden[1, : LENGTHS[1]]])
-    return LeakReport(_sites(found, _real(ids, lengths), None, config.causal), future, padding)
+    return LeakReport(_sites(found, _real(ids, lengths), None, causal), future, padding)
 
 
 def _largest(differences: Iterable[np.ndarray]) -> float:

@@ -50,7 +50,7 @@ class EncoderConfig(StackConfig):
     numbers those of all that a batch norm follows, with `conv_norm_eps`: before their activation, or after it
     (`conv_norm_late`).
     `d_k` and `d_v` of 0 stand for d_model / n_heads.
-    `pad_id` of -1 says that no id is padding. `causal` hides the future, as in a language model. `head` lists the
+    `pad_id` of -1 says that no id is padding. `causal` hides the future. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
     `first` or `last` one, or the `mean` over real positions.
 
@@ -155,17 +155,6 @@ def check_strides(config: EncoderConfig) -> None:
         raise ConfigError("norm_after_no_convolution", conv_norms=str(config.conv_norms), count=len(chain))
 
 
-@dataclass
-class EncoderText:
-    """What has been read of a text that goes on: its ids, once there are any."""
-
-    ids: Int[Tensor, "batch position"] | None = None
-
-    def reorder(self, rows: Int[Tensor, " row"]) -> None:
-        """Keep `rows` of the batch, in that order."""
-        self.ids = None if self.ids is None else self.ids[rows]
-
-
 class Encoder(nn.Module):
     """Every position reads every other, layer by layer."""
 
@@ -259,26 +248,6 @@ class Encoder(nn.Module):
         if length < least:
             raise InputError("text_below_convolution", found=length, least=least)
         return spans(strides, length)
-
-    @property
-    def continues(self) -> bool:
-        """Whether it scores the token after each position, having seen nothing ahead: a decoder alone."""
-        config = self.config
-        scores = config.head_reads == "each" and config.head[-1:] == (config.vocab,)
-        return config.causal and scores and not config.conv_width
-
-    def begin(self) -> "EncoderText":
-        """Stand before the first token of a text."""
-        return EncoderText()
-
-    def read_on(self, new: Int[Tensor, "batch new"], cache: "EncoderText") -> Float[Tensor, "batch vocab"]:
-        """Logits of the token after `new`; the whole text is read anew.
-
-        Raises:
-            InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
-        """
-        cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
-        return self.outputs(cache.ids)["logits"][:, -1]
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""

@@ -23,13 +23,15 @@ WORD_START = "▁"
 class Axis:
     """One side of an attention map: `name` says what it is, `texts` what stands at each position.
 
-    `words[i]` is the index of the word that token i belongs to; `special[i]` marks start, end and padding.
+    `words[i]` is the index of the word that token i belongs to; `special[i]` marks start, end and padding. `grid` are
+    rows and columns of a picture whose patches the last positions are, row by row; those before (CLS) are no patches.
     """
 
     name: str
     texts: tuple[str, ...]
     words: tuple[int, ...]
     special: tuple[bool, ...]
+    grid: tuple[int, int] | None = None
 
     @classmethod
     def of_pieces(cls, name: str, pieces: Sequence[str], special: Sequence[bool]) -> "Axis":
@@ -65,6 +67,11 @@ class Axis:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def n_leading(self) -> int:
+        """Positions before the patches of a `grid`; all of them where there is none."""
+        return len(self) - (0 if self.grid is None else self.grid[0] * self.grid[1])
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

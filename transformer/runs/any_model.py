@@ -21,7 +21,6 @@ from transformer.messages import Message
 from transformer.models.common import readable
 from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
-from transformer.models.text_scores import scores_of
 from transformer.models.vectors import VectorModel
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
@@ -94,14 +93,13 @@ class AnyRun:
         """
         if self.translation is not None:
             return self.translation.passage(checkpoint)
-        model = scores_of(checkpoint.model) or checkpoint.model
-        if model is checkpoint.model and "log_probs" not in self.outputs:
+        if "log_probs" not in self.outputs:
             raise AttributionError("attribution_nothing_scored", name=checkpoint.name)
         axis = next(each.keys for site, each in self.record.items() if site.kind == "self")
         read, written = (axis.kept(range(start, start + len(axis) - 1)) for start in (0, 1))
         return Passage(
             name=checkpoint.name,
-            model=model,
+            model=checkpoint.model,
             source_ids=(),
             read_ids=self.ids[:-1],
             written_ids=self.ids[1:],
@@ -191,7 +189,7 @@ def run_ids(
     return AnyRun(
         checkpoint.name,
         text,
-        Record(maps),
+        Record(maps, checkpoint.name, text),
         outputs={name: readable(value[0]).numpy() for name, value in outputs.items()},
         ids=tuple(ids),
     )

@@ -161,7 +161,8 @@ def classify_together(
         queries = {site: pooled if site == "pooling" else axis for site in seen.sites}
         mapped = {site: seen.map(site, queries[site], axis, row) for site in seen.sites}
         maps = {site: replace(one, notes=checkpoint.guesses) for site, one in mapped.items()}
-        found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, Record(maps)))
+        record = Record(maps, checkpoint.name, letters.text)
+        found.append(Classification(checkpoint.name, letters, task.classes, probabilities[row], spans, record))
     return found
 
 

@@ -247,4 +247,4 @@ def _until(run: AnyRun, count: int, text: str) -> AnyRun:
         axis = found.keys.kept(range(count))
         maps[site] = replace(found, queries=axis, keys=axis)
     outputs = {name: value[:count] for name, value in run.outputs.items()}
-    return replace(run, input=text, record=Record(maps), outputs=outputs, ids=run.ids[:count])
+    return replace(run, input=text, record=Record(maps, run.record.model, text), outputs=outputs, ids=run.ids[:count])

@@ -211,7 +211,7 @@ def _watched(
         source_ids=tuple(source_ids),
         target_ids=tuple(target_ids),
         steps=_steps(distribution, target_ids, written_pieces, writer),
-        record=Record(maps),
+        record=Record(maps, checkpoint.name, text),
         axes=Axes(source, written, read),
     )
 

@@ -42,7 +42,7 @@ def run_photo(checkpoint: Checkpoint, photo: Photo) -> AnyRun:
     axis, notes = patch_axis(model.config), (*reading_notes(model.config), *checkpoint.guesses)
     maps = {site: replace(seen.map(site, axis, axis), notes=notes) for site in seen.sites}
     found = {name: readable(value[0]).numpy() for name, value in outputs.items()}
-    return AnyRun(checkpoint.name, photo.name, Record(maps), outputs=found)
+    return AnyRun(checkpoint.name, photo.name, Record(maps, checkpoint.name, photo.name), outputs=found)
 
 
 def pixels_of(photo: Photo, config: VisionConfig) -> Float[Tensor, "1 channel height width"]:
@@ -69,9 +69,9 @@ def reading_notes(config: VisionConfig) -> tuple[Message, ...]:
 def patch_axis(config: VisionConfig) -> Axis:
     """The tokens: those before the patches are special, and each patch is named by its row and column."""
     tokens, n_leading = config.tokens, len(config.leading)
-    return Axis(
-        Message("axis_patch"), tokens, tuple(range(len(tokens))), tuple(i < n_leading for i in range(len(tokens)))
-    )
+    rows, columns = config.grid
+    special = tuple(i < n_leading for i in range(len(tokens)))
+    return Axis(Message("axis_patch"), tokens, tuple(range(len(tokens))), special, (rows, columns))
 
 
 def on_patches(weights: Float[np.ndarray, "*any key"], config: VisionConfig) -> Float[np.ndarray, "*any row column"]:

@@ -63,11 +63,8 @@ def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:
     return replace(run, outputs={**run.outputs, "logits": readable(logits).numpy()})
 
 
-def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
-    """What a run of a model without a separate target ends with, which says what can be measured of a change.
-
-    A model of ours whose positions see only what is before them, and score the whole vocabulary, scores what is next.
-    """
+def ends_with(run: AnyRun) -> End:
+    """What a run of a model without a separate target ends with, which says what can be measured of a change."""
     if "log_probs" in run.outputs:
         return "next"
     if "scores" in run.outputs:
@@ -77,8 +74,7 @@ def ends_with(checkpoint: Checkpoint, run: AnyRun) -> End:
         return "states"
     if logits.ndim == 1:
         return "classes"
-    config: Any = checkpoint.model.config
-    return "next" if getattr(config, "causal", False) and logits.shape[1] == config.vocab else "positions"
+    return "positions"
 
 
 def scores(run: AnyRun) -> Float[Tensor, "position width"]:

@@ -15,6 +15,7 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import apart
 from transformer.errors import HeedmapError
 from transformer.runs.check import Check, check_contents
+from transformer.runs.continuing import continues
 from ui.shared import controls
 from ui.store import arrivals, store
 from ui.store.cache import in_session, session_store
@@ -127,7 +128,8 @@ def _recipe(checkpoint: Checkpoint) -> str:
     elif checkpoint.translates:
         ids, call, output = "source=source, target=target", "model(source, target)", "logits"
     else:
-        scores = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))
+        has_head = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))
+        scores = has_head or continues(checkpoint)
         output = "logits" if scores else "hidden"
         what = "pixels" if checkpoint.model.abilities.reads_pictures else "ids"
         ids, call = f"input={what}", f"model({what})"

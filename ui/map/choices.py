@@ -70,9 +70,10 @@ def to_step(number: int) -> None:
 
 
 def opened(shown: Shown) -> Node | None:
-    """The part that the address opens, if the model has it."""
-    asked = address.parameter(PART)
-    return next((node for node in shown.flow.diagram.nodes if node.name == asked), None)
+    """The part that the address opens, if the model has it; decoders alone were once drawn as encoders."""
+    asked, diagram = address.parameter(PART) or "", shown.flow.diagram
+    names = {asked, asked.replace("encoder", "decoder", 1) if diagram.kind == "decoder" else asked}
+    return next((node for node in diagram.nodes if node.name in names), None)
 
 
 def head(n_heads: int, usual: int) -> int:

@@ -19,7 +19,7 @@ STAGES = {
 }  # fmt: skip
 """The stage of the lesson *Inside a layer* that explains a kind of part."""
 
-TAKEN_APART = ("seq2seq", "encoder")
+TAKEN_APART = ("seq2seq", "encoder", "decoder")
 """Architectures that the lesson shows."""
 
 

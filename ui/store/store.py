@@ -24,7 +24,7 @@ TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 CLASSIFIERS = "kmer"
 """The architecture that says what a sequence is."""
 
-ARCHITECTURES = (*TRANSLATORS, "encoder", "kmer", f"{HUGGING_FACE}encoder", f"{HUGGING_FACE}decoder")
+ARCHITECTURES = (*TRANSLATORS, "encoder", "decoder", "kmer", f"{HUGGING_FACE}encoder", f"{HUGGING_FACE}decoder")
 """Every architecture: those that write first."""
 
 SHIPPED = Shipped()

@@ -100,7 +100,7 @@ def _changed(name: str, text: str, options: ContinueOptions | None, right: Delta
     with effects:
         if mask_of(checkpoint):
             writing.gaps_panel(checkpoint, before, after, origin)
-        _ENDS[ends_with(checkpoint, before)](Shown(checkpoint, before, after, origin, goes_on))
+        _ENDS[ends_with(before)](Shown(checkpoint, before, after, origin, goes_on))
     with st.container():
         part(partial(_map, name, text, options, asked, choice, origin), *maps.KEYS)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):

@@ -79,14 +79,14 @@ class Fork:
         for i in range(self.layers):
             read = self._norm(x, f"h.{i}.ln_1") if self.norm_first else x
             weights, mixed = self._attention(read, i)
-            found[f"encoder.{i}.self"] = weights
+            found[f"decoder.{i}.self"] = weights
             x = x + mixed
             x = x if self.norm_first else self._norm(x, f"h.{i}.ln_1")
             read = self._norm(x, f"h.{i}.ln_2") if self.norm_first else x
             wide = self._linear(read, f"h.{i}.mlp.c_fc").relu()
             x = x + self._linear(wide, f"h.{i}.mlp.c_proj")
             x = x if self.norm_first else self._norm(x, f"h.{i}.ln_2")
-        return found | {"logits": (self._norm(x, "ln_f") @ w["wte.weight"].T).numpy()}
+        return found | {"log_probs": (self._norm(x, "ln_f") @ w["wte.weight"].T).log_softmax(-1).numpy()}
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         found = x @ self.w[f"{name}.weight"].double().T
@@ -183,9 +183,9 @@ def test_no_map_of_a_fork_is_shown_as_if_it_were_sure(name, tmp_path):
             load(path, n_heads=fork.heads)
         return
     run = run_any(load(path, n_heads=fork.heads), " ".join(map(str, IDS)))
-    expected = fork.maps(IDS)["encoder.1.self"]
-    assert abs(run.record["encoder.1.self"].all_weights() - expected).max() > 1e-3  # the defaults are not this fork's
-    for picture in run.record["encoder.0.self"].pictures():
+    expected = fork.maps(IDS)["decoder.1.self"]
+    assert abs(run.record["decoder.1.self"].all_weights() - expected).max() > 1e-3  # the defaults are not this fork's
+    for picture in run.record["decoder.0.self"].pictures():
         assert picture.is_unsure
         assert "scores_divided_by='d_head'" in " ".join(picture.notes)
         assert "assumed, since the file does not say: " in csv(picture)
@@ -265,7 +265,7 @@ def test_what_was_left_out_is_counted_and_said_on_every_map(tmp_path):
     assert (len(found.left_out), found.confidence) == (4, matched / (matched + 4))
     run = run_any(load(tmp_path / "ckpt.pt", **fork.answers, ignore="*.ln_?.*"), "3 4 5")
     note = "4 tensors left out by you: transformer.h.0.ln_a.weight, transformer.h.0.ln_b.weight"
-    assert all(one.notes[0].startswith(note) and one.is_unsure for one in run.record["encoder.1.self"].pictures())
+    assert all(one.notes[0].startswith(note) and one.is_unsure for one in run.record["decoder.1.self"].pictures())
 
 
 class Writer(nn.Module):
@@ -299,5 +299,5 @@ def test_whether_a_language_model_hides_the_future_is_asked_without_a_default(ca
     with torch.no_grad():
         for i, layer in enumerate(model.transformer_encoder.layers):
             expected = layer.self_attn(x, x, x, attn_mask=hidden, average_attn_weights=False)[1]
-            assert abs(maps[f"encoder.{i}.self"][0] - expected.numpy()).max() < 1e-9
+            assert abs(maps[f"{'decoder' if causal else 'encoder'}.{i}.self"][0] - expected.numpy()).max() < 1e-9
             x = layer(x[None], src_mask=hidden)[0]

@@ -15,6 +15,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.errors import CheckpointError
+from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -35,6 +36,12 @@ MODELS = {
             segment=True, norm_after_embedding=True, attention_scale=6**-0.5,
         )
     ),
+    "decoder": Decoder(
+        DecoderConfig(
+            11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
+            norm_after_embedding=True, attention_bias=False,
+        )
+    ),
     "kmer": KmerClassifier(
         KmerConfig(
             11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
@@ -46,10 +53,11 @@ MODELS = {
 ANSWERS = {
     "seq2seq": dict(n_heads=2, norm_first=False, bos_id=1, eos_id=2, activation="silu"),
     "encoder": dict(n_heads=2, head="first", scores_divided_by="d_model"),
+    "decoder": dict(n_heads=2, rotary_pairs="neighbours", activation="gelu"),
     "kmer": dict(n_heads=2, positions="doubled"),
     "recurrent": dict(bos_id=1, eos_id=2),
 }
-ENCODES = ("encoder", "kmer")
+ENCODES = ("encoder", "decoder", "kmer")
 
 
 @pytest.fixture(params=MODELS)

@@ -97,10 +97,13 @@ def test_a_model_of_the_transformers_library_without_its_config(family, tmp_path
     assert found.fits, found.text
     with torch.no_grad():
         run = original.double()(IDS, output_attentions=True, output_hidden_states=True)
-    expected = {f"encoder.{i}.self": weights for i, weights in enumerate(run.attentions)}
-    expected["hidden"] = run.hidden_states[-1]
-    if layout == "gpt" and hasattr(run, "logits"):
-        expected["logits"] = run.logits
+    stack = "decoder" if layout == "gpt" else "encoder"
+    expected = {f"{stack}.{i}.self": weights for i, weights in enumerate(run.attentions)}
+    if layout == "gpt":
+        table = dict(original.named_parameters())["wte.weight" if family == "gpt2 alone" else "transformer.wte.weight"]
+        expected["log_probs"] = (run.hidden_states[-1] @ table.detach().T).log_softmax(-1)
+    else:
+        expected["hidden"] = run.hidden_states[-1]
     _same(attention_maps(load(path, n_heads=3), IDS), expected)
 
 

@@ -38,8 +38,7 @@ class Gpt(Original):
         x = self.transformer.wte(ids) + self.transformer.wpe.weight[:n]
         for i, block in enumerate(self.transformer.h):
             q, k, v = (split(part, self.heads) for part in block.attn.c_attn(block.ln_1(x)).chunk(3, -1))
-            mixed, maps[f"encoder.{i}.self"] = attend(q, k, v, torch.ones(n, n, dtype=torch.bool).tril())
+            mixed, maps[f"decoder.{i}.self"] = attend(q, k, v, torch.ones(n, n, dtype=torch.bool).tril())
             x = x + block.attn.c_proj(mixed)
             x = x + block.mlp.c_proj(F.gelu(block.mlp.c_fc(block.ln_2(x)), approximate=self.approximate))
-        hidden = self.transformer.ln_f(x)
-        return maps | {"hidden": hidden, "logits": self.lm_head(hidden)}
+        return maps | {"log_probs": self.lm_head(self.transformer.ln_f(x)).log_softmax(-1)}

@@ -43,8 +43,7 @@ class LectureGpt(Original):
         x = self.token_embedding_table(ids) + self.position_embedding_table.weight[: ids.shape[1]]
         for i, block in enumerate(self.blocks):
             found = [head(block.ln1(x), self.scale) for head in block.sa.heads]
-            maps[f"encoder.{i}.self"] = torch.stack([weights for _, weights in found], 1)
+            maps[f"decoder.{i}.self"] = torch.stack([weights for _, weights in found], 1)
             x = x + block.sa.proj(torch.cat([mixed for mixed, _ in found], -1))
             x = x + block.ffwd.net(block.ln2(x))
-        hidden = self.ln_f(x)
-        return maps | {"hidden": hidden, "logits": self.lm_head(hidden)}
+        return maps | {"log_probs": self.lm_head(self.ln_f(x)).log_softmax(-1)}

@@ -19,8 +19,8 @@ from transformer.checkpoint.safe.names import check_names
 from transformer.checkpoint.safe.refusal import SAVE_WEIGHTS, refused, shown
 from transformer.messages import Message
 
-_LENGTH_BYTES = 8
-_KINDS = {
+LENGTH_BYTES = 8
+KINDS = {
     "F64": "float64",
     "F32": "float32",
     "F16": "float16",
@@ -32,6 +32,7 @@ _KINDS = {
     "U8": "uint8",
     "BOOL": "bool",
 }
+"""Kinds of numbers by their names in the format."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class Header:
     """What a safetensors file says of itself: the tensors it holds by name, and where the bytes of each lie.
 
     A shared matrix is stored once, and its other names are noted (`save_model` does so): they are names here like any
-    other, of the same block of numbers. A block's key is the name that it is stored under.
+    other, of the same block of numbers. A block's key is the name that it is stored under. `notes` are the file's
+    `__metadata__`: texts by name.
     """
 
     tensors: dict[str, TensorInfo]
     places: dict[str, Place]
+    notes: dict[str, str]
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -53,7 +56,7 @@ class Header:
 
 def looks_like_safetensors(start: bytes) -> bool:
     """Whether a file that starts so is safetensors: a length, then an opening brace."""
-    return start[_LENGTH_BYTES : _LENGTH_BYTES + 1] == b"{"
+    return start[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{"
 
 
 def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLimits) -> Header:
@@ -63,12 +66,12 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
         CheckpointError: the table is damaged, or claims what the file does not hold.
     """
     handle.seek(0)
-    length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
+    length = int.from_bytes(handle.read(LENGTH_BYTES), "little")
     if length > limits.header_bytes:
         raise refused("header_large", source, found=length, most=limits.header_bytes)
-    if _LENGTH_BYTES + length > size:
+    if LENGTH_BYTES + length > size:
         raise refused("header_past_file", source, found=length, size=size)
-    table = _parse(handle.read(length), source, limits)
+    table = parsed_table(handle.read(length), source, limits)
     notes = table.pop("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
         raise refused("metadata_no_texts", source)
@@ -76,7 +79,7 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
         raise refused("holds_no_tensors", source, Message("remedy_save_safetensors"))
     copies = {copy: name for copy, name in notes.items() if name in table and copy not in table}
     check_names([*table, *copies], source, limits)
-    start = _LENGTH_BYTES + length
+    start = LENGTH_BYTES + length
     tensors: dict[str, TensorInfo] = {}
     places: dict[str, Place] = {}
     for name, entry in table.items():
@@ -88,10 +91,15 @@ def check_header(handle: BufferedIOBase, size: int, source: str, limits: ReadLim
         end += place.n_bytes
     if end != size:
         raise refused("header_of_other_size", source, described=end, size=size)
-    return Header(tensors | {copy: tensors[name] for copy, name in copies.items()}, places)
+    return Header(tensors | {copy: tensors[name] for copy, name in copies.items()}, places, notes)
 
 
-def _parse(text: bytes, source: str, limits: ReadLimits) -> dict[str, Any]:
+def parsed_table(text: bytes, source: str, limits: ReadLimits) -> dict[str, Any]:
+    """The JSON table of a header: of bounded size, and no name in it twice.
+
+    Raises:
+        CheckpointError: it is none.
+    """
     if text.count(b"{") + text.count(b"[") > limits.header_brackets:
         raise refused("header_nested", source, SAVE_WEIGHTS, most=limits.header_brackets)
 
@@ -120,7 +128,7 @@ def _described(name: str, entry: Any, start: int, source: str, limits: ReadLimit
     kind, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(kind, str) or not isinstance(offsets, list) or len(offsets) != 2:
         raise refused("tensor_not_described", source, tensor=shown(name))
-    if kind not in _KINDS:
+    if kind not in KINDS:
         remedy = Message("remedy_save_float32")
         raise refused("tensor_kind", source, remedy, tensor=shown(name), kind=shown(kind))
     first, last = offsets
@@ -131,10 +139,10 @@ def _described(name: str, entry: Any, start: int, source: str, limits: ReadLimit
         check_shape(sizes)
     except ValueError as error:
         raise refused("tensor_not_sensible", source, tensor=shown(name)) from error
-    declared = numel * ITEM_BYTES[_KINDS[kind]]
+    declared = numel * ITEM_BYTES[KINDS[kind]]
     if declared != last - first:
         held = last - first
         raise refused("tensor_bytes", source, tensor=shown(name), numbers=numel, declared=declared, held=held)
     strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-    info = TensorInfo(sizes, StorageInfo(name, _KINDS[kind], numel), 0, strides)
+    info = TensorInfo(sizes, StorageInfo(name, KINDS[kind], numel), 0, strides)
     return info, Place(start + first, declared)

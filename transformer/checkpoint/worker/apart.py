@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
@@ -36,6 +37,7 @@ from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import Answer, Budget
 from transformer.checkpoint.worker.trial import Trial
 from transformer.checkpoint.worker.vocabularies import folder_tokenizer
+from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.pictures.photo import Frame, Photo
 
@@ -138,6 +140,25 @@ def read_photo(data: bytes, name: str, frame: Frame) -> Photo:
     if len(block) != size:
         raise garbled(name, GarbledError("no picture of that size"))
     return Photo(name, np.frombuffer(block, np.uint8).reshape(frame.rows, frame.columns, _CHANNELS))
+
+
+def open_record(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Record:
+    """As `Record.open`, of an open file called `name`: only a worker reads it; what it writes anew is opened here.
+
+    Raises:
+        CheckpointError: it is refused, or takes too much memory or time.
+    """
+    size = stream.seek(0, io.SEEK_END)
+    if size > limits.file_bytes:
+        raise refused("file_large", name, Message("remedy_record_less"), found=size, most=limits.file_bytes)
+    request = {"name": name, "limits": asdict(limits)}
+    most = size + limits.header_bytes
+    answers = answers_of("record", name, request, [stream], budget=Budget.of(most), most_bytes=most)
+    found = only(answers, name).blocks
+    try:
+        return Record.of_bytes(b"".join(found), name)
+    except CheckpointError as error:
+        raise garbled(name, GarbledError(str(error))) from error
 
 
 def unpack(

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from transformer.attention.record_files.reading import read as read_contents
+from transformer.attention.record_files.writing import blocks as record_blocks
 from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
 from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
@@ -91,6 +93,13 @@ def read_photo(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[
     yield {}, [photo.pixels.tobytes()]
 
 
+def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """The record in the file called `name`, written anew from what was read of it: the server meets only that."""
+    stream = io.BytesIO(blocks.pop())
+    found = read_contents(stream, request["name"], ReadLimits(**request["limits"]))
+    yield {}, list(record_blocks(found))
+
+
 def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """The files of a model's folder in a ZIP called `name`, one after the other; before them how large they are."""
     stream, size = io.BytesIO(blocks[0]), len(blocks.pop())
@@ -119,6 +128,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "folder": try_folder,
     "unzip": unzip,
     "photo": read_photo,
+    "record": read_record,
 }
 """Every job by name."""
 

@@ -207,7 +207,7 @@ def _input(run: Run, stack: str) -> tuple[nn.Embedding, Any, nn.Module]:
         side = "source" if stack == "encoder" else "target"
         embedding, positions, norm = (getattr(model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
         return embedding, positions, norm
-    return model.embedding, model.positions, nn.Identity()
+    return model.embedding, model.positions, model.embedding_norm
 
 
 def _positions(model: Any, positions: Any, words: Float[Tensor, "position d_model"]) -> Tensor:

@@ -17,10 +17,11 @@ from transformer.errors import InputError
 from transformer.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
 from transformer.lessons.calls import calls
 from transformer.lessons.sentences import Sentence
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 
-Model = Seq2Seq | Encoder
+Model = Seq2Seq | Encoder | Decoder
 """Models whose layers are built of the library's own blocks, and read tokens."""
 
 Words = Callable[[Sequence[int]], Sequence[str]]
@@ -49,7 +50,7 @@ def in_float64(model: Model) -> Model:
 
 
 class Run:
-    """A run of a model `in_float64` on one sentence pair, or on the source alone; `words` reads the ids of its output.
+    """A run of a model `in_float64` on one sentence pair, or on one text alone; `words` reads the ids of its output.
 
     It shares the model's weights, and its hooks stand on a twin: runs of other threads do not meet in it.
 
@@ -64,14 +65,15 @@ class Run:
             raise InputError("lesson_reads_more")
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
         self.model: Model = copy.deepcopy(model, shared)
-        self.sentences = {"encoder": source} if target is None else {"encoder": source, "decoder": target}
+        stack = "decoder" if isinstance(model, Decoder) else "encoder"
+        self.sentences = {stack: source} if target is None else {"encoder": source, "decoder": target}
         self.words = words
         last = self.last
         watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, (Residual, FeedForward))]
         watched += [one for block in self._blocks() for name, one in block.named_children() if "attention" in name]
         with torch.no_grad(), calls(*watched, *([] if last is None else [last])) as seen:
             ids = torch.tensor([source.ids])
-            if isinstance(self.model, Encoder):
+            if not isinstance(self.model, Seq2Seq):
                 self.model.outputs(ids)
             elif target is None:
                 self.model.encode(ids)
@@ -82,14 +84,14 @@ class Run:
     @property
     def last(self) -> nn.Linear | None:
         """The linear map to the scores of words or classes; None for an encoder that ends with its states."""
-        if isinstance(self.model, Seq2Seq):
+        if not isinstance(self.model, Encoder):
             return self.model.projection
         heads = [one for one in self.model.head if isinstance(one, nn.Linear)]
         return heads[-1] if heads else None
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """What ran: `encoder`, or `encoder` and `decoder`."""
+        """What ran: `encoder`, `decoder`, or both."""
         return tuple(self.sentences)
 
     def n_layers(self, stack: str) -> int:
@@ -98,7 +100,7 @@ class Run:
 
     def parts(self, stack: str) -> tuple[str, ...]:
         """The sub-layers of each of a stack's layers."""
-        return PARTS if stack == "decoder" else ("self", "feed_forward")
+        return PARTS if stack == "decoder" and isinstance(self.model, Seq2Seq) else ("self", "feed_forward")
 
     def labels(self, stack: str) -> tuple[str, ...]:
         """What a person reads for each position of a stack."""

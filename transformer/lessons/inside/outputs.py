@@ -18,6 +18,7 @@ from transformer.lessons.expressions.rowwise import Product
 from transformer.lessons.expressions.written import exponential, largest, less, less_logarithm, through, total
 from transformer.lessons.inside.boards import GIVEN, STAGES
 from transformer.lessons.inside.layers import Run
+from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 from transformer.pictures.axes import Axis
 
@@ -39,7 +40,8 @@ class Ahead:
 def is_tied(run: Run) -> bool:
     """Whether the rows of the output layer are those of the embedding table."""
     model = run.model
-    return isinstance(model, Seq2Seq) and model.projection.weight is model.target_embedding.weight
+    table = model.target_embedding if isinstance(model, Seq2Seq) else model.embedding
+    return not isinstance(model, Encoder) and model.projection.weight is table.weight
 
 
 def positions_of(run: Run) -> tuple[str, ...]:
@@ -145,4 +147,4 @@ def _factor(run: Run) -> float:
 def _each(run: Run) -> bool:
     """Whether every position has an output of its own."""
     model = run.model
-    return isinstance(model, Seq2Seq) or model.config.head_reads == "each"
+    return not isinstance(model, Encoder) or model.config.head_reads == "each"

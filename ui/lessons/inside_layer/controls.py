@@ -21,7 +21,7 @@ from ui.store import store
 from ui.texts import plain, t
 
 WIDTHS = ("2", "4", "6", "8", "12", "16")
-TAKEN_APART = ("seq2seq", "encoder")
+TAKEN_APART = ("seq2seq", "encoder", "decoder")
 """The architectures whose layers this lesson takes apart."""
 
 SAMPLE = 8

@@ -9,8 +9,7 @@ from transformer.decoding.search import DecodingOptions
 from transformer.lessons.inside.layers import Model, Run, in_float64
 from transformer.lessons.sentences import MAX_TOKENS, Sentence, encoder_sentence, source_sentence, target_sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
-from transformer.models.encoder import Encoder
-from transformer.models.seq2seq import Seq2Seq
+from transformer.runs.continuing import continues
 from transformer.runs.translate import Translation
 from ui.lessons.shared import ToyWords
 from ui.store import runs, store
@@ -55,7 +54,7 @@ def own_translation(name: str, text: str) -> Translation:
 
 
 def run_of(name: str, text: str, target: str | Translation | None) -> Callable[[], Run]:
-    """What finds a checkpoint's run on a sentence, and on a typed target or its own; an encoder reads no target.
+    """What finds a checkpoint's run on a sentence, and on a typed target or its own, if it reads one.
 
     Of what it wrote itself the first tokens are read, as many as a lesson shows.
     """
@@ -69,7 +68,7 @@ def run_of(name: str, text: str, target: str | Translation | None) -> Callable[[
 @cached()
 def _weights(revision: Revision) -> Model:
     model = store.load(revision).model
-    if isinstance(model, (Seq2Seq, Encoder)):
+    if isinstance(model, Model):
         return in_float64(model)
     raise TypeError(f"{revision} is no model of {Model}")
 
@@ -93,7 +92,7 @@ def _run(revision: Revision, text: str, target: str | tuple[int, ...] | None) ->
 
 def words_of(checkpoint: Checkpoint, ids: Sequence[int]) -> list[str]:
     """What a person reads for each output of a checkpoint: words; for a classifier its classes, or their numbers."""
-    if checkpoint.translates and checkpoint.writer is not None:
+    if (checkpoint.translates or continues(checkpoint)) and checkpoint.writer is not None:
         return checkpoint.writer.labels(ids)
     classes = checkpoint.task.classes if checkpoint.task else ()
     return [classes[i] if i < len(classes) else str(i) for i in ids]

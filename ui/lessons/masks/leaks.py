@@ -7,6 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.leaks import Leak, LeakReport
+from transformer.runs.continuing import continues
 from transformer.sites import Site
 from ui.lessons import shared
 from ui.lessons.masks.example import TrainedModel, tested
@@ -52,7 +53,7 @@ def leak_panel(bar: DeltaGenerator) -> None:
 
 def changes(report: LeakReport, checkpoint: Checkpoint) -> None:
     """How much outputs change where they must not, with the unit."""
-    unit = "nats" if checkpoint.translates else "hidden"
+    unit = "nats" if checkpoint.translates or continues(checkpoint) else "hidden"
     for name, change in (("future", report.future), ("padding", report.padding)):
         if change is not None:
             st.markdown(t(f"masks.{name}_{unit}", change=change))

@@ -1,6 +1,5 @@
 """How a decoder alone is told the order: by a table in its file, by rotation, which leaves no tensor, or not at all."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,21 +11,10 @@ from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.checkpoint.safe.contents import Shape
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.models.encoder import EncoderConfig
-from transformer.models.rotary import RotaryConfig
 
 ROTARY, BOTH, ALIBI = "rotary", "learned+rotary", "alibi"
 BASE = 10_000
 """Rates of rotary positions fall from 1 to about its inverse (Su et al. 2021)."""
-
-_NAMES = (
-    (r"encoder\.(\d+)\.self_attention\.", r"layers.\1."),
-    (r"encoder\.(\d+)\.self_residual\.norm\.", r"layers.\1.attention_norm."),
-    (r"encoder\.(\d+)\.feed_forward\.", r"layers.\1."),
-    (r"encoder\.(\d+)\.feed_forward_residual\.norm\.", r"layers.\1.net_norm."),
-    (r"head\.0\.", "head."),
-)
-"""What a tensor of our encoder is called in our rotary model."""
 
 
 def decoder_positions(table: str, shapes: Mapping[str, Shape], answers: Answers) -> str:
@@ -45,7 +33,7 @@ def decoder_positions(table: str, shapes: Mapping[str, Shape], answers: Answers)
 
 
 def positioned(kind: str, table: str, shapes: Mapping[str, Shape]) -> tuple[dict[str, Any], dict[str, Source]]:
-    """What an encoder's config says of its own positions, and where their table stands."""
+    """What a decoder's config says of its own positions, and where their table stands."""
     if kind in {"learned", BOTH}:
         return {"positions": "learned", "max_length": size(shapes, (table, 0))}, {"positions.table": Source(table)}
     return {"positions": "none" if kind == ROTARY else kind}, {}
@@ -63,43 +51,10 @@ def turned(fit: Fit, kind: str, answers: Answers) -> Fit:
     d_head = config.d_model // config.n_heads
     pairs = torch.arange(d_head // 2, dtype=torch.float64)
     rates = base ** (-2 * pairs / (2 * len(pairs)))
-    sources = {_named(name): source for name, source in fit.sources.items()}
+    if not len(pairs):
+        return fit
     return replace(
         fit,
-        architecture="rotary",
-        config=_config(config, rotary=len(pairs), halves=halves == "halves"),
-        sources={**sources, "rates": Given(None, rows=rates)} if len(pairs) else sources,
+        config=replace(config, rotary=len(pairs), rotary_halves=halves == "halves"),
+        sources={**fit.sources, "rotary.rates": Given(None, rows=rates)},
     )
-
-
-def _config(config: EncoderConfig, rotary: int, halves: bool) -> RotaryConfig:
-    d_head = config.d_model // config.n_heads
-    return RotaryConfig(
-        vocab=config.vocab,
-        d_model=config.d_model,
-        n_heads=config.n_heads,
-        d_k=d_head,
-        d_v=d_head,
-        d_ff=config.d_ff,
-        n_layers=config.n_layers,
-        writes=config.head[-1],
-        rotary=rotary,
-        rotary_halves=halves,
-        norm_eps=config.norm_eps,
-        norm_first=config.norm_first,
-        norm_after_stack="torch",
-        activation=config.activation,
-        attention_bias=config.attention_bias,
-        attention_scale=config.attention_scale,
-        output_bias=config.attention_bias,
-        positions=config.positions,
-        max_length=config.max_length,
-        causal=config.causal,
-        pad_id=config.pad_id,
-    )
-
-
-def _named(name: str) -> str:
-    for ours, other in _NAMES:
-        name = re.sub(f"^{ours}", other, name)
-    return name

@@ -20,7 +20,7 @@ from transformer.checkpoint.foreign.questions import (
 )
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
-from transformer.models.encoder import EncoderConfig
+from transformer.models.decoder import DecoderConfig
 
 _MASK, _MASKED = "attn.bias", "attn.masked_bias"
 
@@ -44,11 +44,12 @@ class Gpt:
         masks = _masks(contents, root)
         bias = f"{root}h.0.attn.c_attn.bias" in shapes
         scores = f"{root.removesuffix('transformer.')}lm_head.weight"
+        own = scores in contents.tensors and not contents.same(scores, tokens)
         usual = ("gelu_tanh", "gelu", "relu") if transposed or masks else ("gelu", "gelu_tanh", "relu")
         vocab = size(shapes, (tokens, 0))
         n_heads, kind = answers.ask(heads_question(d_model)), decoder_positions(places, shapes, answers)
         options, table = positioned(kind, places, shapes)
-        config = EncoderConfig(
+        config = DecoderConfig(
             vocab=vocab,
             d_model=d_model,
             n_heads=n_heads,
@@ -61,24 +62,22 @@ class Gpt:
             attention_scale=attention_scale(answers, d_model, Message("why_original")),
             activation=choice(answers, "activation", usual, Message("why_original")),
             **options,
-            causal=True,
+            tie_projection=not own,
             pad_id=special_id(answers, "pad_id", -1),
-            head=(vocab,),
         )
         sources = _sources(root, n_layers, transposed, bias) | table
-        sources |= linear(
-            "head.0", scores.removesuffix(".weight") if scores in shapes else f"{root}wte", has_bias=False
-        )
+        sources |= {"projection.weight": Source(scores)} if own else {}
         fit = Fit(
-            architecture="encoder",
+            architecture="decoder",
             config=config,
             sources=sources,
             reasons=(
                 Message("reason_gpt", count=n_layers),
                 Message("reason_inputs_first") if transposed else Message("reason_outputs_first"),
-                Message("reason_not_tied") if not _tied(contents, scores, tokens) else Message("reason_tied_to_tokens"),
+                Message("reason_not_tied" if own else "reason_tied_to_tokens"),
             ),
             ignored=dict.fromkeys(masks, Message("ignored_mask")),
+            copies=() if own or scores not in shapes else (scores,),
         )
         return turned(fit, kind, answers)
 
@@ -87,11 +86,6 @@ class Gpt:
         sources = _sources("transformer.", 1, transposed=False, bias=True)
         ends = ("transformer.wpe.weight", "lm_head.weight")
         return [*(source.name for source in sources.values() if source.name), *ends]
-
-
-def _tied(contents: Contents, scores: str, tokens: str) -> bool:
-    """Whether the vocabulary is scored by the embedding itself."""
-    return scores not in contents.tensors or contents.same(scores, tokens)
 
 
 def _d_ff(shapes: Mapping[str, Shape], root: str, transposed: bool) -> int:
@@ -125,10 +119,10 @@ def _sources(root: str, n_layers: int, transposed: bool, bias: bool) -> dict[str
 
     sources = {
         "embedding.weight": Source(f"{root}wte.weight"),
-        **linear("encoder_norm", f"{root}ln_f", has_bias=bias),
+        **linear("decoder_norm", f"{root}ln_f", has_bias=bias),
     }
     for i in range(n_layers):
-        ours, theirs = f"encoder.{i}", f"{root}h.{i}"
+        ours, theirs = f"decoder.{i}", f"{root}h.{i}"
         for part, name in enumerate(("query", "key", "value")):
             where, fused = f"{ours}.self_attention.{name}", f"{theirs}.attn.c_attn"
             sources[f"{where}.weight"] = Source(f"{fused}.weight", part, parts=3, transposed=transposed)

@@ -13,7 +13,7 @@ from transformer.checkpoint.foreign.layouts.decoder_positions import decoder_pos
 from transformer.checkpoint.foreign.questions import Answers, attention_scale, choice, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
-from transformer.models.encoder import EncoderConfig
+from transformer.models.decoder import DecoderConfig
 
 _PARTS = ("query", "key", "value")
 
@@ -35,7 +35,7 @@ class LectureGpt:
         d_model, n_heads = size(shapes, (tokens, 1)), max(1, layer_count(shapes, f"{first}heads."))
         vocab, kind = size(shapes, (tokens, 0)), decoder_positions(places, shapes, answers)
         options, table = positioned(kind, places, shapes)
-        config = EncoderConfig(
+        config = DecoderConfig(
             vocab=vocab,
             d_model=d_model,
             n_heads=n_heads,
@@ -47,13 +47,12 @@ class LectureGpt:
             attention_scale=attention_scale(answers, d_model, Message("why_lecture_code")),
             activation=choice(answers, "activation", ("relu", "gelu", "gelu_tanh"), Message("why_original")),
             **options,
-            causal=True,
+            projection_bias=True,
             pad_id=special_id(answers, "pad_id", -1),
-            head=(vocab,),
         )
         ignored = dict.fromkeys(_masks(contents, root), Message("ignored_mask"))
         fit = Fit(
-            architecture="encoder",
+            architecture="decoder",
             config=config,
             sources=_sources(shapes, root, config.n_layers, n_heads) | table,
             reasons=(Message("reason_gpt_lecture", layers=config.n_layers, heads=n_heads),),
@@ -82,11 +81,11 @@ def _sources(shapes: Mapping[str, Shape], root: str, n_layers: int, n_heads: int
     scored = f"{root}lm_head"
     sources = {
         "embedding.weight": Source(f"{root}token_embedding_table.weight"),
-        **linear("encoder_norm", f"{root}ln_f"),
-        **linear("head.0", scored, has_bias=not shapes or f"{scored}.bias" in shapes),
+        **linear("decoder_norm", f"{root}ln_f"),
+        **linear("projection", scored, has_bias=not shapes or f"{scored}.bias" in shapes),
     }
     for i in range(n_layers):
-        ours, theirs = f"encoder.{i}", f"{root}blocks.{i}"
+        ours, theirs = f"decoder.{i}", f"{root}blocks.{i}"
         for part in _PARTS:
             first, *others = (f"{theirs}.sa.heads.{head}.{part}.weight" for head in range(n_heads))
             sources[f"{ours}.self_attention.{part}.weight"] = Joined(first, others=tuple(others))

@@ -28,6 +28,7 @@ from transformer.errors import ConfigError
 from transformer.layers.blocks import ACTIVATIONS
 from transformer.layers.positions import FORMULAS
 from transformer.messages import Message
+from transformer.models.decoder import DecoderConfig
 from transformer.models.encoder import EncoderConfig
 from transformer.models.kmer import KmerConfig
 from transformer.models.recurrent import RecurrentConfig
@@ -38,6 +39,7 @@ _SIGNS = {
     "recurrent": "decoder.weight_hh",
     "seq2seq": "decoder.0.cross_attention.query.weight",
     "encoder": "encoder.0.self_attention.query.weight",
+    "decoder": "decoder.0.self_attention.query.weight",
 }
 """A name that one architecture has, the most telling one first."""
 
@@ -128,6 +130,31 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
     )
 
 
+def _decoder(shapes: Mapping[str, Shape], answers: Answers) -> DecoderConfig:
+    vocab, d_model = size(shapes, ("embedding.weight", 0)), size(shapes, ("embedding.weight", 1))
+    turned: dict[str, Any] = {}
+    if "rotary.rates" in shapes:
+        text = Message("question_rotary_pairs_of")
+        pairs = choice(
+            answers, "rotary_pairs", ("halves", "neighbours"), Message("why_nothing_tells"), text, is_open=True
+        )
+        turned = {"rotary": size(shapes, ("rotary.rates", 0)), "rotary_halves": pairs == "halves"}
+    return DecoderConfig(
+        vocab=vocab,
+        n_layers=max(1, layer_count(shapes, "decoder.")),
+        norm_after_embedding="embedding_norm.weight" in shapes,
+        norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
+        attention_bias="decoder.0.self_attention.query.bias" in shapes,
+        attention_scale=attention_scale(answers, d_model, _USUAL),
+        tie_projection="projection.weight" not in shapes,
+        projection_bias="projection.bias" in shapes,
+        pad_id=special_id(answers, "pad_id", -1),
+        **_stack(shapes, answers, d_model, answers.ask(heads_question(d_model)), scaled=False, first=True),
+        **_positions(shapes, answers, "positions.table", ("sinusoidal", "doubled", "none")),
+        **turned,
+    )
+
+
 def _kmer(shapes: Mapping[str, Shape], answers: Answers) -> KmerConfig:
     d_model = size(shapes, ("embedding.weight", 1))
     n_widths = layer_count(shapes, "kmers.convolutions.")
@@ -197,7 +224,7 @@ def _stack(
     return {
         "d_model": d_model,
         "n_heads": n_heads,
-        "d_ff": size(shapes, ("encoder.0.feed_forward.widen.weight", 0)),
+        "d_ff": size(shapes, *((f"{stack}.0.feed_forward.widen.weight", 0) for stack in ("encoder", "decoder"))),
         "norm_first": choice(answers, "norm_first", (first, not first), _USUAL),
         "norm_after_stack": bool({"encoder_norm.weight", "decoder_norm.weight"} & shapes.keys()),
         "activation": choice(answers, "activation", tuple(ACTIVATIONS), _USUAL),
@@ -213,4 +240,4 @@ def _positions(shapes: Mapping[str, Shape], answers: Answers, table: str, formul
     return {"positions": choice(answers, "positions", formulas, _USUAL)}
 
 
-_CONFIGS = {"seq2seq": _seq2seq, "encoder": _encoder, "kmer": _kmer, "recurrent": _recurrent}
+_CONFIGS = {"seq2seq": _seq2seq, "encoder": _encoder, "decoder": _decoder, "kmer": _kmer, "recurrent": _recurrent}

@@ -6,8 +6,9 @@ where they follow one another; what they read is asked. Anything else there is n
 layers, and is neither the embedding nor a positional table, is refused by name (see `roles`).
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Drawn, Fit, Source, linear, root_of, size
@@ -34,6 +35,7 @@ from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, l
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
+from transformer.models.decoder import DecoderConfig
 from transformer.models.encoder import EncoderConfig
 
 _AFTER = Message("ignored_after_layers")
@@ -175,7 +177,27 @@ def _fit(
         Message("reason_no_decoder"),
         *around.said,
     )
-    return Fit("encoder", config, around.sources, reasons, ignored=ignored, doubts=doubts, assumed=around.assumed)
+    fit = Fit("encoder", config, around.sources, reasons, ignored=ignored, doubts=doubts, assumed=around.assumed)
+    return _as_decoder(fit)
+
+
+def _as_decoder(fit: Fit) -> Fit:
+    """A stack that hides the future and scores the vocabulary from each position is a decoder alone.
+
+    One with more than such a decoder has (several linear maps at its end, positions along the batch, convolutions)
+    stays an encoder.
+    """
+    config: EncoderConfig = fit.config
+    known = {field.name for field in fields(DecoderConfig)} & {field.name for field in fields(EncoderConfig)}
+    options = {name: getattr(config, name) for name in known}
+    if config != EncoderConfig(**options, causal=True, head=(config.vocab,)):
+        return fit
+    sources = {name: source for name, source in fit.sources.items() if name != "head.0.bias" or source.name}
+    has_bias = "head.0.bias" in sources
+    named = {re.sub("^encoder", "decoder", re.sub(r"^head\.0", "projection", name)): sources[name] for name in sources}
+    return replace(
+        fit, architecture="decoder", config=DecoderConfig(**options, projection_bias=has_bias), sources=named
+    )
 
 
 def _read(

@@ -1,0 +1,1 @@
+"""Recording the attention of any module where its code runs, through PyTorch's own functions."""

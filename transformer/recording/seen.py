@@ -1,0 +1,300 @@
+"""What was seen while a module ran: its attention by site, and what of it could not be seen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from transformer.attention.capture import Recording
+from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs, with_changes
+from transformer.attention.record import AttentionMap, Record
+from transformer.attention.softmax_inputs import Weights
+from transformer.errors import RecordError
+from transformer.interventions.active import active, interventions
+from transformer.interventions.value import Intervention
+from transformer.layers.rows import going_on
+from transformer.messages import Message
+from transformer.models.common import in_single
+from transformer.pictures.axes import Axis
+from transformer.recording.acting import acted_on_output, acted_on_weights
+from transformer.recording.axes import Softmax
+from transformer.recording.calls import Attention, Chain
+from transformer.recording.fused import FusedInputs, four_axes
+from transformer.recording.labels import Given, Labelling
+from transformer.recording.mixing import Layout, Mixture, split_heads
+from transformer.recording.naming import named, places_in_lists
+from transformer.recording.paths import Paths
+from transformer.recording.unseen import notes_of
+from transformer.sites import Site
+
+MOST_BYTES = 2 * 1024**3
+"""Bytes of written-out weights that one recording keeps, unless told otherwise."""
+
+HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
+"""What modules call their number of heads."""
+
+
+@dataclass
+class ModuleRecording(Recording):
+    """The attention of a module's runs, by the path of the submodule in which each ran.
+
+    `most_bytes` bounds what written-out softmaxes keep, which is a number for each query and key.
+    """
+
+    module: nn.Module = field(kw_only=True, repr=False)
+    most_bytes: int = field(default=MOST_BYTES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.paths = Paths(self.module)
+        self._chains: dict[str, list[Chain]] = {}
+        self._idle: list[str] = []
+        self._inputs = FusedInputs()
+        self._kept_bytes = 0
+        self._found: dict[Site, Attention] = {}
+        self._root = type(self.module).__name__
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites that ran, in order."""
+        return tuple(self._resolved())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not seen, by name, and what else differs from a run that nobody records."""
+        found = self._resolved()
+        said = dict.fromkeys(note for call in found.values() for note in call.notes)
+        others = notes_of(self.module, self.paths.ran, found, self._idle)
+        if not found and not others:
+            others = (Message("nothing_seen_at_all"),)
+        if not self.paths.ran:
+            others = (Message("nothing_ran_in_module", name=self._root),)
+        return (*said, *others)
+
+    def source(self, site: str) -> SoftmaxInputs:
+        """What was kept of a site.
+
+        Raises:
+            RecordError: nothing ran there, or more was written out than `most_bytes`.
+        """
+        call = self._resolved().get(Site(site))
+        if call is None:
+            raise RecordError("site_did_not_run", site=site, sites=self.sites or self._nothing())
+        if not call.source.n_queries:
+            raise RecordError("weights_not_kept", site=site, most=self.most_bytes)
+        return call.source
+
+    def map(self, site: str, queries: Axis | None = None, keys: Axis | None = None, batch: int = 0) -> AttentionMap:
+        """The attention of one batch element; without axes, positions are its labels."""
+        source = self.source(site)
+        call = self._resolved()[Site(site)]
+        if call.sink:
+            keys = self._with_sink(call, keys)
+        found = super().map(site, queries, keys, batch)
+        own = source.interventions if isinstance(source, ChangedQueriesKeys) else ()
+        return replace(found, notes=call.notes, interventions=tuple(dict.fromkeys((*own, *self.interventions))))
+
+    def outputs(self, site: str) -> Tensor:
+        """What the heads of a site gave on (batch, head, query, d_v).
+
+        Raises:
+            RecordError: outputs were not kept, or the site did not run, or its heads were summed over.
+        """
+        if not self.keeps_outputs:
+            raise RecordError("donor_without_outputs")
+        self.source(site)
+        output = self._resolved()[Site(site)].output
+        if output is None:
+            raise RecordError("heads_are_summed", site=site)
+        return output
+
+    def record(
+        self, queries: Given = None, keys: Given = None, *, batch: int = 0, model: str = "", text: str = ""
+    ) -> Record:
+        """Everything that was seen of one batch element, with labels: by their length, or by site where two fit.
+
+        Raises:
+            RecordError: nothing was seen (it says where, and why); labels fit no axis, or two lists of them fit one.
+        """
+        labels = Labelling(queries, keys)
+        maps = {}
+        for site, call in self._resolved().items():
+            n_keys = call.source.n_keys - bool(call.sink)
+            axes = labels.axis("queries", site, call.source.n_queries), labels.axis("keys", site, n_keys)
+            maps[site] = self.map(site, *axes, batch)
+        if not maps:
+            raise RecordError("nothing_seen", notes=self.notes)
+        labels.refuse_unused()
+        return Record(maps)
+
+    # What the watching mode tells.
+
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
+        """A call of fused attention: its result, changed where an intervention names the site."""
+        output = run()
+        q4, k4, v4, output4 = (four_axes(one) for one in (q, k, v, output))
+        base = self._inputs.of(q4.detach(), k4.detach(), options)
+        values = v4.movedim(2, 0)
+        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), values, written=False)
+        changed = output4
+        source: SoftmaxInputs = base
+        if arrival.asked:
+            with going_on():
+                changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
+            source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
+        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
+        self._keep(arrival, self._call(arrival, source, values, changed, notes))
+        return output if changed is output4 else changed.reshape(output.shape)
+
+    def written(
+        self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """A product of a softmax's result and values: its result, changed where an intervention names the site."""
+        arranged = self._with_heads(layout.weights)
+        out = None if layout.output is None else self._with_heads(layout.output)
+        used, notes = arranged.arranged(weights), []
+        shown = used
+        if softmax.clean is not None:
+            shown = arranged.arranged(softmax.clean)
+            notes.append(Message("note_before_dropout"))
+        sink = ""
+        if softmax.whole is not None:
+            shown = arranged.wider().arranged(softmax.whole)
+            sink = "first" if softmax.sink_first else "last"
+        back = partial(arranged.restored, shape=weights.shape)
+        return self._written_out(used, shown, values, lambda w: run(back(w)), run, weights, out, sink, tuple(notes))
+
+    def of_heads(
+        self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Attention that is written out inside of `multi_head_attention_forward`."""
+        used = weights.unflatten(0, (n_batch, n_heads))
+        width = values.shape[-1]
+        shape = (n_batch, n_heads, weights.shape[1], width)
+        out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
+        keys = values.movedim(1, 0)
+        return self._written_out(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+
+    def idle(self, path: str, softmax: Softmax) -> None:
+        """A softmax whose result mixes no values."""
+        self._idle.append(path or softmax.path or self._root)
+
+    def _written_out(
+        self,
+        used: Tensor,
+        shown: Tensor,
+        values: Tensor,
+        rerun: Callable[[Tensor], Tensor],
+        run: Callable[[Tensor], Tensor],
+        weights: Tensor,
+        out: Layout | None,
+        sink: str,
+        notes: tuple[str, ...],
+    ) -> Tensor:
+        arrival = self._arrive((used.shape[1], used.shape[2], shown.shape[3]), values, written=True)
+        here, first = arrival.asked, arrival.first
+        if not here:
+            result = run(weights)
+        else:
+            changed = acted_on_weights(here, first, used, shown if sink else None, sink)
+            result = run(weights) if changed is used else rerun(changed)
+            shown = changed if changed is not used else shown
+            sink = "" if changed is not used else sink
+            result = acted_on_output(here, first, result, out, used)
+        output = None
+        if out is not None and self.keeps_outputs:
+            output = out.arranged(result)
+        kept = in_single(shown.detach())
+        self._kept_bytes += kept.nbytes
+        if self._kept_bytes > self.most_bytes:
+            kept = kept[:, :, :0]
+        self._keep(arrival, self._call(arrival, Weights(kept), values, output, notes, sink))
+        return result
+
+    def _call(
+        self,
+        arrival: "_Arrival",
+        source: SoftmaxInputs,
+        values: Tensor,
+        output: Tensor | None,
+        notes: tuple[str, ...],
+        sink: str = "",
+    ) -> Attention:
+        return Attention(arrival.path, tuple(self.paths.calls), source, values.detach(), output, sink, notes)
+
+    def _with_heads(self, layout: Layout) -> Layout:
+        """Heads that lie beside one another in the batch's axis, of a module that says how many it has."""
+        n_batch, n_heads = layout.shape[:2]
+        calls = self.paths.calls[::-1][:3]
+        told = next((n for call in calls for n in _heads(self.paths.ran.get(call.path))), 1)
+        given = [one() for call in calls[:1] for one in call.inputs]
+        sizes = {size for one in given if one is not None for size in one.shape[:2]}
+        if n_heads > 1 or told < 2 or n_batch % told or n_batch in sizes or n_batch // told not in sizes:
+            return layout
+        return split_heads(layout, told)
+
+    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "_Arrival":
+        """A new call of so many heads, queries and keys: where it runs, what it goes on with, what is asked there."""
+        now = self.paths.current
+        path = now.path or self._root
+        chains = self._chains.setdefault(path, [])
+        kinds = [chain.step(shape, values, written) for chain in chains]
+        at = next((i for i, kind in enumerate(kinds) if kind), len(chains))
+        kind = kinds[at] if at < len(chains) else ""
+        first = chains[at].n_rows if kind == "next" else 0 if shape[1] == 1 else None
+        return _Arrival(path, at, kind, first, self._asked(path, at + 1))
+
+    def _asked(self, path: str, ordinal: int) -> tuple[Intervention, ...]:
+        """What is to be done at a call: at its path, at its number there, or at the list of heads that it is one of."""
+        asked = active()
+        if asked is None:
+            return ()
+        found = [*asked.at(Site(path)), *asked.at(Site(f"{path}#{ordinal}"))]
+        for container, rest, number in places_in_lists(path):
+            mine = [one for one in asked.at(Site(container + rest)) if one.touches_head(number)]
+            found += [replace(one, heads=(0,)) for one in mine]
+        return tuple(found)
+
+    def _keep(self, arrival: "_Arrival", call: Attention) -> None:
+        self.interventions = tuple(dict.fromkeys([*self.interventions, *interventions()]))
+        call = call if self.keeps_outputs else replace(call, output=None)
+        chains = self._chains[arrival.path]
+        if arrival.kind:
+            chains[arrival.chain].add(call, arrival.kind)
+        else:
+            chains.append(Chain(call))
+        self._found = {}
+
+    def _resolved(self) -> dict[Site, Attention]:
+        """Every site with its attention, in order."""
+        if not self._found:
+            self._found = named(self._chains)
+        return self._found
+
+    def _with_sink(self, call: Attention, keys: Axis | None) -> Axis:
+        n = call.source.n_keys - 1
+        axis = keys or Axis.of_tokens(Message("axis_key"), [str(i) for i in range(n)])
+        if len(axis) != n:
+            return axis
+        sink = Axis(axis.name, (Message("label_sink"),), (0,), (True,))
+        return sink.joined(axis, axis.name) if call.sink == "first" else axis.joined(sink, axis.name)
+
+    def _nothing(self) -> Message:
+        return Message("nothing_seen", notes=self.notes)
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """A call of an attention: where it runs, which map it goes on with and how, its first row, what is asked there."""
+
+    path: str
+    chain: int
+    kind: str
+    first: int | None
+    asked: tuple[Intervention, ...]
+
+
+def _heads(module: nn.Module | None) -> list[int]:
+    found = [getattr(module, name, None) for name in HEADS]
+    return [one for one in found if type(one) is int and one > 1][:1]

@@ -1,0 +1,336 @@
+"""What views, joins and element-wise functions do to the axes of tensors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformer.recording.axes import (
+    AxisFactors,
+    Entry,
+    Fact,
+    Facts,
+    Origin,
+    axis_of,
+    broadcast,
+    is_made,
+    length,
+    plain,
+    regrouped,
+)
+from transformer.recording.functions import ELEMENTWISE, KEEPING, functions
+
+Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a function of torch, and notes what its result's axes come from."""
+
+
+def _reshaped(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
+    return _followed(facts, func, args, kwargs, lambda before, shape: regrouped(before.axes, shape))
+
+
+def _followed(
+    facts: Facts,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    move: Callable[[Fact, Sequence[int]], tuple[AxisFactors, ...] | None],
+) -> Any:
+    """A function of one tensor that moves its axes, which `move` tells from the fact and the new shape."""
+    entry = facts.entry(args[0])
+    result = func(*args, **kwargs)
+    if entry is None or not isinstance(result, Tensor):
+        return result
+    shape = result.shape
+    if not entry.of_softmax:
+
+        def make() -> Fact | None:
+            before = entry.fact
+            after = None if before is None else move(before, shape)
+            return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
+
+        return facts.later(result, make)
+    before = entry.fact
+    after = None if before is None else move(before, shape)
+    if before is None or after is None:
+        return result
+    return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+
+
+def _moved(
+    facts: Facts, before: Fact, result: Tensor, after: tuple[AxisFactors, ...], again: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A view: the fact with its axes moved, and what is kept of a softmax moved with it."""
+    softmax = before.softmax
+    if softmax is not None:
+        clean, whole = (None if one is None else again(one) for one in (softmax.clean, softmax.whole))
+        softmax = replace(softmax, clean=clean, whole=whole)
+    return facts.note(result, Fact(after, before.parameter, before.dotted, softmax))
+
+
+def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
+    def handle(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        told = args[1:]
+
+        def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
+            return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
+
+        return _followed(facts, func, args, kwargs, move)
+
+    return handle
+
+
+def _transpose(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    one, other = (*told, *(kwargs[name] for name in ("dim0", "dim1", "axis0", "axis1") if name in kwargs))
+    order = list(range(n))
+    order[one], order[other] = order[other], order[one]
+    return order
+
+
+def _permute(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = told or (kwargs["dims"],)
+    return [place % n for place in (given if isinstance(given[0], int) else given[0])]
+
+
+def _movedim(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = (*told, *kwargs.values())
+    source, target = ([one % n] if isinstance(one, int) else [each % n for each in one] for one in given)
+    order = [place for place in range(n) if place not in source]
+    for place, to in sorted(zip(source, target, strict=True), key=lambda pair: pair[1]):
+        order.insert(to, place)
+    return order
+
+
+def _flipped(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+    return list(range(n))[::-1]
+
+
+def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+    return [*range(n - 2), n - 1, n - 2]
+
+
+def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An axis of length 1 that becomes longer comes from the input, but for a parameter's."""
+
+    def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
+        padded = ((),) * (len(shape) - len(before.axes)) + before.axes
+        origin = Origin.PARAMETER if before.parameter else Origin.INPUT
+        return tuple(
+            axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
+        )
+
+    return _followed(facts, func, args, kwargs, move)
+
+
+def _repeated(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`repeat_interleave`, `repeat`: an axis that is longer than before has more of the same origin."""
+    result = func(*args, **kwargs)
+    before = facts.known(args[0])
+    if before is None or not isinstance(result, Tensor) or result.dim() < len(before.axes):
+        return result
+    padded = ((),) * (result.dim() - len(before.axes)) + before.without_softmax().axes
+    after = tuple(
+        axis if length(axis) == size else axis_of(size, axis[0].origin if axis else Origin.INPUT)
+        for axis, size in zip(padded, result.shape, strict=True)
+    )
+    return facts.note(result, Fact(after, before.parameter))
+
+
+def _indexed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    before = facts.known(args[0])
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if before is None or any(not (one is None or one is Ellipsis or isinstance(one, (int, slice))) for one in index):
+        return result
+    n_named = sum(one is not None and one is not Ellipsis for one in index)
+    if Ellipsis not in index:
+        index = (*index, Ellipsis)
+    after: list[AxisFactors] = []
+    place, sink = 0, None
+    for one in index:
+        if one is None:
+            after.append(())
+        elif one is Ellipsis:
+            rest = len(before.axes) - n_named
+            after.extend(before.axes[place : place + rest])
+            place += rest
+        elif isinstance(one, int):
+            place += 1
+        else:
+            axis, size = before.axes[place], result.shape[len(after)]
+            if place == before.key_axis and size == length(axis) - 1 and args[0].dim() == result.dim():
+                sink = one.start not in (None, 0)
+            after.append(axis if length(axis) == size else axis_of(size, _origin(axis)))
+            place += 1
+    if sink is not None and before.softmax is not None:
+        softmax = replace(before.softmax, whole=args[0], clean=None, sink_first=sink)
+        return facts.note(result, replace(before, axes=tuple(after), softmax=softmax))
+    return _moved(facts, before, result, tuple(after), lambda each: func(each, *args[1:], **kwargs))
+
+
+def _origin(axis: AxisFactors) -> Origin:
+    found = {part.origin for part in axis}
+    return found.pop() if len(found) == 1 else Origin.INPUT
+
+
+def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`chunk`, `split`, `unbind`: several parts of one tensor."""
+    entry = facts.entry(args[0])
+    results = func(*args, **kwargs)
+    if entry is None:
+        return results
+    told = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    for i, part in enumerate(results):
+        shape = part.shape
+        if not entry.of_softmax:
+            facts.later(part, partial(_part_fact, entry, shape, told))
+            continue
+        before = entry.fact
+        if before is not None:
+            after = _part_axes(before, shape, told)
+            _moved(facts, before, part, after, partial(_nth, func, i, args[1:], kwargs))
+    return results
+
+
+def _nth(func: Any, i: int, told: tuple[Any, ...], kwargs: dict[str, Any], one: Tensor) -> Tensor:
+    return func(one, *told, **kwargs)[i]
+
+
+def _part_fact(entry: Entry, shape: Sequence[int], dim: Any) -> Fact | None:
+    before = entry.fact
+    return None if before is None else Fact(_part_axes(before, shape, dim), before.parameter, before.dotted)
+
+
+def _part_axes(before: Fact, shape: Sequence[int], dim: Any) -> tuple[AxisFactors, ...]:
+    if len(shape) < len(before.axes):
+        place = dim % len(before.axes)
+        return before.axes[:place] + before.axes[place + 1 :]
+    return tuple(
+        axis if length(axis) == size else axis_of(size, _origin(axis))
+        for axis, size in zip(before.axes, shape, strict=True)
+    )
+
+
+def _joined(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`cat`: each axis keeps its origin where all agree."""
+    result = func(*args, **kwargs)
+    parts = args[0] if args else kwargs["tensors"]
+    known = [facts.known(part) for part in parts]
+    if not any(known) or any(part.dim() != result.dim() for part in parts):
+        return result
+    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
+    joined = broadcast(every, result.shape)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
+    made = all(is_made(fact.axes[dim]) for fact in every)
+    own = axis_of(result.shape[dim], Origin.PARAMETER if made else Origin.INPUT)
+    after = (*joined[:dim], own, *joined[dim + 1 :])
+    parameter = all(fact.parameter for fact in every)
+    return facts.note(result, Fact(after, parameter, any(fact.dotted for fact in every)))
+
+
+def _stacked(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`stack`: an axis of the outputs of several modules of one list is made by these modules, as experts are."""
+    result = func(*args, **kwargs)
+    parts = args[0] if args else kwargs["tensors"]
+    makers = {facts.maker(part) for part in parts}
+    siblings = None not in makers and len(makers) == len(parts) > 1
+    known = [facts.known(part) for part in parts]
+    if not siblings and not any(known):
+        return result
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
+    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
+    shape = [size for i, size in enumerate(result.shape) if i != dim]
+    found = broadcast(every, shape)
+    own = axis_of(result.shape[dim], Origin.PARAMETER if siblings else Origin.INPUT)
+    return facts.note(result, Fact((*found[:dim], own, *found[dim:]), all(fact.parameter for fact in every)))
+
+
+def _dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = elementwise(facts, func, args, kwargs)
+    before = facts.known(args[0])
+    if result is not args[0] and before is not None and before.softmax is not None and isinstance(result, Tensor):
+        clean = before.softmax.clean if before.softmax.clean is not None else args[0]
+        facts.note(result, replace(before, softmax=replace(before.softmax, clean=clean)))
+    return result
+
+
+def elementwise(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Any other function: where its result has the shape of what it was given, its axes are the same."""
+    result = func(*args, **kwargs)
+    if not isinstance(result, Tensor) or not result.dim():
+        return result
+    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
+    entries = [facts.entry(one) for one in tensors]
+    if not any(entries):
+        return result
+    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and result.shape == tensors[0].shape:
+        return facts.keep(result, entries[0])
+    known = [None if one is None else one.fact for one in entries]
+    every = [fact or plain(one) for fact, one in zip(known, tensors, strict=True)]
+    if func in ELEMENTWISE and all(len(fact.axes) <= result.dim() for fact in every):
+        return facts.note(result, _each_number(func, args, kwargs, result, every))
+    if tensors[0].shape != result.shape or func in ELEMENTWISE:
+        return result
+    return facts.note(result, replace(every[0].without_softmax(), parameter=all(fact.parameter for fact in every)))
+
+
+def _each_number(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor, every: Sequence[Fact]
+) -> Fact:
+    """What comes of a function of each number by itself: a softmax's result stays one, masked or scaled."""
+    softmax = next((fact.softmax for fact in every if fact.softmax is not None), None)
+    after = broadcast(every, result.shape)
+    dotted = any(fact.dotted for fact in every)
+    if softmax is not None and func not in KEEPING:
+        softmax = replace(softmax, clean=None, whole=None)
+    elif softmax is not None:
+        again = [None if one is None else func(one, *args[1:], **kwargs) for one in (softmax.clean, softmax.whole)]
+        softmax = replace(softmax, clean=again[0], whole=again[1])
+    return Fact(after, all(fact.parameter for fact in every), dotted, softmax)
+
+
+def _added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A sum of two tensors of one shape (a residual stream) is the commonest function of all."""
+    if len(args) == 2 and all(isinstance(one, Tensor) for one in args) and args[0].shape == args[1].shape:
+        one, other = (facts.entry(each) for each in args)
+        if not any(each is not None and each.of_softmax for each in (one, other)):
+            result = func(*args, **kwargs)
+            return result if one is None or other is None else facts.later(result, partial(_sum_fact, one, other))
+    return elementwise(facts, func, args, kwargs)
+
+
+def _sum_fact(one: Entry, other: Entry) -> Fact | None:
+    facts = [each.fact for each in (one, other)]
+    known = [each for each in facts if each is not None]
+    if len(known) < 2:
+        return None
+    shape = [length(axis) for axis in known[0].axes]
+    return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))
+
+
+VIEWS: dict[Any, Handler] = {
+    function: handler
+    for handler, names in (
+        (_added, "add __add__ __radd__ __iadd__ add_"),
+        (_reshaped, "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
+        (_permuted(_transpose), "transpose swapaxes swapdims"),
+        (_permuted(_permute), "permute"),
+        (_permuted(_movedim), "movedim moveaxis"),
+        (_permuted(_flipped), "t"),
+        (_expanded, "expand expand_as broadcast_to"),
+        (_repeated, "repeat repeat_interleave tile"),
+        (_indexed, "__getitem__"),
+        (_parted, "chunk split unbind tensor_split"),
+        (_joined, "cat concat concatenate"),
+        (_stacked, "stack"),
+        (_dropout, "dropout dropout_"),
+    )
+    for function in functions(names)
+} | {
+    torch.Tensor.T.__get__: _permuted(_flipped),  # type: ignore[attr-defined]
+    torch.Tensor.mT.__get__: _permuted(_last_two),  # type: ignore[attr-defined]
+}
+"""Functions that move axes, or join tensors."""
