@@ -77,9 +77,7 @@ def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: py
     for ask, known in (
         (lambda: attribute(passage, record, "value_zeroing"), METHODS),
         (
-            lambda: attribute_reading(
-                Reading("small", passage.model, SOURCE, passage.source), record, "value_zeroing"
-            ),
+            lambda: attribute_reading(Reading("small", passage.model, SOURCE, passage.source), record, "value_zeroing"),
             READING_METHODS,
         ),
     ):

@@ -14,7 +14,7 @@ from tests.browser.parts import box, fits, viridis
 from tests.browser.visiting import until
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.originals.vision import Sizes, TimmVision
+from tests.checkpoint.originals.vision import vit, zipped
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 
@@ -131,16 +131,13 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
 
 
 def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened, tmp_path: Path) -> None:
-    sizes = Sizes(patch=(4, 4), grid=(3, 3), d=12, heads=3, d_ff=17, layers=2, classes=13)
-    torch.manual_seed(5)
-    original, colours = scramble(TimmVision(sizes)), torch.randint(0, 256, (12, 12, 3), dtype=torch.uint8)
-    torch.save(original.state_dict(), tmp_path / "vit.pt")
+    original = vit({i: f"kind {i}" for i in range(13)})
+    colours = torch.randint(0, 256, (12, 12, 3), dtype=torch.uint8)
+    (tmp_path / "vit.zip").write_bytes(zipped(original, tmp_path / "vit"))
     Image.fromarray(colours.numpy()).resize((120, 120), Image.Resampling.NEAREST).save(tmp_path / "mine.png")
     here = opened()
     page = here.page
-    drop(here, tmp_path / "vit.pt")
-    expect(page.get_by_text("a Vision Transformer of timm", exact=True)).to_be_visible()
-    with_heads(here, 3)
+    drop(here, tmp_path / "vit.zip")
     picture = page.locator(".st-key-over-picture .js-plotly-plot")
     expect(picture).to_be_in_viewport(ratio=0.3)  # without scrolling
     expect(page.get_by_text("Whole words", exact=True)).to_have_count(0)

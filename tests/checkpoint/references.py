@@ -29,10 +29,12 @@ ONE_FILE = {"annotated": "pt", "encoder-only": "pt", "jadore-emb": "chkpt", "kme
 """One reference of each layout that is a single file, with the file's ending."""
 
 
-def heads(name: str) -> dict[str, int]:
-    """How many heads a reference has, as an answer; nothing of one that has none."""
+def heads(name: str) -> dict[str, Any]:
+    """How many heads a reference has, and whether embeddings are scaled, where that is asked."""
     about = json.loads((REFERENCE / name / "about.json").read_text(encoding="utf-8"))
-    return {"n_heads": about["heads"]} if "heads" in about else {}
+    scaled = {"encoder-only": False, "torch-prenorm": True, "torch-postnorm": True}
+    told = {"scale_embedding": scaled[name]} if name in scaled else {}
+    return {"n_heads": about["heads"], **told} if "heads" in about else {}
 
 
 def reference_file(name: str) -> Path:

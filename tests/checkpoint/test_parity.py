@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from tests.checkpoint.references import heads
 from transformer import attention_maps, load
 
 REFERENCE = Path(__file__).parents[1] / "fixtures" / "reference"
-ANSWERS = ("n_heads", "activation", "norm_first", "pad_id", "bos_id", "eos_id")
+ANSWERS = ("n_heads", "activation", "norm_first", "pad_id", "bos_id", "eos_id", "scale_embedding")
 
 
 def _answers(folder: Path) -> dict[str, Any]:
     """At most what is asked, out of what the fixture says of itself."""
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    about["n_heads"] = about.get("heads")
+    about |= heads(folder.name)
     about["bos_id"] = about.get("sos_id", about.get("bos_id"))
     return {name: about[name] for name in ANSWERS if about.get(name) is not None}
 
@@ -40,9 +41,8 @@ def test_every_map_and_output_is_the_original_s(folder):
 
 @pytest.mark.parametrize("folder", sorted(REFERENCE.iterdir()), ids=lambda folder: folder.name)
 def test_only_heads_and_options_of_torch_s_layers_need_an_answer(folder):
-    """Without an answer but heads the file loads too, and says what it assumed."""
-    needed, given = {"n_heads", "activation", "norm_first"}, _answers(folder)
-    heads = {"n_heads": given["n_heads"]} if "n_heads" in given else {}
-    assumed = {text.partition("=")[0] for text in load(folder, **heads).assumptions}
+    """Without an answer but what is asked first the file loads too, and says what it assumed."""
+    needed, given = {"n_heads", "activation", "norm_first", "scale_embedding"}, _answers(folder)
+    assumed = {text.partition("=")[0] for text in load(folder, **heads(folder.name)).assumptions}
     answered = load(folder, **{name: answer for name, answer in given.items() if name in needed})
     assert {text.partition("=")[0] for text in answered.assumptions} == assumed - (needed & given.keys())

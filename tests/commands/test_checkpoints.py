@@ -47,10 +47,19 @@ def test_inspect_against_another(tmp_path, capsys):
 
 
 def test_convert_writes_a_folder_that_needs_no_answers(tmp_path, capsys):
-    options = ("--answer", "n_heads=4", "--answer", "activation=gelu", "--answer", "norm_first=true")
+    options = (
+        "--answer",
+        "n_heads=4",
+        "--answer",
+        "activation=gelu",
+        "--answer",
+        "norm_first=true",
+        "--answer",
+        "scale_embedding=true",
+    )
     assert _run("convert", reference_file("torch-prenorm"), tmp_path / "out", *options) == 0
     captured = capsys.readouterr()
-    assert "note: scale_embedding=True is assumed" in captured.err
+    assert "note: positions='sinusoidal' is assumed" in captured.err
     config = model(tmp_path / "out").config
     assert (config.n_heads, config.activation, config.norm_first) == (4, "gelu", True)
     assert _run("inspect", tmp_path / "out") == 0

@@ -46,8 +46,7 @@ OWN: dict[str, nn.Module] = {
     "encoder": Encoder(EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=3, norm_after_stack=True)),
     "encoder with a head": Encoder(
         EncoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=2, head=(7, 3), head_reads="mean",
-                      norm_first=True, segment=True, norm_after_embedding=True,
-                      positions="learned")
+                      norm_first=True, positions="learned")
     ),
     "decoder": Decoder(DecoderConfig(vocab=23, d_model=15, n_heads=5, d_ff=11, n_layers=3, tie_projection=True)),
     "decoder, rotary": Decoder(

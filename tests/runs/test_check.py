@@ -1,7 +1,6 @@
 """`check`: equal to the original within rounding, or told where it differs; files of arrays are not believed."""
 
 import io
-import json
 import os
 import struct
 import zipfile
@@ -12,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.checkpoint.references import REFERENCE
+from tests.checkpoint.references import REFERENCE, heads
 from transformer import __main__ as command_line
 from transformer import check, check_file, load
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
@@ -20,7 +19,7 @@ from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.errors import CheckpointError, InputError
 
 PRENORM = REFERENCE / "torch-prenorm"
-RIGHT = dict(n_heads=4, activation="gelu", norm_first=True)
+RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=True)
 
 
 def _expected(**more) -> dict[str, np.ndarray]:
@@ -92,7 +91,7 @@ def test_rounding_is_judged_by_the_precision_that_was_saved(right):
 def test_what_is_undefined_agrees_with_nothing_and_rows_that_see_nothing_are_what_the_original_makes(layout, rest):
     folder = REFERENCE / layout
     arrays = {name: tensor.numpy() for name, tensor in load_file(folder / "expected.safetensors").items()}
-    checkpoint = load(folder, n_heads=json.loads((folder / "about.json").read_text())["heads"])
+    checkpoint = load(folder, **heads(layout))
     source, target = arrays["source"].copy(), arrays["target"]
     source[0] = 0  # nothing but padding: one original spreads such rows evenly, the other makes NaN of them
     expected = np.full_like(arrays["encoder.0.self"], 1 / source.shape[1] if rest == "even" else np.nan)

@@ -161,7 +161,7 @@ def with_changes(
     output: Float[Tensor, "batch head query d_v"],
     means: Float[Tensor, "head d_v"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """What heads give on under some interventions of their site; `first` is the row of the first query, None if all run.
+    """What heads give on under some interventions of their site; `first` is the first query's row, None if all run.
 
     Raises:
         InputError: an intervention does not fit the site.

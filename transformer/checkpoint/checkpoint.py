@@ -17,16 +17,14 @@ from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.rotary import RotaryConfig, RotaryModel
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.models.vectors import VectorConfig, VectorModel
 from transformer.models.vision import VisionConfig, VisionTransformer
 from transformer.pictures.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent | VectorModel | VisionTransformer | RotaryModel
+Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent | VisionTransformer
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
@@ -35,18 +33,15 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Decoder.architecture: (Decoder, DecoderConfig),
     KmerClassifier.architecture: (KmerClassifier, KmerConfig),
     Recurrent.architecture: (Recurrent, RecurrentConfig),
-    VectorModel.architecture: (VectorModel, VectorConfig),
     VisionTransformer.architecture: (VisionTransformer, VisionConfig),
-    RotaryModel.architecture: (RotaryModel, RotaryConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent, VisionTransformer, VectorModel, RotaryModel)
+M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent, VisionTransformer)
 
 
 GUESSED = ("assumed", "assumed_because")
-DRAWN = ("assumed_vectors", "assumed_memory")
-"""Codes of assumptions that attention depends on: an answer is the default, what no file holds was drawn."""
+"""Codes of assumptions that attention depends on: an answer is the default."""
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
@@ -148,11 +143,6 @@ class Checkpoint:
         """What pictures of a file say of what it does not: see `guesses`."""
         return guesses(self.assumptions)
 
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether the model reads two things, and writes none."""
-        return isinstance(self.model, VectorModel) and self.model.config.reads_pairs
-
     def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
         """The model, what reads the source, and what writes the target.
 
@@ -187,7 +177,7 @@ class Checkpoint:
 
 
 def guesses(assumptions: Iterable[str]) -> tuple[Message, ...]:
-    """What attention may be wrong for: the assumed answers in one sentence, what was drawn, what was left out."""
+    """What attention may be wrong for: the assumed answers in one sentence, what was left out."""
     known = [one for one in assumptions if isinstance(one, Message)]
     answers = tuple(f"{one.fields['name']}={one.fields['default']}" for one in known if one.code in GUESSED)
     others = [one for one in known if one.code in UNSURE]

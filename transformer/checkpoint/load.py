@@ -13,12 +13,13 @@ from torch import Tensor
 
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
-from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
+from transformer.checkpoint.huggingface.pickled import as_safetensors, pickles_of
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
@@ -80,24 +81,26 @@ class HuggingFaceFolders:
         return is_hugging_face(path)
 
     def files(self, path: Path) -> dict[str, Path]:
-        """One file, or the parts that its index names."""
-        found = hugging_face.weight_files(path)
+        """One file, or the parts that its index names; else pickles."""
+        found = pickles_of(path) or hugging_face.weight_files(path)
         return {file.stem if len(found) > 1 else "": file for file in found}
 
     def contents(self, path: Path, limits: ReadLimits) -> Contents:
         """The weights of all parts."""
         parts = (read_file(file, limits) for file in self.files(path).values())
         tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
-        return Contents(path.name, tensors, format="safetensors")
+        return Contents(path.name, tensors, format="torch archive" if pickles_of(path) else "safetensors")
 
     def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """Through the library, if it is installed."""
         _refuse_answers(path, answers)
-        return load_hugging_face(path, limits, tokenizer_at)
+        with as_safetensors(path, limits) as folder:
+            return replace(load_hugging_face(folder, limits, tokenizer_at), folder=path.resolve())
 
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """What its config says."""
-        return report_hugging_face(path, limits)
+        with as_safetensors(path, limits) as folder:
+            return report_hugging_face(folder, limits)
 
 
 class VisionFolders(HuggingFaceFolders):
@@ -110,11 +113,13 @@ class VisionFolders(HuggingFaceFolders):
     def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
         """By the names of its weights."""
         _refuse_answers(path, answers)
-        return load_vision(path, limits)
+        with as_safetensors(path, limits) as folder:
+            return replace(load_vision(folder, limits), folder=path)
 
     def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
         """How the weights compare with the layout."""
-        return recognised(path, limits).report
+        with as_safetensors(path, limits) as folder:
+            return recognised(folder, limits).report
 
 
 class Files:

@@ -18,7 +18,7 @@ INDEX_ENDING = ".index.json"
 _HALF = re.compile(r"(?<![a-z])(?P<half>enc|dec)(?:oder)?(?:rnn)?(?![a-z])", re.IGNORECASE)
 _SHARD = re.compile(r"(?P<whole>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})")
 
-ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".chkpt", ".bin")
+ENDINGS = (".safetensors", ".pt", ".pth", ".th", ".ckpt", ".chkpt", ".bin")
 """What files of weights are called."""
 
 PICKLES = (".pkl", ".pickle")

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from torch import nn
-
 from transformer.diagrams.diagram import Diagram, Shape
 from transformer.diagrams.layers import decoder_layers, encoder_layers, norm, positioned
 from transformer.diagrams.sketch import Sketch
@@ -51,18 +49,9 @@ def encoder(model: Encoder) -> Diagram:
     states: Shape = ("source", config.d_model)
     block = sketch.block("encoder", "encoder")
     read = sketch.part("source", "input", block, ("source",), ("source",), sizes=[("vocab", config.vocab)])
-    tables: list[nn.Module | nn.Parameter] = [model.embedding]
-    if model.segment is not None:
-        tables.append(model.segment)
-    letters: Shape = ("source", config.strides[0].reads) if config.strides else states
-    x = sketch.part("embedding", "embedding", block, ("source",), letters, tables, read,
+    x = sketch.part("embedding", "embedding", block, ("source",), states, [model.embedding], read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
-    if model.convolution is not None:
-        parts = [*model.early, model.convolution, *model.conv_norms]
-        x = sketch.part("convolution", "convolution", block, letters, states, parts, x,
-                        sizes=[("width", one.width) for one in config.strides])  # fmt: skip
     x = positioned(sketch, "positions", model.positions, config.positions, block, states, x)
-    x = norm(sketch, "embedding_norm", model.embedding_norm, block, states, x)
     x = encoder_layers(sketch, model.encoder, config, "source", x, block)
     x = norm(sketch, "encoder_norm", model.encoder_norm, block, states, x)
     shape = states
@@ -144,9 +133,8 @@ def recurrent(model: Recurrent) -> Diagram:
     sketch.join(states, states, "recurrence")
     first = states
     if config.bridges:
-        first = sketch.part("bridge", "linear", source, (2 * config.read_size,), (config.hidden,),
-                            [model.bridge, model.cell_bridge], states,
-                            form="tanh" if config.first_states == "usual" else "")  # fmt: skip
+        first = sketch.part("bridge", "linear", source, (2 * config.read_size,), (config.hidden,), [model.bridge],
+                            states, form="tanh")  # fmt: skip
     read = sketch.part("target", "input", target, ("target",), ("target",), sizes=[("vocab", config.target_vocab)])
     embedded = sketch.part("target_embedding", "embedding", target, ("target",), ("target", width),
                            [model.target_embedding], read)  # fmt: skip
@@ -168,14 +156,12 @@ def recurrent(model: Recurrent) -> Diagram:
         _look(sketch, model, target, state, states)
     else:
         sketch.join(state, looks, "recurrence")
-    scored: tuple[str, ...] = (state, embedded, looks) if config.wide_output else (state,)
+    scored: tuple[str, ...] = (state,)
     if config.attend_after or config.deep_output:
         seen: Shape = ("target", config.hidden + features + (0 if config.attend_after else width))
         found = (state, looks) if config.attend_after else (state, embedded, looks)
         deep: Shape = ("target", config.output_size)
         scored = (sketch.part("deepen", "linear", target, seen, deep, [model.deepen], found, form="tanh"),)
-        if config.feeds_input:
-            sketch.join(scored[0], state, "recurrence")
     shape: Shape = ("target", config.output_size)
     words: Shape = ("target", config.target_vocab)
     y = sketch.part("projection", "linear", target, shape, words, [model.projection], scored)

@@ -157,9 +157,7 @@ def _forced(one: Intervention, rows: Selected, sees: Tensor, n_keys: int, dtype:
     return row[None, None, None]
 
 
-def _replacement(
-    one: Intervention, outputs: Tensor, rows: Selected, place: Place, means: Tensor | None
-) -> Tensor:
+def _replacement(one: Intervention, outputs: Tensor, rows: Selected, place: Place, means: Tensor | None) -> Tensor:
     """What one intervention puts in the place of head outputs, of any shape that broadcasts."""
     if one.action == "zero":
         return torch.zeros_like(outputs)
@@ -168,9 +166,7 @@ def _replacement(
     return _donated(one, cast(Donor, one.value).outputs, rows, place, outputs.shape[0]).to(outputs)
 
 
-def _mean(
-    one: Intervention, outputs: Tensor, place: Place, means: Tensor | None
-) -> Float[Tensor, "1 #head 1 d_v"]:
+def _mean(one: Intervention, outputs: Tensor, place: Place, means: Tensor | None) -> Float[Tensor, "1 #head 1 d_v"]:
     if one.value is None:
         if means is None:
             raise InputError("no_mean_outputs", site=one.site)

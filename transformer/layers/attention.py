@@ -68,8 +68,8 @@ class KeysValues:
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each over its own projection of queries, keys and values.
 
-    Scores are multiplied by `scale`; 0 stands for the paper's d_k^-0.5. Keys and values are made of vectors `d_read`
-    wide; 0 stands for d_model. With a `rotary`, queries and keys are turned by their places.
+    Scores are multiplied by `scale`; 0 stands for the paper's d_k^-0.5. With a `rotary`, queries and keys are turned by
+    their places.
     """
 
     rotary: Rotary | None
@@ -83,13 +83,12 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         scale: float = 0.0,
-        d_read: int = 0,
     ) -> None:
         super().__init__()
         self.n_heads, self.rotary = n_heads, None
         self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.key = nn.Linear(d_read or d_model, n_heads * d_k, bias=bias)
-        self.value = nn.Linear(d_read or d_model, n_heads * d_v, bias=bias)
+        self.key = nn.Linear(d_model, n_heads * d_k, bias=bias)
+        self.value = nn.Linear(d_model, n_heads * d_v, bias=bias)
         self.core = DotProductAttention(d_k, dropout, scale)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
 
@@ -106,7 +105,7 @@ class MultiHeadAttention(nn.Module):
         """What each position, the first of which is `start`, looks for."""
         return self._placed(self._heads(self.query(x)), start)
 
-    def keys_values(self, x: Float[Tensor, "batch key d_read"], start: int = 0) -> KeysValues:
+    def keys_values(self, x: Float[Tensor, "batch key d_model"], start: int = 0) -> KeysValues:
         """What each position is found by, and what it gives; computed once and cached where decoding is stepwise."""
         return KeysValues(self._placed(self._heads(self.key(x)), start), self._heads(self.value(x)))
 

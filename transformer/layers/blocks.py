@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,10 +29,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """Sizes and dialect of one block; a model's config makes it.
-
-    A decoder's cross-attention reads a memory `d_memory` wide; 0 stands for d_model.
-    """
+    """Sizes and dialect of one block; a model's config makes it."""
 
     d_model: int
     n_heads: int
@@ -48,8 +44,6 @@ class BlockConfig:
     attention_bias: bool
     activation: str
     attention_scale: float = 0.0
-    gain: bool = False
-    d_memory: int = 0
 
 
 def dropped(dropout: nn.Dropout, x: Tensor) -> Tensor:
@@ -77,17 +71,12 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The residual connection around one sub-layer, with its norm before the sub-layer or after the sum.
-
-    With a `gain`, a trained number a dimension multiplies what the sub-layer found (Touvron et al. 2021, "Going deeper
-    with Image Transformers").
-    """
+    """The residual connection around one sub-layer, with its norm before the sub-layer or after the sum."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.norm = layer_norm(config.norm, config.d_model, config.norm_eps)
         self.norm_first = config.norm_first
-        self.gain = nn.Parameter(torch.ones(config.d_model)) if config.gain else None
         self.dropout = nn.Dropout(config.dropout)
 
     def reads(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
@@ -98,11 +87,11 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "batch position d_model"], found: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
         """x plus what the sub-layer found, and its norm where that comes after."""
-        x = x + dropped(self.dropout, found if self.gain is None else found * self.gain)
+        x = x + dropped(self.dropout, found)
         return x if self.norm_first else self.norm(x)
 
 
-def _attention(config: BlockConfig, d_read: int = 0) -> MultiHeadAttention:
+def _attention(config: BlockConfig) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.n_heads,
@@ -111,7 +100,6 @@ def _attention(config: BlockConfig, d_read: int = 0) -> MultiHeadAttention:
         config.attention_bias,
         config.attention_dropout,
         config.attention_scale,
-        d_read,
     )
 
 
@@ -172,7 +160,7 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config, config.d_memory)
+        self.cross_attention = _attention(config)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)

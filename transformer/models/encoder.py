@@ -20,7 +20,6 @@ from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.layers.strides import FixedBatchNorm, Stride, least_length, spans
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
 from transformer.models.protocols import Abilities
 from transformer.models.stacks import StackConfig
@@ -29,26 +28,14 @@ from transformer.sites import Site
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
 
-MOST_PADDING = 1024
-"""So many zeros at most are read before and after what a convolution reads."""
-
-
 @dataclass(frozen=True)
 class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
-    `norm_after_embedding` adds a norm between the embedding with its positions and the first layer, as BERT has one.
-    `segment` adds one vector to every token: the first row of a table of segments, the others of which are not read.
     `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
-    and has a position only if it is `cls_positioned`, so that others count from it. With a `conv_width`,
-    embeddings are `conv_reads` wide, and what the layers read are windows of them: a convolution with `conv_stride`,
-    `conv_padding` zeros on both sides, `conv_dilation` and `conv_activation`; of each `conv_pool` windows, the largest
-    numbers go on. `early` lists the convolutions before that one, one after the other, with seven numbers each: what it
-    reads and makes, its width, stride, padding, pooling and dilation; they have the same activation. `conv_norms`
-    numbers those of all that a batch norm follows, with `conv_norm_eps`: before their activation, or after it
-    (`conv_norm_late`).
+    and has a position only if it is `cls_positioned`, so that others count from it.
     `d_k` and `d_v` of 0 stand for d_model / n_heads.
     `pad_id` of -1 says that no id is padding. `causal` hides the future. `head` lists the
     widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
@@ -68,8 +55,6 @@ class EncoderConfig(StackConfig):
     norm: str = "torch"
     norm_eps: float = 1e-5
     norm_first: bool = False
-    segment: bool = False
-    norm_after_embedding: bool = False
     norm_after_stack: bool = False
     attention_bias: bool = True
     attention_scale: float = 0.0
@@ -85,24 +70,11 @@ class EncoderConfig(StackConfig):
     head_activation: str = "relu"
     cls_id: int = -1
     cls_positioned: bool = True
-    conv_width: int = 0
-    conv_reads: int = 0
-    conv_stride: int = 1
-    conv_padding: int = 0
-    conv_activation: str = "none"
-    conv_pool: int = 1
-    conv_dilation: int = 1
-    early: Sequence[int] = ()
-    conv_norms: Sequence[int] = ()
-    conv_norm_late: bool = False
-    conv_norm_eps: float = 1e-5
     d_k: int = 0
     d_v: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
-        object.__setattr__(self, "early", tuple(self.early))
-        object.__setattr__(self, "conv_norms", tuple(self.conv_norms))
         at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
         one_of(self, "norm", ("torch", "annotated"))
         one_of(self, "activation", tuple(ACTIVATIONS))
@@ -117,42 +89,6 @@ class EncoderConfig(StackConfig):
             raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
         if not (self.d_k and self.d_v):
             heads_fit(self.d_model, self.n_heads)
-        at_least(self, 0, "conv_width", "conv_padding")
-        at_least(self, 1, "conv_stride", "conv_pool", "conv_dilation", *(["conv_reads"] if self.conv_width else []))
-        one_of(self, "conv_activation", ("none", *_ACTIVATIONS))
-        check_strides(self)
-        if self.conv_width and (self.pad_id >= 0 or self.cls_id >= 0):
-            raise ConfigError("convolution_hides_ids", pad_id=self.pad_id, cls_id=self.cls_id)
-
-    @property
-    def strides(self) -> tuple[Stride, ...]:
-        """The convolutions between the embedding and the layers, from the first to the last."""
-        if not self.conv_width:
-            return ()
-        last = Stride(
-            self.conv_reads, self.d_model, self.conv_width, self.conv_stride, self.conv_padding, self.conv_pool,
-            self.conv_dilation,
-        )  # fmt: skip
-        each = len(Stride._fields)
-        firsts = (Stride(*self.early[i : i + each]) for i in range(0, len(self.early), each))
-        return (*firsts, last)
-
-
-def check_strides(config: EncoderConfig) -> None:
-    """Refuse convolutions that do not follow from one another.
-
-    Raises:
-        ConfigError: sizes that do not fit together, zeros that would fill memory, or a batch norm after none of them.
-    """
-    whole = len(config.early) % len(Stride._fields) == 0 and min(config.early, default=0) >= 0
-    chain = config.strides if whole else ()
-    ones = [(one.reads, one.makes, one.width, one.stride, one.pool, one.dilation) for one in chain]
-    if not whole or any(min(one) < 1 for one in ones) or any(one.makes != then.reads for one, then in pairwise(chain)):
-        raise ConfigError("convolutions_do_not_follow", early=str(config.early), reads=config.conv_reads)
-    if widest := max((one.padding for one in chain if one.padding > MOST_PADDING), default=0):
-        raise ConfigError("padding_too_wide", found=widest, most=MOST_PADDING)
-    if (config.early and not config.conv_width) or not set(config.conv_norms) <= set(range(len(chain))):
-        raise ConfigError("norm_after_no_convolution", conv_norms=str(config.conv_norms), count=len(chain))
 
 
 class Encoder(nn.Module):
@@ -164,18 +100,8 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        strides = config.strides
-        self.embedding = nn.Embedding(config.vocab, strides[0].reads if strides else config.d_model)
-        self.early = nn.ModuleList(map(_convolution, strides[:-1]))
-        self.convolution = _convolution(strides[-1]) if strides else None
-        norms = (FixedBatchNorm(strides[i].makes, config.conv_norm_eps) for i in config.conv_norms)
-        self.conv_norms = nn.ModuleList(norms)
+        self.embedding = nn.Embedding(config.vocab, config.d_model)
         self.positions = positions(config.positions, config.d_model, config.max_length)
-        self.segment = nn.Parameter(torch.zeros(config.d_model)) if config.segment else None
-        norm_at_start = config.norm_after_embedding
-        self.embedding_norm = (
-            layer_norm(config.norm, config.d_model, config.norm_eps) if norm_at_start else nn.Identity()
-        )
         self.dropout = nn.Dropout(config.dropout)
         blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
         self.encoder = cast(Sequence[EncoderBlock], blocks)
@@ -201,12 +127,8 @@ class Encoder(nn.Module):
         x = self.embedding(ids)
         if self.config.scale_embedding:
             x = torch.where((ids == self.config.cls_id)[..., None], x, x * self.config.d_model**0.5)
-        if self.convolution is not None:
-            x = self._windows(x)
-        if self.segment is not None:
-            x = x + self.segment
         mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
-        return self.dropout(self.embedding_norm(self._add_positions(x))), mask
+        return self.dropout(self._add_positions(x)), mask
 
     def outputs(self, ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.
@@ -235,19 +157,6 @@ class Encoder(nn.Module):
             raise InputError("class_token_in_some", id=first)
         return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
 
-    def windows(self, length: int) -> list[tuple[int, int]] | None:
-        """The first token and the one after the last of each position; None where positions are the tokens themselves.
-
-        Raises:
-            InputError: the convolutions are wider than the text.
-        """
-        strides = self.config.strides
-        if all(one.keeps_length for one in strides):
-            return None
-        least = least_length(strides)
-        if length < least:
-            raise InputError("text_below_convolution", found=length, least=least)
-        return spans(strides, length)
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""
@@ -257,8 +166,7 @@ class Encoder(nn.Module):
         self, hidden: Float[Tensor, "batch position d_model"], ids: Int[Tensor, "batch token"]
     ) -> Float[Tensor, "batch *position width"]:
         """What the head makes of the states after the last layer and its norm."""
-        of_tokens = hidden.shape[1] == ids.shape[1]  # windows are never padded
-        real = ids != self.config.pad_id if of_tokens else torch.ones_like(hidden[..., 0], dtype=torch.bool)
+        real = ids != self.config.pad_id
         x = hidden
         if self.config.head_reads == "mean":
             x = (hidden * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
@@ -270,28 +178,9 @@ class Encoder(nn.Module):
             x = linear(_ACTIVATIONS[self.config.head_activation](x) if i else x)
         return x
 
-    def _windows(self, x: Float[Tensor, "batch token conv_reads"]) -> Float[Tensor, "batch position d_model"]:
-        """What the convolutions make of tokens; with a stride or too few zeros, positions are fewer than tokens."""
-        self.windows(x.shape[1])
-        config, x = self.config, x.transpose(1, 2)
-        act = _ACTIVATIONS.get(config.conv_activation)
-        norms = dict(zip(config.conv_norms, self.conv_norms, strict=True))
-        convolutions = (*self.early, cast(nn.Conv1d, self.convolution))
-        for i, (convolution, one) in enumerate(zip(convolutions, config.strides, strict=True)):
-            x = convolution(x)
-            steps = [step for step in (norms.get(i), act) if step is not None]
-            for step in reversed(steps) if config.conv_norm_late else steps:
-                x = step(x)
-            x = x if one.pool == 1 else F.max_pool1d(x, one.pool)
-        return x.transpose(1, 2)
-
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":
             return self.positions(x.transpose(0, 1)).transpose(0, 1)
         if self.config.cls_id >= 0 and not self.config.cls_positioned:
             return torch.cat([x[:, :1], self.positions(x[:, 1:])], dim=1)
         return self.positions(x)
-
-
-def _convolution(one: Stride) -> nn.Conv1d:
-    return nn.Conv1d(one.reads, one.makes, one.width, stride=one.stride, padding=one.padding, dilation=one.dilation)

@@ -36,12 +36,7 @@ class RecurrentConfig:
     begins with a learned map of the last states of both directions, or, where there is one direction or
     `copy_states`, with as many of the encoder's last states as it has layers. It looks before it moves on, with the
     state of its `query_layer` (`first` or `last`); with `attend_after` it moves on by the token alone, looks with its
-    new state, and scores tanh(W [state ; context]) (Luong et al. 2015, equation 5). With `feeds_input` that is read
-    beside the next token (their section 3.3), zeros before the first. With `wide_output` the projection itself reads
-    state, token and context. `first_states` says how the decoder begins: `usual` as above; `linear`, by maps of the
-    last states (and cells) of both directions without a tanh; `joined`, each layer with its own of both, side by side;
-    `cells`, by one map of the last cells of both, which makes the cell, and its tanh the state. With `swaps_states`,
-    each step takes the state of the last one for its cell and the cell for its state: a slip of published code.
+    new state, and scores tanh(W [state ; context]) (Luong et al. 2015, equation 5).
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -62,10 +57,6 @@ class RecurrentConfig:
     copy_states: bool = False
     query_layer: str = "last"
     attend_after: bool = False
-    wide_output: bool = False
-    feeds_input: bool = False
-    first_states: str = "usual"
-    swaps_states: bool = False
     tie_embeddings: bool = False
     tie_projection: bool = False
     dropout: float = 0.1
@@ -85,22 +76,15 @@ class RecurrentConfig:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
         if self.tie_projection and self.output_size != self.embedding_size:
             raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
-        one_of(self, "first_states", ("usual", "linear", "joined", "cells"))
-        if self.cell != "lstm" and (self.swaps_states or self.first_states == "cells"):
-            raise ConfigError("only_an_lstm_has_cells", first_states=self.first_states, swaps_states=self.swaps_states)
-        if self.feeds_input and not self.attend_after:
-            raise ConfigError("feeding_needs_a_look_after")
-        if self.bridges and self.first_states == "usual" and (self.cell, self.n_layers) != ("gru", 1):
+        if self.bridges and (self.cell, self.n_layers) != ("gru", 1):
             raise ConfigError("bridge_to_one_layer", cell=self.cell, n_layers=self.n_layers)
-        joined = self.first_states == "joined"
-        states = self.encoder_layers * (2 if self.bidirectional and not joined else 1)
-        size = self.read_size * (2 if self.bidirectional and joined else 1)
-        if not self.bridges and (states < self.n_layers or size != self.hidden):
+        states = self.encoder_layers * (2 if self.bidirectional else 1)
+        if not self.bridges and (states < self.n_layers or self.read_size != self.hidden):
             raise ConfigError(
                 "states_do_not_fit",
                 states=states,
                 n_layers=self.n_layers,
-                encoder_hidden=size,
+                encoder_hidden=self.read_size,
                 hidden=self.hidden,
             )
         if self.attention == "dot" and self.source_features != self.hidden:
@@ -129,13 +113,11 @@ class RecurrentConfig:
     @property
     def bridges(self) -> bool:
         """Whether a learned map makes the decoder's first state."""
-        return self.bidirectional and not self.copy_states and self.first_states != "joined"
+        return self.bidirectional and not self.copy_states
 
     @property
     def output_size(self) -> int:
         """Numbers that the projection to the vocabulary reads."""
-        if self.wide_output:
-            return self.hidden + self.embedding_size + self.source_features
         return self.embedding_size if self.deep_output else self.hidden
 
 
@@ -143,20 +125,17 @@ class RecurrentConfig:
 class RecurrentCache:
     """What decoding keeps between steps: the decoder's state, the source that it reads, and how many tokens it read.
 
-    `state` holds those of all layers, from the first to the last, then the cells of an LSTM's in the same order. `fed`
-    is what the last step gave on, where the next one reads it.
+    `state` holds those of all layers, from the first to the last, then the cells of an LSTM's in the same order.
     """
 
     state: Float[Tensor, "batch states"]
     source: SourceStates
     length: int = 0
-    fed: Float[Tensor, "batch hidden"] | None = None
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order (a beam that survives may come from any parent)."""
         self.state = self.state[rows]
         self.source.reorder(rows)
-        self.fed = None if self.fed is None else self.fed[rows]
 
 
 class Recurrent(nn.Module):
@@ -178,13 +157,10 @@ class Recurrent(nn.Module):
         layers, both = config.encoder_layers, config.bidirectional
         self.encoder = net(embedding, config.read_size, layers, batch_first=True, bidirectional=both)
         last = 2 * config.read_size
-        act = nn.Tanh() if config.first_states == "usual" else nn.Identity()
-        self.bridge = nn.Sequential(nn.Linear(last, hidden), act) if config.bridges else nn.Identity()
-        both_parts = config.bridges and config.cell == "lstm" and config.first_states != "cells"
-        self.cell_bridge = nn.Sequential(nn.Linear(last, hidden), act) if both_parts else nn.Identity()
+        self.bridge = nn.Sequential(nn.Linear(last, hidden), nn.Tanh()) if config.bridges else nn.Identity()
         self.attention = _attention(config)
         self.combine = nn.Sequential()
-        reads = embedding + (features if not config.attend_after else hidden if config.feeds_input else 0)
+        reads = embedding if config.attend_after else embedding + features
         if config.attention == "location" and not config.attend_after:
             self.combine = nn.Sequential(nn.Linear(reads, hidden), nn.ReLU())
             reads = hidden
@@ -229,15 +205,8 @@ class Recurrent(nn.Module):
         states, last = self._encode(embedded, padding)
         if config.sum_directions:
             states = states.unflatten(-1, (2, -1)).sum(-2)
-        if config.first_states == "cells":
-            cell = self._first(last[1], self.bridge)
-            first = [cell.tanh(), cell]
-        else:
-            bridges = self.bridge, self.cell_bridge
-            first = [self._first(one, bridge) for one, bridge in zip(last, bridges, strict=False)]
-        state = torch.cat(first, dim=1)
-        fed = torch.zeros_like(state[:, : config.hidden]) if config.feeds_input else None
-        return RecurrentCache(state, self.attention.prepare(self.dropout(states), padding), fed=fed)
+        state = torch.cat([self._first(one) for one in last], dim=1)
+        return RecurrentCache(state, self.attention.prepare(self.dropout(states), padding))
 
     def step(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache moves on by them."""
@@ -278,12 +247,10 @@ class Recurrent(nn.Module):
         padded, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
         return padded, last if isinstance(last, tuple) else (last,)
 
-    def _first(self, last: Float[Tensor, "states batch hidden"], bridge: nn.Module) -> Float[Tensor, "batch first"]:
+    def _first(self, last: Float[Tensor, "states batch hidden"]) -> Float[Tensor, "batch first"]:
         """The states with which the decoder begins, out of the encoder's last ones (by layer, each direction)."""
         if self.config.bridges:
-            return bridge(last[-2:].transpose(0, 1).flatten(1))  # both directions of the last layer
-        if self.config.first_states == "joined" and self.config.bidirectional:
-            last = torch.cat([last[0::2], last[1::2]], dim=2)
+            return self.bridge(last[-2:].transpose(0, 1).flatten(1))  # both directions of the last layer
         return last[: self.config.n_layers].transpose(0, 1).flatten(1)
 
     def _read(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch new width"]:
@@ -301,7 +268,7 @@ class Recurrent(nn.Module):
         queries = 0 if config.query_layer == "first" else config.n_layers - 1
         states, contexts = [], []
         for token, said in zip(embedded.unbind(1), heard.unbind(1), strict=True):
-            taken = said if cache.fed is None else said + F.linear(cache.fed, of_context)
+            taken = said
             if not config.attend_after:
                 contexts.append(self._look(token, self._layer(cache.state, queries), cache))
                 taken = said + F.linear(contexts[-1], of_context)
@@ -309,17 +276,13 @@ class Recurrent(nn.Module):
                 taken = F.linear(combine[1](taken), unit.weight_ih, unit.bias_ih)
             cache.state = self._moved(taken, cache.state)
             states.append(self._layer(cache.state, config.n_layers - 1))
-            if config.swaps_states:
-                cache.state = torch.cat(cache.state.chunk(2, dim=1)[::-1], dim=1)
             if config.attend_after:
                 contexts.append(self._look(token, states[-1], cache))
-            if cache.fed is not None:
-                cache.fed = states[-1] = self.deepen(torch.cat([states[-1], contexts[-1]], dim=-1))
             cache.length += 1
         seen = torch.stack(states, dim=1)
-        if config.attend_after and cache.fed is None:
+        if config.attend_after:
             seen = self.deepen(torch.cat([seen, torch.stack(contexts, dim=1)], dim=-1))
-        elif config.deep_output or config.wide_output:
+        elif config.deep_output:
             seen = self.deepen(torch.cat([seen, embedded, torch.stack(contexts, dim=1)], dim=-1))
         return self.dropout(seen)
 

@@ -7,8 +7,7 @@ class StackConfig:
     """Base of such configs, which are dataclasses and declare these options themselves, with defaults of their own.
 
     So each config.json keeps its own options in its own order. An option that a config does not declare has the value
-    that stands here: `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5, `d_memory`
-    of 0 for d_model.
+    that stands here: `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5.
     """
 
     d_model: int
@@ -24,8 +23,6 @@ class StackConfig:
     attention_bias: bool = True
     attention_scale: float = 0.0
     activation: str
-    gain: bool = False
-    d_memory: int = 0
 
     @property
     def block(self) -> BlockConfig:
@@ -44,6 +41,4 @@ class StackConfig:
             attention_bias=self.attention_bias,
             activation=self.activation,
             attention_scale=self.attention_scale,
-            gain=self.gain,
-            d_memory=self.d_memory,
         )

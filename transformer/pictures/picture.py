@@ -13,7 +13,7 @@ from transformer.pictures.quantity import Quantity
 NAMED_IN_TITLE = 3
 """Interventions that a title names one by one; of more, it says how many."""
 
-UNSURE = ("note_assumed", "assumed_vectors", "assumed_memory", "left_out")
+UNSURE = ("note_assumed", "left_out")
 """Codes of notes that say on what maps rest that their file does not say, or lacks."""
 
 

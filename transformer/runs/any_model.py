@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from transformer.attention.capture import recording
-from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.record import Record
 from transformer.attribution.methods import WRITTEN_METHODS, attribute, attribute_reading
 from transformer.attribution.passage import Passage, Reading
@@ -19,15 +18,12 @@ from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
 from transformer.messages import Message
 from transformer.models.common import readable
-from transformer.models.encoder import Encoder
 from transformer.models.kmer import KmerClassifier
-from transformer.models.vectors import VectorModel
 from transformer.pictures.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
-from transformer.sites import Site
 from transformer.tokens.base import labels_as_typed
 
 MAX_POSITIONS = 512
@@ -78,8 +74,6 @@ class AnyRun:
         if method in WRITTEN_METHODS:
             with forward_slot():
                 return attribute(self.passage(checkpoint), self.record, method, layer, head, points=points)
-        if isinstance(checkpoint.model, Encoder) and checkpoint.model.windows(len(self.ids)) is not None:
-            raise AttributionError("attribution_of_windows", name=checkpoint.name)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
         with forward_slot():
@@ -133,38 +127,29 @@ def run_any(
         translation = translate(checkpoint, text, options, forced)
         return AnyRun(checkpoint.name, text, translation.record, translation)
     ids, pieces = read(checkpoint, text, longest)
-    other = _other_side(checkpoint, ids, forced, longest) if checkpoint.reads_pairs else None
-    n = max(len(ids), len(other[0]) if other else 0)
-    if n > SHORT:
-        refuse_large(pace(checkpoint, ids, other and other[0]), n, most_bytes)
-    return run_ids(checkpoint, text, ids, pieces, other, progress=progress)
+    if len(ids) > SHORT:
+        refuse_large(pace(checkpoint, ids), len(ids), most_bytes)
+    return run_ids(checkpoint, text, ids, pieces, progress=progress)
 
 
-def pace(checkpoint: Checkpoint, ids: Sequence[int], target: Sequence[int] | None = None) -> Pace:
-    """What a run takes by its length, measured on the first of `ids`, and of `target` where the model reads pairs."""
+def pace(checkpoint: Checkpoint, ids: Sequence[int]) -> Pace:
+    """What a run takes by its length, measured on the first of `ids`."""
     model: Any = checkpoint.model
 
     def run(length: int) -> int:
         with run_of(checkpoint), recording() as seen:
-            model.outputs(*(torch.tensor([list(one[:length])]) for one in (ids, target) if one is not None))
+            model.outputs(torch.tensor([list(ids[:length])]))
         return sum(seen.source(site).kept_bytes for site in seen.sites)
 
-    return pace_of(model, max(len(ids), len(target or ())), run)
+    return pace_of(model, len(ids), run)
 
 
 def run_ids(
-    checkpoint: Checkpoint,
-    text: str,
-    ids: list[int],
-    pieces: list[str],
-    target: tuple[list[int], list[str]] | None = None,
-    *,
-    progress: Heard | None = None,
+    checkpoint: Checkpoint, text: str, ids: list[int], pieces: list[str], *, progress: Heard | None = None
 ) -> AnyRun:
     """Run a checkpoint that reads one text on ids, which are shown as `pieces`; `text` is what the run is called.
 
-    `target` are ids and pieces of the other text, of a model that reads pairs. `progress` is told the share of a long
-    run, and may raise.
+    `progress` is told the share of a long run, and may raise.
 
     Raises:
         InputError: an id that the vocabulary lacks, or too many of them.
@@ -172,17 +157,15 @@ def run_ids(
     """
     model: Any = checkpoint.model
     told: AbstractContextManager[None] = nullcontext()
-    texts = [ids] if target is None else [ids, target[0]]
-    n = max(map(len, texts))
-    if progress is not None and n > SHORT:
-        told = pace(checkpoint, *texts).followed(n, letting_others(progress))
+    if progress is not None and len(ids) > SHORT:
+        told = pace(checkpoint, ids).followed(len(ids), letting_others(progress))
     with run_of(checkpoint), recording() as seen, told:
-        outputs = model.outputs(*(torch.tensor([one]) for one in texts))
+        outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
-    other = axis if target is None else _axis(checkpoint, *target)
     maps = {
         site: replace(
-            seen.map(site, *_axes(checkpoint, site, seen.source(site), axis, other)), notes=checkpoint.guesses
+            seen.map(site, axis if site.kind == "self" else pooling_queries(seen.source(site).n_queries), axis),
+            notes=checkpoint.guesses,
         )
         for site in seen.sites
     }
@@ -218,38 +201,12 @@ def read(checkpoint: Checkpoint, text: str, longest: int | None = MAX_POSITIONS)
     return ids, labels_as_typed(tokenizer, text, ids)
 
 
-def _other_side(
-    checkpoint: Checkpoint, ids: list[int], typed: str | None, longest: int | None
-) -> tuple[list[int], list[str]]:
-    """What a model that reads pairs reads on its other side: what was typed, or the same numbers there."""
-    if typed is not None:
-        return read(replace(checkpoint, tokenizer=checkpoint.writer), typed, longest)
-    found = checkpoint.model_as(VectorModel).same_of_target(torch.tensor(ids)).tolist()
-    return found, [str(i) for i in found]
-
-
-def _axes(checkpoint: Checkpoint, site: Site, source: SoftmaxInputs, axis: Axis, other: Axis) -> tuple[Axis, Axis]:
-    """Queries and keys of a site: `axis` is what was read, `other` the second text of a model that reads two."""
-    if site.kind == "self":
-        return (other, other) if site.stack == "decoder" else (axis, axis)
-    if site.kind == "cross":
-        if checkpoint.reads_pairs:
-            return other, axis
-        drawn = source.n_keys != len(axis) or getattr(checkpoint.model.config, "memory", "") == "vectors"
-        names = [f"m{i}" for i in range(source.n_keys)]
-        return other, Axis.of_tokens(Message("axis_memory"), names) if drawn else axis
-    return pooling_queries(source.n_queries), axis
-
-
 def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:
     """Positions of an encoder are tokens; those of a k-mer classifier are windows of them."""
     tokenizer, model = checkpoint.tokenizer, checkpoint.model
     if isinstance(model, KmerClassifier):
         spans = model.windows(len(ids))
         return _of_windows(pieces, [(span.start, span.start + span.width) for span in spans])
-    windows = model.windows(len(ids)) if isinstance(model, Encoder) else None
-    if windows is not None:
-        return _of_windows(pieces, windows)
     return Axis.of_pieces(
         Message("axis_token"), pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids]
     )

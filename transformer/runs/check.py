@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from transformer.checkpoint.safe.arrays import read_arrays_file
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.errors import InputError
 from transformer.messages import Message
-from transformer.models.vectors import VectorModel
 from transformer.runs.changed import run_of
 from transformer.runs.parity import TokenIds, token_ids
 
@@ -147,14 +146,14 @@ def check(
     return Check(checkpoint.name, tuple(found), tuple(asked))
 
 
-def check_file(checkpoint: Checkpoint, path: Path, *, tolerance: float | None = None) -> Check:
+def check_file(checkpoint: Checkpoint, path: str | Path, *, tolerance: float | None = None) -> Check:
     """As `check`, with the ids (`input`, or `source` and `target`) and what is expected in one .npz or .safetensors.
 
     Raises:
         CheckpointError: the file is refused.
         InputError: as `check`; or it holds no ids (no pixels, for a model of pictures), or too many.
     """
-    return check_contents(checkpoint, read_arrays_file(path), tolerance=tolerance)
+    return check_contents(checkpoint, read_arrays_file(Path(path)), tolerance=tolerance)
 
 
 def check_contents(checkpoint: Checkpoint, contents: Contents, *, tolerance: float | None = None) -> Check:
@@ -172,18 +171,15 @@ def check_contents(checkpoint: Checkpoint, contents: Contents, *, tolerance: flo
             raise InputError("check_pixels_of_no_kind", file=contents.source, most=MOST_PIXELS)
         return check(checkpoint, inputs, arrays, tolerance=tolerance)
     for ids in (inputs, targets):
-        if ids is not None and not _can_be_read(checkpoint, ids):
+        if ids is not None and not _can_be_read(ids):
             raise InputError("check_ids_of_no_kind", file=contents.source, most=MOST_IDS)
-    read, written = (ids if ids is None or ids.is_floating_point() else ids.long() for ids in (inputs, targets))
-    return check(checkpoint, cast(torch.Tensor, read), arrays, written, tolerance=tolerance)
+    written = None if targets is None else targets.long()
+    return check(checkpoint, inputs.long(), arrays, written, tolerance=tolerance)
 
 
-def _can_be_read(checkpoint: Checkpoint, given: torch.Tensor) -> bool:
-    """Whether these are ids; or vectors, of a model that reads them."""
-    if given.is_floating_point():
-        reads = isinstance(checkpoint.model, VectorModel)
-        return reads and given.dim() in {2, 3} and 0 < given[..., 0].numel() <= MOST_IDS
-    return given.dim() in {1, 2} and 0 < given.numel() <= MOST_IDS
+def _can_be_read(given: torch.Tensor) -> bool:
+    """Whether these are ids."""
+    return not given.is_floating_point() and given.dim() in {1, 2} and 0 < given.numel() <= MOST_IDS
 
 
 def _taken(arrays: dict[str, torch.Tensor], names: Sequence[str]) -> torch.Tensor | None:

@@ -12,9 +12,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.changed import run_of
 
 TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
-"""Token ids, (batch, position) or those of one sentence, in any of the usual containers.
-
-A model that reads vectors takes them too, (batch, position, d_model) or those of one sequence, as real numbers."""
+"""Token ids, (batch, position) or those of one sentence, in any of the usual containers."""
 
 
 def attention_maps(
@@ -42,6 +40,6 @@ def attention_maps(
 
 
 def token_ids(ids: TokenIds) -> Tensor:
-    """Token ids as (batch, position), vectors as (batch, position, d_model)."""
+    """Token ids as (batch, position)."""
     tensor = torch.as_tensor(ids)
-    return tensor[None] if tensor.dim() == (2 if tensor.is_floating_point() else 1) else tensor
+    return tensor[None] if tensor.dim() == 1 else tensor

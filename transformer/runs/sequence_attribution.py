@@ -25,6 +25,7 @@ from transformer.sequences.alphabet import Letters
 MAX_MUTATED = 512
 """Longest sequence whose every letter is changed: three runs a letter."""
 
+
 @dataclass(frozen=True, eq=False)
 class Mutations:
     """Change of a class's log-odds (nats) when one letter becomes another: row = new letter, column = position.

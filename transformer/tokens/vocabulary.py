@@ -120,7 +120,7 @@ class VocabularyTokenizer(_WithSpecialIds):
             CheckpointError: one of them is no id.
         """
         if special_ids.cls_id == len(self):
-            return VocabularyTokenizer((*self.tokens, CLASS_TOKEN), self.special_ids).with_special_ids(special_ids)
+            return type(self)((*self.tokens, CLASS_TOKEN), self.special_ids).with_special_ids(special_ids)
         named = {field.name: getattr(self.special_ids, field.name) for field in fields(self.special_ids)}
         made = copy(self)
         known = {name: i for name, i in named.items() if i >= 0}
@@ -150,6 +150,29 @@ class VocabularyTokenizer(_WithSpecialIds):
     def labels(self, ids: Iterable[int]) -> list[str]:
         """The token of each id."""
         return [self.tokens[int(i)] for i in ids]
+
+
+class LetterTokenizer(VocabularyTokenizer):
+    """Letters, each looked up in a list as it is, spaces among them."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the letters of `text`, without special tokens.
+
+        Raises:
+            InputError: a letter is not in the list, and there is no id for unknown ones.
+        """
+        ids = [self._ids.get(letter, self.special_ids.unknown_id) for letter in text]
+        if -1 in ids:
+            raise InputError("word_is_unknown", word=text[ids.index(-1)])
+        return ids
+
+    def pieces(self, text: str) -> list[str]:
+        """The letters of `text`."""
+        return list(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The letters of `ids`; special tokens and padding leave no trace."""
+        return "".join(self.tokens[int(i)] for i in ids if not self.is_special(int(i)))
 
 
 class IdTokenizer(_WithSpecialIds):

@@ -3,10 +3,8 @@
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
-from transformer.checkpoint.checkpoint import DRAWN
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError
-from transformer.messages import Message
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
@@ -89,29 +87,23 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
     by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
-    made_up = {one.code: one for one in checkpoint.assumptions if isinstance(one, Message) and one.code in DRAWN}
     length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
     sample = sample_ids(checkpoint.model.config, length, len(reader))
     start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
     address.belong_to((name, by_id), INPUT, "forced")
     with st.container(key="look-area"), st.form("look", border=False):
-        pairs = checkpoint.reads_pairs
-        widths = [5, 4, 2] if checkpoint.translates or pairs else [9, 2]
+        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
         first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
         label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        label = t("checkpoints.vectors", last=len(reader) - 1) if pairs or "assumed_vectors" in made_up else label
         with first:
             text = address.line(label, start, key=INPUT, placeholder=t("checkpoints.text_hint"))
         forced = ""
         for place in others:
             with place:
-                what = "other" if pairs else "forced"
                 forced = address.line(
-                    t(f"checkpoints.{what}"), "", key="forced", placeholder=t(f"checkpoints.{what}_hint")
+                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    if made_up:
-        st.caption(t("checkpoints.vectors_note"))
     visit().keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None

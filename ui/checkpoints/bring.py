@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from transformer.checkpoint.foreign.bundle import goes_beside
+from transformer.checkpoint.foreign.bundle import is_vocabulary
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
@@ -118,14 +118,14 @@ def _take(files: Sequence[uploads.File]) -> None:
         name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
         address.put(**{last_checkpoint.MODEL: name})
         last_checkpoint.bring(name)
-        if name in names and not any(map(goes_beside, (file.name for file in files))):
+        if name in names and not any(map(is_vocabulary, (file.name for file in files))):
             st.session_state[PROBLEM] = Message("upload_is_there", name=name)
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
 
 
 def _files_beside(name: str) -> None:
-    """The vocabularies and vectors that stand beside an upload's weights; each can be removed alone."""
+    """The vocabularies that stand beside an upload's weights; each can be removed alone."""
     ref = CheckpointRef.parse(name)
     with st.container(horizontal=True, gap="small", key="files-beside"):
         for place, file in enumerate(uploads.upload(ref).added):

@@ -20,7 +20,6 @@ from transformer.pictures.photo import Photo
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.classes import classes_of
 from transformer.runs.vision import on_patches
-from ui.checkpoints.previews import looks_at_first
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin
@@ -128,7 +127,7 @@ def _query(config: VisionConfig) -> int:
         list(tokens),
         key=QUERY,
         form="list",
-        default=looks_at_first(config),
+        default=tokens[0],
         text=str,
         help=t("pictures.query_help"),
     )

@@ -123,9 +123,7 @@ def _result(found: Check, source: str) -> None:
 
 def _recipe(checkpoint: Checkpoint) -> str:
     """How such a file is made, beside the original model."""
-    if checkpoint.reads_pairs:
-        ids, call, output = "source=source, target=target", "model(source, target)", "hidden"
-    elif checkpoint.translates:
+    if checkpoint.translates:
         ids, call, output = "source=source, target=target", "model(source, target)", "logits"
     else:
         has_head = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))

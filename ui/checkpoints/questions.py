@@ -64,7 +64,7 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition, *, is_wr
                 st.button(t("checkpoints.forget"), on_click=_forget, args=forget, key="forget-answers")
         heads = next((question for question in report.questions if question.name == "n_heads"), None)
         others = [question for question in report.open if question != heads]
-        can_be_shown = report.fits and not others and previews.have_input(report.config)
+        can_be_shown = report.fits and not others
         if heads is not None and can_be_shown and st.toggle(t("checkpoints.preview"), key="preview-heads"):
             previews.previews_panel(found, report.config, heads, given, partial(_pick, name, found.fingerprint, heads))
 
@@ -95,9 +95,7 @@ def _rare(name: str, found: Bundle, questions: Sequence[Question], given: dict[s
                 _ask(name, found, question, given)
 
 
-def _ask(
-    name: str, found: Bundle, question: Question, given: dict[str, Any], *, is_assumed: bool = False
-) -> None:
+def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any], *, is_assumed: bool = False) -> None:
     key = _key(found.fingerprint, question.name)
     usual = _usual(found, question)
     now = _shown(question, given.get(question.name, usual))

@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from transformer.checkpoint.foreign.found import RECORD_FILE
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from ui.checkpoints.bring import SHOW
@@ -77,6 +78,9 @@ def _details(report: Report) -> None:
         st.markdown(f"**{t('checkpoints.changes')}**")
         for change in report.changes:
             st.text(f"· {said(change)}")
+    if report.record:
+        st.markdown(t("checkpoints.record", file=RECORD_FILE))
+        st.code("\n".join(report.record), language="python")
     st.download_button(
         t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain", on_click="ignore"
     )

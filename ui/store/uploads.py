@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from transformer import Checkpoint
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.foreign.bundle import Bundle, bundle, goes_beside
+from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.unpacked import PrivateFolder, free_bytes
@@ -76,7 +76,7 @@ class Upload:
         return sum(one.n_bytes for one in self.counted.values())
 
     def bring(self, files: Mapping[str, BufferedIOBase], counted: Mapping[str, Counted]) -> None:
-        """Read with these vocabularies or vectors too from now on, or instead of those that have no place beside them.
+        """Read with these vocabularies too from now on, or instead of those that have no place beside them.
 
         Raises:
             CheckpointError: one of them cannot be read.
@@ -88,17 +88,17 @@ class Upload:
             self.counted[name] = one
             if replaced is not None:
                 replaced.strike()
-        self._let_go_of(before.added - self._files.added)
+        self._let_go_of(before.vocabularies.keys() - self._files.vocabularies.keys())
 
     def remove(self, file: str) -> None:
-        """Read without one of the vocabularies or vectors from now on."""
+        """Read without one of the vocabularies from now on."""
         self._read(self._files.without(file))
         self._let_go_of({file})
 
     @property
     def added(self) -> dict[str, int]:
         """The bytes of each file beside the weights that can be removed alone, by name."""
-        names = sorted(self.bundle.added) if self.bundle is not None else []
+        names = sorted(self.bundle.vocabularies) if self.bundle is not None else []
         return {name: self.counted[name].n_bytes for name in names}
 
     def _read(self, bundle: Bundle) -> None:
@@ -280,7 +280,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
     held = uploads()
-    extends = chosen in held and held[chosen].takes_words and all(map(goes_beside, streams))
+    extends = chosen in held and held[chosen].takes_words and all(map(is_vocabulary, streams))
     ref = chosen if extends else None
     extended = None if ref is None else held[ref]
     sizes = {name: file.size for name, file in zip(streams, files, strict=True)}
@@ -304,7 +304,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
             if chosen is not None and first is not None and pair is not None:
                 ref = _free_ref(pair.name)
-                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.added))
+                held[ref] = Upload(pair, _of_both(first.counted, counted, pair.vocabularies))
                 del held[chosen]
             else:
                 ref = _free_ref(files_together.name)
@@ -349,10 +349,10 @@ def _strike(counted: Mapping[str, Counted]) -> None:
 
 
 def _same_files(brought: Bundle) -> CheckpointRef | None:
-    """The upload that holds the same weights beside the same vocabularies and config, and no vectors."""
+    """The upload that holds the same weights beside the same vocabularies and config."""
     for ref, held in uploads().items():
         found = held.bundle
-        if found is not None and found.vectors is None and brought.vectors is None:
+        if found is not None:
             parts = ((one.fingerprint, dict(one.vocabularies), dict(one.contents.settings)) for one in (found, brought))
             if next(parts) == next(parts):
                 return ref
@@ -360,7 +360,7 @@ def _same_files(brought: Bundle) -> CheckpointRef | None:
 
 
 def forget_file(ref: CheckpointRef, file: str) -> None:
-    """Let go of one vocabulary, or of the vectors, of an upload, and of what was computed with it; the rest stays."""
+    """Let go of one vocabulary of an upload, and of what was computed with it; the rest stays."""
     held = holdings.mine()
     found = held.uploads.get(ref)
     if found is not None and file in found.added:

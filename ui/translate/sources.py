@@ -126,9 +126,7 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
         return
     chance = measured.fares["random"].share
     if answer.method == "deletion":  # against itself it would say nothing
-        st.info(
-            t("sources.measure", sentences=fare.sentences, area=fare.area, chance=chance), icon=":material/rule:"
-        )
+        st.info(t("sources.measure", sentences=fare.sentences, area=fare.area, chance=chance), icon=":material/rule:")
         return
     spearman = t("sources.correlation", value=fare.spearman)
     found = t("sources.found", sentences=fare.sentences, share=fare.share, chance=chance, area=fare.area)

@@ -101,10 +101,7 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
             **{name: as_written([getattr(one, name) for one in ordered], 4) for name in NUMBERS},
         }
     )
-    numbers = {
-        name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f")
-        for name in NUMBERS
-    }
+    numbers = {name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f") for name in NUMBERS}
     columns = {
         "changed": st.column_config.TextColumn(plain("what_if.column_changed")),
         "head": st.column_config.TextColumn(plain("what_if.column_head")),

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.common import loaded, scramble
 from tests.checkpoint.originals.torch_around import Around, Pair, Parts
-from transformer import attention_maps, load
+from transformer import attention_maps
 from transformer.checkpoint import report
 from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
@@ -39,7 +39,7 @@ def _saved(original: nn.Module, folder: Path) -> Path:
 
 
 def _same_maps(path: Path, original: nn.Module, inputs: tuple[Tensor, ...], **answers) -> None:
-    found = attention_maps(load(path, n_heads=HEADS, **answers), *inputs)
+    found = attention_maps(loaded(path, n_heads=HEADS, **answers), *inputs)
     with torch.no_grad():
         expected = original.double()(*inputs)
     for name, values in expected.items():
@@ -147,7 +147,7 @@ def test_a_norm_in_a_module_of_ones_own_is_asked(norm, tmp_path):
     path = tmp_path / "model.pt"
     assert "norm_after_stack" in _refused(path, "norm.weight", "norm.bias")
     _same_maps(path, original, (ids,), norm_after_stack=True)
-    assert load(path, n_heads=HEADS, norm_after_stack=True).model.config.norm_after_stack
+    assert loaded(path, n_heads=HEADS, norm_after_stack=True).model.config.norm_after_stack
     _refused(path, "norm.weight", norm_after_stack=False)
 
 

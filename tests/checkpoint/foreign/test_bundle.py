@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.checkpoint.references import REFERENCE, reference_file
+from tests.checkpoint.references import REFERENCE, heads, reference_file
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.previews import head_previews, of_ids, plausible_heads
+from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -78,9 +78,9 @@ def test_a_vocabulary_of_another_size_is_refused():
 def test_a_later_vocabulary_stands_beside_those_that_fit_with_it(later, stays):
     first = annotated(**{"tgt.txt": lines(TARGET_WORDS)})
     found = first.beside(opened(**{name: lines(words) for name, words in later.items()}))
-    assert found.added == stays
+    assert set(found.vocabularies) == stays
     assert found.without("wrong.txt").checkpoint({"n_heads": 3}).writer.labels([3]) == ["wort0"]
-    assert found.without(min(stays)).added == stays - {min(stays)}
+    assert set(found.without(min(stays)).vocabularies) == stays - {min(stays)}
 
 
 def test_one_vocabulary_serves_both_sides_of_one_size():
@@ -158,11 +158,11 @@ def test_a_task_that_is_no_table_is_refused(task: object):
 
 def test_previews_are_the_first_layer_of_the_real_thing():
     brought = annotated()
-    heads = next(question for question in brought.recognised({}).report.questions if question.name == "n_heads")
-    counts = plausible_heads(heads, 24)
-    assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(heads.options)
+    asked = next(question for question in brought.recognised({}).report.questions if question.name == "n_heads")
+    counts = plausible_heads(asked, 24)
+    assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(asked.options)
     ids = sample_ids(brought.recognised({}).report.config, 7)
-    for preview in head_previews(brought, {}, counts, of_ids(ids)):
+    for preview in head_previews(brought, {}, counts, ids):
         expected = attention_maps(load(ANNOTATED, n_heads=preview.n_heads), [ids], [[1]])["encoder.0.self"][0]
         np.testing.assert_allclose(preview.weights, expected, atol=1e-5)
         assert preview.weights.shape == (preview.n_heads, 7, 7)
@@ -179,7 +179,7 @@ def test_samples_are_ids_of_the_vocabulary_and_no_marks(name):
 
 
 def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
-    encoder = run_any(load(reference_file("encoder-only"), n_heads=4), "3 4 5")
+    encoder = run_any(load(reference_file("encoder-only"), **heads("encoder-only")), "3 4 5")
     assert encoder.record["encoder.2.self"].queries.labels == ("3", "4", "5")
     assert encoder.outputs["hidden"].shape == (3, 24)
     kmer = run_any(load(reference_file("kmer"), n_heads=4), "0 1 2 3 4")
@@ -196,4 +196,4 @@ def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
 @pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("99", "is no id"), ("1 " * 700, "at most 512")])
 def test_what_an_encoder_cannot_read_is_said(text, message):
     with pytest.raises(InputError, match=message):
-        run_any(load(reference_file("encoder-only"), n_heads=4), text, longest=512)
+        run_any(load(reference_file("encoder-only"), **heads("encoder-only")), text, longest=512)

@@ -22,9 +22,6 @@ PAIRS: dict[str, Any] = {
     "rnn-tutorial-1": lambda: (rnn.EncoderRNN(31, 13), rnn.LocationDecoder(37, 13, 9)),
     "rnn-tutorial-2": lambda: (rnn.EncoderRNN(31, 13), rnn.AdditiveDecoder(37, 13)),
     "rnn-d2l": lambda: (rnn_tutorials.D2lEncoder(31, 11, 13, 2), rnn_tutorials.D2lDecoder(37, 11, 13, 2)),
-    "rnn-bentrevett": lambda: (
-        rnn_tutorials.JointEncoder(31, 11, 13, 17), rnn_tutorials.JointDecoder(37, 11, 13, 17, False),
-    ),
     "rnn-chatbot": lambda: (
         rnn_tutorials.ChatbotEncoder(31, 13, 2, nn.GRU, "gru"),
         rnn_tutorials.ChatbotDecoder(37, 13, 2, nn.GRU, "gru", "dot"),

@@ -33,7 +33,7 @@ MODELS = {
     "encoder": Encoder(
         EncoderConfig(
             11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
-            segment=True, norm_after_embedding=True, attention_scale=6**-0.5,
+            attention_scale=6**-0.5,
         )
     ),
     "decoder": Decoder(

@@ -106,7 +106,7 @@ def _torch_module(tmp_path, source_vocab, target_vocab):
 
 def test_which_embedding_reads_what_is_asked_where_nothing_tells(tmp_path):
     path, original = _torch_module(tmp_path, 13, 13)
-    heads = {"n_heads": 2}
+    heads = {"n_heads": 2, "scale_embedding": True}
     asked = {question.name: question for question in report(path).questions}
     assert asked["source_embedding"].options == ("a.weight", "b.weight")
     assert torch.equal(model(path, **heads).source_embedding.weight, original.a.weight)
@@ -116,7 +116,7 @@ def test_which_embedding_reads_what_is_asked_where_nothing_tells(tmp_path):
 def test_which_embedding_reads_what_is_told_by_the_projection(tmp_path):
     path, _ = _torch_module(tmp_path, 13, 11)
     assert "source_embedding" not in _names(path)
-    assert model(path, n_heads=2).config.source_vocab == 13
+    assert report(path).config.source_vocab == 13
 
 
 def test_settings_that_do_not_divide_are_refused(tmp_path):

@@ -32,10 +32,6 @@ def _chatbot(method: str, net: Any, name: str, layers: int) -> tuple[nn.Module, 
 
 
 PAIRS: dict[str, Any] = {
-    "rnn-bentrevett": lambda: (originals.JointEncoder(31, 11, 13, 17), originals.JointDecoder(37, 11, 13, 17, False)),
-    "rnn-bentrevett first edition": lambda: (
-        originals.JointEncoder(31, 11, 13, 17), originals.JointDecoder(37, 11, 13, 17, True),
-    ),
     "rnn-d2l": lambda: (originals.D2lEncoder(31, 11, 13, 2), originals.D2lDecoder(37, 11, 13, 2)),
     "rnn-d2l one layer": lambda: (originals.D2lEncoder(31, 11, 13, 1), originals.D2lDecoder(37, 11, 13, 1)),
     "rnn-chatbot dot": lambda: _chatbot("dot", nn.GRU, "gru", 2),
@@ -91,7 +87,7 @@ def test_the_chatbot_tutorial_s_own_file(tmp_path):
 
 
 def test_one_module_of_both_with_its_own_prefix(tmp_path):
-    encoder, decoder = _made("rnn-bentrevett")
+    encoder, decoder = _made("rnn-d2l")
     whole = nn.Module()
     whole.encoder, whole.decoder = encoder, decoder
     torch.save({"model_state_dict": {f"seq2seq.{k}": v for k, v in whole.state_dict().items()}}, tmp_path / "tut3.pt")

@@ -53,7 +53,7 @@ def test_whole_files_of_ids_are_translated(name):
 
 
 def test_an_encoder_reads_ids_and_writes_none():
-    checkpoint = load(reference_file("encoder-only"), n_heads=4)
+    checkpoint = load(reference_file("encoder-only"), **heads("encoder-only"))
     assert isinstance(checkpoint.tokenizer, IdTokenizer)
     assert (len(checkpoint.tokenizer), checkpoint.target_tokenizer) == (20, None)
     assert checkpoint.tokenizer.source_ids("3 4") == [3, 4]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.common import loaded, scramble
 from tests.checkpoint.originals.torch_around import Around, Pair
-from transformer import DecodingOptions, attention_maps, load, translate
+from transformer import DecodingOptions, attention_maps, translate
 from transformer.checkpoint import report
 from transformer.errors import InputError
 
@@ -33,7 +33,7 @@ def _pair(core: nn.Transformer) -> Pair:
 
 def _same(original: nn.Module, path: Path, inputs: tuple[Tensor, ...], **answers: object) -> None:
     torch.save(scramble(original).state_dict(), path)
-    found = attention_maps(load(path, n_heads=HEADS, pad_id=-1, **answers), *inputs)
+    found = attention_maps(loaded(path, n_heads=HEADS, pad_id=-1, **answers), *inputs)
     with torch.no_grad():
         expected = original.double()(*inputs)
     assert expected
@@ -63,7 +63,7 @@ def test_one_final_norm_of_two(stack, tmp_path):
     core = _core()
     getattr(core, stack).norm = None
     _same(_pair(core), tmp_path / "model.pt", (IDS, IDS[:, :5]))
-    assert load(tmp_path / "model.pt", n_heads=HEADS).model.config.without_norm == stack
+    assert loaded(tmp_path / "model.pt", n_heads=HEADS).model.config.without_norm == stack
 
 
 def test_each_side_has_the_positions_of_its_own_table(tmp_path):
@@ -77,7 +77,7 @@ def test_each_side_has_the_positions_of_its_own_table(tmp_path):
     original, path = scramble(Pair(parts, roles)), tmp_path / "model.pt"
     torch.save(original.state_dict(), path)
     source, target = torch.randint(1, VOCAB, (1, 11)), torch.randint(1, TARGETS, (1, 13))
-    checkpoint = load(path, n_heads=HEADS, eos_id=-1)
+    checkpoint = loaded(path, n_heads=HEADS, eos_id=-1)
     found = attention_maps(checkpoint, source, target)
     with torch.no_grad():
         for name, values in original.double()(source, target).items():

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.checkpoint.huggingface.families import write_folder
-from transformer import load, report
+from tests.checkpoint.safe.hostile import corpus
+from transformer import attention_maps, load, report
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import OFFLINE
 from transformer.checkpoint.worker import apart, pool
@@ -127,13 +128,42 @@ def test_a_folder_that_takes_too_long_is_a_refusal(tmp_path: Path, monkeypatch: 
         apart.load_folder(folder)
 
 
-def test_pickled_weights_are_refused_with_a_remedy(folder: Path) -> None:
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"pytorch_model.bin, and only safetensors are read.*save_pretrained"):
+def test_weights_of_another_library_are_refused_with_a_remedy(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "tf_model.h5")
+    with pytest.raises(CheckpointError, match=r"tf_model.h5, and only safetensors are read.*save_pretrained"):
         load(folder)
     with pytest.raises(CheckpointError, match="only safetensors are read"):
         report(folder)
+
+
+def test_pickled_weights_beside_a_config_are_read_by_the_safe_reader(folder: Path) -> None:
+    expected = attention_maps(load(folder), [[3, 5, 7, 2]])
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    found = load(folder)
+    maps = attention_maps(found, [[3, 5, 7, 2]])
+    assert all((maps[name] == expected[name]).all() for name in expected)
+    assert (found.name, found.folder) == (folder.name, folder.resolve())
+    assert report(folder).fits
+    kept = apart.load_folder(folder)  # as the page does: read in one worker, tried in another
+    assert kept.folder == folder
+    assert all((attention_maps(kept, [[3, 5, 7, 2]])[name] == expected[name]).all() for name in expected)
+    halves = list(tensors.items())
+    torch.save(dict(halves[:5]), folder / "pytorch_model.bin")
+    torch.save(dict(halves[5:]), folder / "pytorch_model-2.bin")
+    assert all((attention_maps(load(folder), [[3, 5, 7, 2]])[name] == expected[name]).all() for name in expected)
+
+
+def test_a_pickle_beside_a_config_that_asks_for_code_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    marker = tmp_path / "marker"
+    for _, data, reason in list(corpus(str(marker)))[::5]:
+        (folder / "pytorch_model.bin").write_bytes(data)
+        with pytest.raises(CheckpointError) as refused:
+            load(folder)
+        assert reason in str(refused.value)
+    assert not marker.exists()
 
 
 def test_code_in_the_folder_is_not_run(folder: Path) -> None:

@@ -8,44 +8,6 @@ from torch import Tensor, nn
 from tests.checkpoint.originals.common import Maps, Original
 
 
-class JointEncoder(Original):
-    """bentrevett's: both ways, and a map of the last states of both."""
-
-    def __init__(self, vocab: int, d: int, hidden: int, decoder_hidden: int):
-        super().__init__()
-        self.embedding, self.rnn = nn.Embedding(vocab, d), nn.GRU(d, hidden, bidirectional=True)
-        self.fc = nn.Linear(2 * hidden, decoder_hidden)
-
-    def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        outputs, hidden = self.rnn(self.embedding(source))
-        return outputs, torch.tanh(self.fc(torch.cat((hidden[-2], hidden[-1]), dim=1)))
-
-
-class JointDecoder(Original):
-    """`lone_vector` is the first edition's: the score is a parameter, and the last map is called `out`."""
-
-    def __init__(self, vocab: int, d: int, hidden: int, decoder_hidden: int, lone_vector: bool):
-        super().__init__()
-        self.attention, self.embedding = Original(), nn.Embedding(vocab, d)
-        self.attention.attn = nn.Linear(2 * hidden + decoder_hidden, decoder_hidden)
-        self.attention.v = (
-            nn.Parameter(torch.rand(decoder_hidden)) if lone_vector else nn.Linear(decoder_hidden, 1, False)
-        )
-        self.rnn, self.last = nn.GRU(2 * hidden + d, decoder_hidden), "out" if lone_vector else "fc_out"
-        setattr(self, self.last, nn.Linear(2 * hidden + decoder_hidden + d, vocab))
-
-    def forward(self, token: Tensor, hidden: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        embedded = self.embedding(token[None])
-        repeated = hidden[:, None].repeat(1, len(outputs), 1)
-        energy = torch.tanh(self.attention.attn(torch.cat((repeated, outputs.permute(1, 0, 2)), dim=2)))
-        v = self.attention.v
-        weights = (energy @ v if isinstance(v, nn.Parameter) else v(energy).squeeze(2)).softmax(1)
-        weighted = torch.bmm(weights[:, None], outputs.permute(1, 0, 2)).permute(1, 0, 2)
-        output, hidden = self.rnn(torch.cat((embedded, weighted), dim=2), hidden[None])
-        read = torch.cat((output[0], weighted[0], embedded[0]), dim=1)
-        return getattr(self, self.last)(read), hidden[0], weights
-
-
 class D2lEncoder(Original):
     def __init__(self, vocab: int, d: int, hidden: int, layers: int):
         super().__init__()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.checkpoint.originals.common import Maps, Original, table
-from tests.checkpoint.originals.torch_modules import keep_weights, step_by_step, watch_layers
+from tests.checkpoint.originals.torch_modules import step_by_step, watch_layers
 
 Part = nn.Module | nn.Parameter
 Parts = Mapping[str, Part]
@@ -95,31 +95,6 @@ class Pair(Original):
         if f"{side}_positions" not in self.roles:
             return x + table(x.shape[1], x.shape[2]).to(x.dtype)
         return x + _part(self, self.roles[f"{side}_positions"]).weight[: x.shape[1]]
-
-
-class Bare(Original):
-    """Layers of torch, or one attention, that read vectors; a decoder's memory is what it reads, or zeros."""
-
-    def __init__(self, core: nn.Module, memory: str = ""):
-        super().__init__()
-        self.core, self.memory = core, memory
-
-    @step_by_step()
-    def forward(self, source: Tensor, target: Tensor | None = None) -> Maps:
-        maps: Maps = {}
-        core = self.core
-        if isinstance(core, nn.MultiheadAttention):
-            queries = source if target is None else target
-            keep_weights(core, maps, "encoder.0.self" if target is None else "decoder.0.cross")
-            return maps | {"hidden": core(queries, source, source)[0]}
-        read = source if target is None else target
-        future = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool).triu(1)
-        if target is None:
-            watch_layers((), core.layers, maps)
-            memory = source if self.memory == "inputs" else torch.zeros_like(source)
-            return maps | {"hidden": core(source, memory, tgt_mask=future)}
-        watch_layers(core.encoder.layers, core.decoder.layers, maps)
-        return maps | {"hidden": core(source, target, tgt_mask=future)}
 
 
 def _part(owner: nn.Module, name: str) -> Part:

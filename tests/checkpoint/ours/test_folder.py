@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import load_snapshot, save_folder, save_weights
 from transformer.errors import CheckpointError
+from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.seq2seq import Seq2Seq, preset
 from transformer.tokens.text import train_tokenizer
 
@@ -121,3 +122,18 @@ def test_the_shipped_config_says_all_that_the_model_needs() -> None:
     assert about["architecture"] == "seq2seq"
     assert about["languages"] == ["English", "German"]
     assert load(shipped).examples
+
+
+@pytest.mark.parametrize(("value", "reads"), [(0, True), (3, False)])
+def test_an_option_of_older_folders_that_changes_nothing_is_passed_over(
+    value: int, reads: bool, tmp_path: Path
+) -> None:
+    save_folder(tmp_path / "old", "encoder", Encoder(EncoderConfig(11, d_model=6, n_heads=2, n_layers=1, d_ff=7)))
+    about = json.loads((tmp_path / "old" / "config.json").read_text())
+    about["config"] |= {"conv_width": value, "early": [], "segment": False}
+    (tmp_path / "old" / "config.json").write_text(json.dumps(about))
+    if reads:
+        assert load(tmp_path / "old").model.config.d_ff == 7
+        return
+    with pytest.raises(CheckpointError, match="conv_width"):
+        load(tmp_path / "old")

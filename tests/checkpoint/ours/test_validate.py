@@ -16,7 +16,7 @@ from transformer.errors import CheckpointError
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    convert(reference_file("torch-prenorm"), tmp_path / "ours", n_heads=4)
+    convert(reference_file("torch-prenorm"), tmp_path / "ours", n_heads=4, scale_embedding=True)
     return tmp_path / "ours"
 
 

@@ -260,4 +260,3 @@ def test_what_is_larger_than_the_free_space_is_refused_before_it_is_written() ->
     with pytest.raises(CheckpointError, match=r"^bert.zip is refused: its files have .* bytes, and .* are free"):
         places.check_room(more, "bert.zip")
     places.check_room(0, "bert.zip")
-

@@ -179,7 +179,7 @@ def in_a_process(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, 2)
-            os.write(told, json.dumps(here()).encode()[: 60_000])
+            os.write(told, json.dumps(here()).encode()[:60_000])
             status = 0
         finally:
             os._exit(status)

@@ -87,7 +87,7 @@ def test_who_loads_it_in_a_program_may_allow_more_layers(albert: Path) -> None:
 
 def test_a_folder_of_ours_has_as_many_layers_at_most_and_no_larger_table_than_its_weights(tmp_path: Path) -> None:
     folder = tmp_path / "ours"
-    convert(reference_file("torch-prenorm"), folder, n_heads=4)
+    convert(reference_file("torch-prenorm"), folder, n_heads=4, scale_embedding=True)
     about = json.loads((folder / "config.json").read_text())
     d_model = about["config"]["d_model"]
     held = sum(tensor.numel() for tensor in load_file(folder / "model.safetensors").values())

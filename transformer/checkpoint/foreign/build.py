@@ -8,16 +8,16 @@ from torch import Tensor
 
 from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint, Model
+from transformer.checkpoint.foreign.inside import tokenizers_inside
 from transformer.checkpoint.foreign.layouts import Fit
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.ours.folder import fill, in_precision_of
 from transformer.errors import CheckpointError
-from transformer.tokens.vocabulary import id_tokenizers
 
 
 def build(recognition: Recognition, name: str) -> Checkpoint:
-    """The model that was recognised. Its text is typed and shown as ids, until a vocabulary is brought.
+    """The model that was recognised. Its text is typed and shown as ids, unless a vocabulary lay beside the weights.
 
     Raises:
         CheckpointError: it fits no layout (the message is the report), or something must be answered first.
@@ -26,7 +26,8 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
         raise CheckpointError("no_fit", report=recognition.report.text)
     check_answered(recognition.report)
     model_type, _ = ARCHITECTURES[recognition.fit.architecture]
-    read_as = (None, None) if model_type.abilities.reads_pictures else id_tokenizers(recognition.fit.config)
+    sees = model_type.abilities.reads_pictures
+    read_as = (None, None) if sees else tokenizers_inside(recognition.contents, recognition.fit.config)
     tokenizer, target_tokenizer = read_as
     return Checkpoint(
         name=name,

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -12,35 +12,29 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
-from transformer.checkpoint.foreign.vectors import is_vectors, with_vectors
 from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
-from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
-from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint
 from transformer.checkpoint.safe.legacy import LEGACY_START
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
 from transformer.checkpoint.worker import apart, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.models.vision import VisionConfig
 from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds
+from transformer.tokens.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""
 
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
-
-VECTOR_LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
-"""How much of a file of vectors is read."""
 
 TASK = "task"
 """The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
@@ -63,11 +57,10 @@ class Bundle:
     n_bytes: int
     fingerprint: str
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
-    vectors: Contents | None = None
     limits: ReadLimits = DEFAULT_LIMITS
 
     def beside(self, files: Mapping[str, BufferedIOBase]) -> "Bundle":
-        """The same weights beside other vocabularies, or other vectors: open files by name.
+        """The same weights beside other vocabularies: open files by name.
 
         One of the same name takes the other's place, and so do vocabularies that fit: those stay beside them that fit
         with them. Beside one that fits nothing all stay, since that one is to be removed.
@@ -75,40 +68,21 @@ class Bundle:
         Raises:
             CheckpointError: one of them cannot be read.
         """
-        words = {name: stream for name, stream in files.items() if not is_vectors(name)}
-        vectors = read_vectors(files, [name for name in files if is_vectors(name)])
-        new = {name: self._words(stream, name) for name, stream in words.items()}
+        new = {name: read_vocabulary(stream, name, self.limits) for name, stream in files.items()}
         kept = {name: one for name, one in self.vocabularies.items() if name not in new}
         if kept and new and self._fit(new):
             kept = {name: one for name, one in kept.items() if self._fit({name: one, **new})}
-        return replace(self, vocabularies={**kept, **new}, vectors=vectors or self.vectors)
-
-    def _words(self, stream: BufferedIOBase, name: str) -> Vocabulary:
-        """A vocabulary as `read_vocabulary` reads it; where classes of pictures are named, names may stand twice."""
-        found = read_vocabulary(stream, name, self.limits)
-        if found.repeating and not isinstance(self.recognised({}).report.config, VisionConfig):
-            found.tokenizer(NO_SPECIAL_IDS)  # which refuses it
-        return found
+        return replace(self, vocabularies={**kept, **new})
 
     def without(self, file: str) -> "Bundle":
-        """The same weights without one of the files beside them."""
-        words = {name: one for name, one in self.vocabularies.items() if name != file}
-        is_of_vectors = self.vectors is not None and self.vectors.source == file
-        return replace(self, vocabularies=words, vectors=None if is_of_vectors else self.vectors)
-
-    @property
-    def added(self) -> set[str]:
-        """The names of the files beside the weights: vocabularies, and vectors."""
-        return {*self.vocabularies, *([self.vectors.source] if self.vectors is not None else [])}
+        """The same weights without one of the vocabularies."""
+        return replace(self, vocabularies={name: one for name, one in self.vocabularies.items() if name != file})
 
     def _fit(self, vocabularies: Mapping[str, Vocabulary]) -> bool:
         """Whether each of these vocabularies has a place of its own in what the weights are taken for."""
         beside = replace(self, vocabularies=vocabularies)
         try:
-            config = beside.recognised({}).report.config
-            if isinstance(config, VisionConfig):  # whose classes have one list of names
-                return [len(one) for one in beside.vocabularies.values()] == list(config.head[-1:])
-            beside._tokenizers(config)
+            beside._tokenizers(beside.recognised({}).report.config)
         except CheckpointError:
             return False
         return True
@@ -159,12 +133,6 @@ class Bundle:
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
-        found = self._recognised(answers)
-        if self.vectors is not None and found.report.fits:
-            return with_vectors(found, self.vectors.tensors, self.vectors.source)
-        return found
-
-    def _recognised(self, answers: Mapping[str, Any]) -> Recognition:
         answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         asked = {question.name for question in first.report.questions}
@@ -181,26 +149,11 @@ class Bundle:
         if TASK in answers:
             settings = {**settings, TASK: json.loads(answers[TASK])}
         built = _described(build(self.recognised(answers), name or self.name), settings)
-        if built.model.abilities.reads_pictures:
-            return self._with_class_names(built)
         source, target = self._tokenizers(built.model.config)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
         written = target or built.target_tokenizer
         return replace(built, tokenizer=source or built.tokenizer, target_tokenizer=written)
-
-    def _with_class_names(self, built: Checkpoint) -> Checkpoint:
-        """A list of as many tokens as there are classes says what these are called.
-
-        Raises:
-            CheckpointError: a list has more or fewer.
-        """
-        count = next(iter(getattr(built.model.config, "head", ())[-1:]), 0)
-        for name, vocabulary in self.vocabularies.items():
-            if len(vocabulary) != count:
-                raise CheckpointError("names_fit_no_classes", name=name, names=len(vocabulary), classes=count)
-            built = replace(built, class_names=vocabulary.names)
-        return built
 
     def _tokenizers(self, config: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
@@ -264,10 +217,8 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     weights = {
         name: stream
         for name, stream in files.items()
-        if (Path(name).suffix.lower() in taken and not (is_vectors(name) and len(files) > 1))
-        or _saved_by_torch(name, stream)
+        if Path(name).suffix.lower() in taken or _saved_by_torch(name, stream)
     }
-    vectors = [name for name in files if is_vectors(name) and name not in weights]
     if not weights:
         brought = ", ".join(files) or Message("nothing")
         raise CheckpointError("no_weights_brought", files=brought, endings=ENDINGS)
@@ -279,7 +230,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         contents = replace(contents, settings={**settings, **contents.settings})
     vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
     lists = {name for name in files if name.endswith(INDEX_ENDING)}
-    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES, *vectors}
+    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES}
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
@@ -290,23 +241,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
         fingerprint=fingerprint(streams),
         limits=limits,
     )
-    return alone.beside({name: files[name] for name in (*vocabularies, *vectors)})
-
-
-def read_vectors(files: Mapping[str, BufferedIOBase], names: Sequence[str]) -> Contents | None:
-    """The vectors of the file of that name, read in a worker process; None where there is none.
-
-    Raises:
-        CheckpointError: there are several, or it is refused.
-    """
-    if len(names) > 1:
-        raise CheckpointError("brought_vectors_twice", files=tuple(names))
-    return apart.read_arrays(files[names[0]], names[0], VECTOR_LIMITS) if names else None
-
-
-def goes_beside(name: str) -> bool:
-    """Whether a file of this name belongs to weights that may have come before it."""
-    return is_vocabulary(name) or is_vectors(name)
+    return alone.beside(vocabularies)
 
 
 def _saved_by_torch(name: str, stream: BufferedIOBase) -> bool:

@@ -1,13 +1,12 @@
 """A look at what each possible number of heads would mean, before one is chosen: the first layer's attention."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import ARCHITECTURES
@@ -17,9 +16,6 @@ from transformer.checkpoint.foreign.layouts import Fit
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.errors import CheckpointError
-
-Input = Callable[[Any], Tensor]
-"""What the layer reads, made from its config: ids (1, position), or pixels (1, channel, height, width)."""
 
 SITE = "encoder.0.self"
 PREVIEWS = 6
@@ -48,29 +44,24 @@ def plausible_heads(question: Question, d_model: int) -> tuple[int, ...]:
 
 
 def head_previews(
-    bundle: Bundle, answers: Mapping[str, Any], counts: Sequence[int], read: Input
+    bundle: Bundle, answers: Mapping[str, Any], counts: Sequence[int], ids: Sequence[int]
 ) -> tuple[Preview, ...]:
-    """The first encoder layer's attention over what it `read`, for each of the `counts` of heads.
+    """The first encoder layer's attention over the first of `ids`, for each of the `counts` of heads.
 
     Only that layer is built.
 
     Raises:
         CheckpointError: the weights fit no layout with such an encoder.
     """
-    return tuple(_preview(bundle, {**answers, "n_heads": count}, count, read) for count in counts)
+    return tuple(_preview(bundle, {**answers, "n_heads": count}, count, ids) for count in counts)
 
 
-def of_ids(ids: Sequence[int]) -> Input:
-    """The first of these ids, `MAX_TOKENS` at most."""
-    return lambda _: torch.tensor([list(ids[:MAX_TOKENS])])
-
-
-def _preview(bundle: Bundle, answers: Mapping[str, Any], count: int, read: Input) -> Preview:
+def _preview(bundle: Bundle, answers: Mapping[str, Any], count: int, ids: Sequence[int]) -> Preview:
     recognition = bundle.recognised(answers)
     if recognition.fit is None or not recognition.report.fits:
         raise CheckpointError("no_fit", report=recognition.report.text)
     model: Any = model_of(_first_layer(recognition.fit), recognition.contents.tensors, bundle.name)
-    tokens = read(model.config)
+    tokens = torch.tensor([list(ids[:MAX_TOKENS])])
     with torch.inference_mode(), recording() as seen:
         if model.abilities.translates:
             model.encode(tokens)

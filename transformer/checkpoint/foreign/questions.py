@@ -191,6 +191,12 @@ def heads_question(d_model: int, usual: int = 8) -> Question:
     return Question("n_heads", Message("question_n_heads"), default, divisors, is_open=len(divisors) > 1)
 
 
+def scaled_embedding(answers: Answers) -> bool:
+    """Ask whether embeddings are multiplied by the root of d_model, which nothing in a file tells."""
+    found: bool = choice(answers, "scale_embedding", (True, False), Message("why_nothing_tells"), is_open=True)
+    return found
+
+
 def special_id_questions(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, int]:
     """Ask for the ids of padding, start and end."""
     defaults = {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}

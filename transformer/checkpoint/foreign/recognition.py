@@ -1,7 +1,7 @@
 """Recognising a layout from names and shapes, and holding the whole file against it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
+from transformer.checkpoint.foreign.found import found_in
+from transformer.checkpoint.foreign.inside import names_inside
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
 from transformer.checkpoint.foreign.layouts.roles import shared_prefix, some
 from transformer.checkpoint.foreign.questions import Answers, Question
@@ -27,7 +29,6 @@ TABLE = "positions.table"
 """How the names of our tables of positions end."""
 
 _MAP = re.compile(r"(?P<attention>(?:.*\.)?)(?:query|key|value|output)\.(?:weight|bias)")
-_LIBRARY_MAP = re.compile(r"(?P<attention>.*[Aa]ttention\.)(?:\w+\.)+weight")
 _OF_ATTENTION = re.compile(
     r"att(?:n|ention)|(?:^|[._])(?:q|k|qk|query|key|mha|sinks?|rope|rotary|alibi|inv_freq)(?:$|[._])", re.IGNORECASE
 )
@@ -37,15 +38,15 @@ _LOSS = re.compile(r"(?:^|\.)(?:criterion|loss\w*|metrics?|\w+_loss)\.", re.IGNO
 
 @dataclass(frozen=True, eq=False)
 class Recognition:
-    """What a file was taken for. `fit` is None when no layout is near."""
+    """What a file was taken for. `fit` is None when it has no layout's signs."""
 
     contents: Contents
     report: Report
     fit: Fit | None
 
 
-def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
-    """The layout that explains most of `contents`, and how well.
+def recognise(contents: Contents, answers: Mapping[str, Any], layouts: Sequence[Layout] = LAYOUTS) -> Recognition:
+    """The one of `layouts` that explains most of `contents`, and how well.
 
     Raises:
         CheckpointError: an answer is no possible one, contradicts the file, or leaves out a part of an attention.
@@ -55,7 +56,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
     patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     contents = _without_wrappers(contents)
     candidates: list[tuple[Fit | None, Answers, Report]] = []
-    for layout in LAYOUTS:
+    for layout in layouts:
         asked = Answers.of(given, contents.settings)
         try:
             fit = layout.fit(contents, asked)
@@ -64,7 +65,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
         except ConfigError as error:
             candidates.append((None, asked, _broken(contents, layout, error, asked)))
     if not candidates:
-        return Recognition(contents, _nearest(contents), None)
+        return Recognition(contents, _unknown(contents), None)
     fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
     if fit is not None:
         check_left_out(report.left_out, fit)
@@ -114,13 +115,14 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
     total = len(matched) + len(missing) + len(wrong) + len(unexpected) + len(left_out)
     tables = {name for ours, source in fit.sources.items() if ours.endswith(TABLE) for name in source.names}
     without = (Message("left_out", count=len(left_out), names=some(left_out)),) if left_out else ()
+    strange = found_in(contents) if missing or unexpected or wrong else ()
     share = Message("reason_share", matched=len(matched), total=total)
     return Report(
         source=contents.source,
         layout=layout.name,
         title=layout.title,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(share, *fit.reasons, *_lay(contents), *answers.told),
+        reasons=(share, *fit.reasons, *strange, *_lay(contents), *_read_by(contents, fit.config), *answers.told),
         matched=tuple(matched),
         missing=dict(sorted(missing.items())),
         unexpected=dict(sorted(unexpected.items())),
@@ -132,7 +134,6 @@ def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, pat
         assumptions=(*answers.assumptions, *fit.assumed, *without),
         left_out=tuple(left_out),
         tables=tuple(name for name in sorted(missing) if name in tables),
-        drawn=fit.assumed,
         config=fit.config,
         format=contents.format,
     )
@@ -143,13 +144,19 @@ def _lay(contents: Contents) -> tuple[str, ...]:
     found = [Message("reason_place", place=contents.place)] if contents.place else []
     if contents.dropped:
         found.append(Message("reason_dropped", kinds=contents.dropped))
+    if contents.others:
+        found.append(Message("reason_other_weights", places=contents.others))
     return tuple(found)
+
+
+def _read_by(contents: Contents, config: Any) -> tuple[str, ...]:
+    """Which vocabularies beside the weights are used."""
+    names = dict.fromkeys(name for name in names_inside(contents, config) if name is not None)
+    return tuple(Message("reason_vocabulary", name=n, count=len(contents.vocabularies[n])) for n in names)
 
 
 def _needed(fit: Fit) -> dict[str, Shape]:
     """The foreign tensors that our model needs, with the shapes that they must have."""
-    if fit.needed is not None:
-        return dict(fit.needed)
     model, _ = ARCHITECTURES[fit.architecture]
     ours = meta_shapes(model, fit.config)
     found: dict[str, Shape] = {}
@@ -185,9 +192,6 @@ def _attention_modules(fit: Fit) -> tuple[str, ...]:
     for ours, source in fit.sources.items():
         if found := _MAP.fullmatch(ours):
             held.setdefault(found["attention"], []).extend(source.names)
-    for name in fit.needed or {}:  # another library's model has its own names
-        if found := _LIBRARY_MAP.fullmatch(name):
-            held.setdefault(found["attention"], []).append(name)
     return tuple(prefix for names in held.values() if (prefix := shared_prefix(names)))
 
 
@@ -211,34 +215,25 @@ def _broken(contents: Contents, layout: Layout, error: ConfigError, answers: Ans
         layout.name,
         layout.title,
         0.0,
-        (error.message,),
+        (error.message, *found_in(contents)),
         unexpected=contents.shapes,
         questions=tuple(answers.asked.values()),
         format=contents.format,
     )
 
 
-def _nearest(contents: Contents) -> Report:
-    """No layout's signs are there: name the one with most names in common, numbers aside."""
-    found = {_pattern(name) for name in contents.tensors}
-    shares = {}
-    for layout in LAYOUTS:
-        typical = {_pattern(name) for name in layout.typical_names()}
-        shares[layout] = len(found & typical) / len(found | typical)
-    best = max(shares, key=lambda layout: shares[layout])
-    title = Message("title_unknown_near", nearest=best.title) if shares[best] > 0 else Message("title_unknown")
+def _unknown(contents: Contents) -> Report:
+    """No layout's signs are there: say what names tell of it."""
     known = stranger(contents.tensors)
+    starts = Message("reason_starts_with", names=tuple(contents.tensors)[:3])
     return Report(
         source=contents.source,
         layout=None,
-        title=known.title if known else title,
-        confidence=shares[best],
-        reasons=(known.reason if known else Message("reason_starts_with", names=tuple(contents.tensors)[:3]),),
+        title=known.title if known else Message("title_unknown"),
+        confidence=0.0,
+        reasons=(known.reason if known else starts, *(() if known and not known.attends else found_in(contents))),
         remedy=known.remedy if known else "",
+        attends=known is None or known.attends,
         unexpected=contents.shapes,
         format=contents.format,
     )
-
-
-def _pattern(name: str) -> str:
-    return re.sub(r"\d+", "#", name)

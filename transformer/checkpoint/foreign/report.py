@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transformer.checkpoint.checkpoint import guesses
+from transformer.checkpoint.foreign.found import RECORD_FILE, record_lines
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.safe.contents import Shape, shape_text
 from transformer.messages import Message
@@ -13,7 +14,7 @@ SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""
 
 OPENING = (
-    *("others_after", "norm_after_stack", "norm_before", "segment_table"),
+    *("others_after", "norm_after_stack"),
     *("one_position_table", "source_positions", "embedding", "position_table"),
 )
 """Questions whose answers can give unexpected tensors a part."""
@@ -28,7 +29,8 @@ class Report:
     the one found. `ignored` names tensors that play no part, with the reason; `doubts` unexpected ones that might act
     before the last attention, with what is known of them. `left_out` are those of the ignored that somebody asked to
     leave out; they count against the share. `tables` are the missing ones that would hold positions. The `config` of a
-    report with questions that are `open` has numbers in their place that nobody gave.
+    report with questions that are `open` has numbers in their place that nobody gave. Without `attends` its model has
+    nothing to record.
     """
 
     source: str
@@ -47,10 +49,10 @@ class Report:
     assumptions: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
-    drawn: tuple[str, ...] = ()
     config: Any = None
     format: str = ""
     remedy: str = ""
+    attends: bool = True
 
     @property
     def fits(self) -> bool:
@@ -71,6 +73,11 @@ class Report:
     def needed(self) -> tuple[Message, ...]:
         """What must be answered, a sentence each."""
         return tuple(map(_needed, self.open))
+
+    @property
+    def record(self) -> tuple[str, ...]:
+        """Lines of Python that record the model where its code runs, of a file that is not read; else none."""
+        return () if self.fits or not self.attends else record_lines(self.source)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -100,7 +107,7 @@ class Report:
         elif self.layout:
             lines = [Message("report_nearest", **said)]
         else:
-            lines = [Message("report_unknown", **said)]
+            lines = [Message("report_unknown", source=self.source, title=self.title)]
         lines += [Message("report_because", reason=reason) for reason in self.reasons]
         missing = [Message("report_missing", name=n, shape=shape_text(shape)) for n, shape in self.missing.items()]
         lines += _listed(missing, Message("report_kind_missing"))
@@ -117,6 +124,9 @@ class Report:
         if not self.fits:
             steps = _together(self.changes, lambda first, then: Message("steps", first=first, then=then))
             lines.append(Message("report_to_load", steps=steps))
+        if self.record:
+            first, second, third = self.record
+            lines.append(Message("report_record", first=first, second=second, third=third, file=RECORD_FILE))
         return _together(lines, lambda above, line: Message("lines", above=above, line=line))
 
     def _unexpected(self, name: str, shape: str) -> Message:

@@ -18,11 +18,12 @@ MOST, LONGEST = 5_000, 200
 
 @dataclass(frozen=True)
 class Stranger:
-    """What a file is, why it is not run, and what to bring instead."""
+    """What a file is, why it is not run, and what to bring instead; whether its model attends at all."""
 
     title: str
     reason: str
     remedy: str
+    attends: bool = True
 
 
 def _of_library(family: str) -> Stranger:
@@ -41,14 +42,22 @@ _HALVES: dict[Half, Stranger] = {
     "decoder": Stranger(
         Message("title_half_decoder"), Message("stranger_half_decoder"), Message("stranger_bring_encoder")
     ),
-    "blind": Stranger(Message("title_blind"), Message("stranger_blind"), Message("stranger_bring_attention")),
+    "blind": Stranger(
+        Message("title_blind"), Message("stranger_blind"), Message("stranger_bring_attention"), attends=False
+    ),
 }
 _SIGNS: tuple[tuple[str, Stranger], ...] = (
     (
         r"lora_[AB]\.",
         Stranger(Message("title_stranger_adapter"), Message("stranger_adapter"), Message("stranger_merge")),
     ),
-    (r"patch_embed|(?:class|patch)_embedding|encoder_layer_\d+\.self_attention\.|vision_model\.", _VISION),
+    (
+        r"layernorm_before\.|patch_embed|(?:class|patch)_embedding|encoder_layer_\d+\.self_attention\.|vision_model\.",
+        _VISION,
+    ),
+    (r"layer\.\d+\.attention\.self\.query\.weight", _of_library("BERT, RoBERTa or ELECTRA")),
+    (r"layer\.\d+\.attention\.q_lin\.weight", _of_library("DistilBERT")),
+    (r"encoder\.layers\.\d+\.self_attn\.q_proj\.weight", _of_library("BART, mBART, Marian or Pegasus")),
     (r"block\.\d+\.layer\.\d+\.SelfAttention\.q\.weight", _of_library("T5, mT5 or UMT5")),
     (r"albert_layer_groups\.", _of_library("ALBERT")),
     (r"attention\.self\.query_proj\.weight|attention\.self\.in_proj\.weight", _of_library("DeBERTa")),
@@ -61,14 +70,6 @@ _SIGNS: tuple[tuple[str, Stranger], ...] = (
         Stranger(
             Message("title_stranger", family="Llama"), Message("stranger_consolidated"), Message("stranger_convert")
         ),
-    ),
-    (
-        r"attn_layers\.layers\.\d+\.1\.to_q\.weight",
-        Stranger(Message("title_stranger_x"), Message("stranger_x"), Message("stranger_bring_text")),
-    ),
-    (
-        r"(?:^|\n|\.)(?:in_proj_weight|q_proj_weight)(?:$|\n)",
-        Stranger(Message("title_stranger_alone"), Message("stranger_alone"), Message("stranger_bring_whole")),
     ),
 )  # fmt: skip
 

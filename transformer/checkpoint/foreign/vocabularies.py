@@ -5,7 +5,6 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 
 import io
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,53 +33,41 @@ MOST_TOKENS = 1_000_000
 class Vocabulary:
     """The vocabulary in the file `name`, before it is known which embedding it is for, and which ids are special there.
 
-    A list in which something stands twice is no tokenizer (`found` is None), but may hold the names of classes. Two are
-    equal whose files, called `name`, hold the same bytes.
+    Two are equal whose files, called `name`, hold the same bytes.
     """
 
     name: str = field(compare=False)
     fingerprint: str
-    found: Tokenizer | None = field(compare=False)
-    repeating: tuple[str, ...] = field(default=(), compare=False)
+    found: Tokenizer = field(compare=False)
 
     def __len__(self) -> int:
-        return len(self.repeating) if self.found is None else len(self.found)
+        return len(self.found)
 
     @property
     def special_ids(self) -> SpecialIds:
         """Those that it names; -1 for the others."""
-        if self.found is None:
-            return NO_SPECIAL_IDS
         return SpecialIds(self.found.pad_id, self.found.bos_id, self.found.eos_id)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it holds, as names: one that stands several times bears its number, from 0, each time."""
-        if self.found is not None:
-            return tuple(self.found.labels(range(len(self))))
-        count = Counter(self.repeating)
-        return tuple(f"{name} ({i})" if count[name] > 1 else name for i, name in enumerate(self.repeating))
 
     def tokenizer(self, special_ids: SpecialIds) -> Tokenizer:
         """The tokenizer, with `special_ids` where it names none itself.
 
         Raises:
-            CheckpointError: a token stands twice, or a special id is no id.
+            CheckpointError: a special id is no id.
         """
-        if self.found is None:
-            try:
-                return VocabularyTokenizer(self.repeating, special_ids)
-            except CheckpointError as error:  # which does not know the file's name
-                raise refused_because(error.message, self.name, ONE_A_LINE) from error
         return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
 
 
 def vocabulary_of(tokens: Sequence[str], name: str, fingerprint: str) -> Vocabulary:
-    """A vocabulary of these tokens, in the order of their ids."""
-    if len(set(tokens)) < len(tokens):
-        return Vocabulary(name, fingerprint, None, tuple(tokens))
+    """A vocabulary of these tokens, in the order of their ids.
+
+    Raises:
+        CheckpointError: a token stands twice.
+    """
     special_ids = replace(NO_SPECIAL_IDS, **find_special_ids(tokens))
-    return Vocabulary(name, fingerprint, VocabularyTokenizer(tokens, special_ids))
+    try:
+        return Vocabulary(name, fingerprint, VocabularyTokenizer(tokens, special_ids))
+    except CheckpointError as error:  # which does not know the file's name
+        raise refused_because(error.message, name, ONE_A_LINE) from error
 
 
 def parse_sentencepiece(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> TextTokenizer:

@@ -10,9 +10,9 @@ from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.build import build
-from transformer.checkpoint.foreign.layouts.vision import NORMALISATIONS
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.huggingface.folder import checked_contents, settings_in, weight_files
+from transformer.checkpoint.huggingface.vision_names import NORMALISATIONS, VISION
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.reading import read_file
@@ -22,9 +22,6 @@ FAMILIES = frozenset({"vit", "deit"})
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 """The library's names of activations, and ours."""
-
-HEADS = ("classifier.weight",)
-"""What heads over classes are called, DeiT's two among them."""
 
 PREPROCESSOR = "preprocessor_config.json"
 
@@ -44,10 +41,7 @@ def recognised(path: Path, limits: ReadLimits) -> Recognition:
     parts = (read_file(file, limits) for file in weight_files(path))
     tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
     contents = Contents(path.name, tensors, format="safetensors")
-    answers = _answers(about, settings_in(path / PREPROCESSOR))
-    if any(name.endswith(HEADS) for name in tensors):
-        answers["head_reads"] = "first"  # as the library's own heads do
-    return recognise(contents, answers)
+    return recognise(contents, _answers(about, settings_in(path / PREPROCESSOR)), VISION)
 
 
 def load_vision(path: Path, limits: ReadLimits) -> Checkpoint:

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.checkpoint import Checkpoint, OtherModel
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.from_names import build
 from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.ours.folder import CARD, save_folder
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
@@ -34,8 +34,6 @@ def convert(
         raise CheckpointError("hugging_face_is_read_as_it_is", folder=path.name)
     recognition = recognise(read(path, limits), answers)
     checkpoint = build(recognition, out.name)
-    if isinstance(checkpoint.model, OtherModel):
-        raise CheckpointError("library_model_not_converted", name=path.name)
     model: Any = checkpoint.model
     was_there = out.exists()
     try:

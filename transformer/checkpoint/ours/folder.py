@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformer.attention.capture import watch
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model, OtherModel
+from transformer.checkpoint.ours.retired import current_options
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
 from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.interventions import means
@@ -43,8 +44,6 @@ ASSUMED = "assumed"
 _KEPT: Mapping[str, tuple[Callable[..., Message], tuple[str, str]]] = {
     "assumed": (partial(Message, "assumed"), ("name", "default")),
     "left_out": (partial(Message, "left_out"), ("count", "names")),
-    "assumed_vectors": (partial(Message, "assumed_vectors"), ("count", "seed")),
-    "assumed_memory": (partial(Message, "assumed_memory"), ("count", "seed")),
 }
 """What is made of each code, and of which fields."""
 
@@ -68,8 +67,8 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
     about = _read_json(path / CONFIG)
     try:
         model_type, config_type = ARCHITECTURES[about["architecture"]]
-        config = config_type(**about["config"])
-    except (KeyError, TypeError, ConfigError) as error:
+        config = config_type(**current_options(about["architecture"], about["config"]))
+    except (AttributeError, KeyError, TypeError, ConfigError) as error:
         raise CheckpointError(
             "config_of_no_model", file=f"{path.name}/{CONFIG}", error=said(error), known=tuple(ARCHITECTURES)
         ) from error

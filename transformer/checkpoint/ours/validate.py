@@ -9,6 +9,7 @@ from typing import Any
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.checkpoint.ours.retired import current_options
 from transformer.checkpoint.safe.contents import Shape
 from transformer.checkpoint.safe.headers import check_header
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -66,8 +67,8 @@ def checked_config(
     """
     try:
         model_type, config_type = ARCHITECTURES[about["architecture"]]
-        values = dict(about["config"])
-    except (ValueError, KeyError, TypeError) as error:
+        values = current_options(about["architecture"], about["config"])
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise refused("config_without_model", name, REMEDY, known=tuple(ARCHITECTURES)) from error
     kinds = {field.name: field.type for field in fields(config_type)}
     for key, value in values.items():

@@ -25,7 +25,8 @@ class Contents:
     `settings` are these options by place and name (`model_args.n_head`); those of a config.json by their name alone.
     `place` says where in the file the weights lay (`model`, `state_dict`, or nothing for the top), `format` how it was
     written, `dropped` which kinds of values beside the weights were passed over. A folder of two files has one
-    `Contents`, whose names start with the file's (`encoder.embedding.weight`).
+    `Contents`, whose names start with the file's (`encoder.embedding.weight`). `vocabularies` are tokens in the order
+    of their ids, by the name under which they lay beside the weights; `others` names other sets of the same weights.
     """
 
     source: str
@@ -34,6 +35,8 @@ class Contents:
     place: str = ""
     format: str = ""
     dropped: tuple[str, ...] = ()
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
     @property
     def shapes(self) -> dict[str, Shape]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
+from transformer.checkpoint.safe.beside import find_vocabularies, other_sets
 from transformer.checkpoint.safe.blocks import Place, check_repeats, read_tensors
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.headers import check_header, looks_like_safetensors
@@ -127,4 +128,13 @@ def _contents(
     infos, place = find_weights(declared, source, limits)
     check_repeats(infos, source, limits)
     tensors = read_tensors(handle, infos, places, source, is_big_endian=is_big_endian)
-    return Contents(source, tensors, find_settings(declared), place, file_format, tuple(sorted(dropped)))
+    return Contents(
+        source,
+        tensors,
+        find_settings(declared),
+        place,
+        file_format,
+        tuple(sorted(dropped)),
+        find_vocabularies(declared),
+        other_sets(declared, infos, place),
+    )

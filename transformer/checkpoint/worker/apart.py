@@ -8,7 +8,7 @@ import io
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BufferedIOBase
 from pathlib import Path
 from threading import Lock
@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
+from transformer.checkpoint.huggingface.pickled import as_safetensors
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import find_files, reader_of
@@ -220,12 +221,13 @@ def tried_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Trial:
     if known is None:
         n_bytes = sum(file.stat().st_size for file in files)
         budget = Budget.of(n_bytes, FOLDER_MEMORY, FOLDER_SECONDS)
-        request = {"path": str(path.resolve()), "limits": asdict(limits)}
-        answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
-        try:
-            known = Trial.of(only(answers, path.name).header)
-        except GarbledError as error:
-            raise garbled(path.name, error) from error
+        with as_safetensors(path, limits, read_path) as folder:
+            request = {"path": str(folder.resolve()), "limits": asdict(limits)}
+            answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
+            try:
+                known = Trial.of(only(answers, path.name).header)
+            except GarbledError as error:
+                raise garbled(path.name, error) from error
         known.check(path.name, n_bytes)
         _TRIED.put(key, known)
     return known
@@ -238,7 +240,11 @@ def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
         CheckpointError: as `tried_folder`.
     """
     tried_folder(path, limits)
-    return reader_of(path).load(path, limits, {}, folder_tokenizer)
+    with as_safetensors(path, limits, read_path) as folder:
+        if folder == path:
+            return reader_of(path).load(path, limits, {}, folder_tokenizer)
+        found = reader_of(folder).load(folder, limits, {}, lambda _: folder_tokenizer(path))
+    return replace(found, folder=path)
 
 
 class _Remembered:
@@ -275,14 +281,19 @@ def _contents(
         tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
         raise garbled(source, error) from error
-    dropped = header.get("dropped")
-    if not isinstance(dropped, list) or not all(isinstance(kind, str) for kind in dropped):
-        raise garbled(source, GarbledError("no list of kinds"))
+    vocabularies = header.get("vocabularies")
+    if not isinstance(vocabularies, dict):
+        raise garbled(source, GarbledError("no table of vocabularies"))
+    lists = [header.get("dropped"), header.get("others"), *vocabularies.values()]
+    if not all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in lists):
+        raise garbled(source, GarbledError("no list of texts"))
     plain = isinstance(settings, dict) and all(isinstance(one, str | int | float | bool) for one in settings.values())
     if not plain or not all(isinstance(text, str) for text in texts) or not tensors:
         raise garbled(source, GarbledError("no contents of a checkpoint"))
     name, place, file_format = (str(text) for text in texts)
-    return Contents(name, tensors, dict(settings or {}), place, file_format, tuple(dropped))
+    words = {str(key): tuple(tokens) for key, tokens in vocabularies.items()}
+    dropped, others = tuple(header["dropped"]), tuple(header["others"])
+    return Contents(name, tensors, dict(settings or {}), place, file_format, dropped, words, others)
 
 
 def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:

@@ -177,7 +177,8 @@ def probe(tokenizer: Tokenizer) -> None:
 def _packed(found: Contents) -> Iterator[Part]:
     described, memory = frames.packed(found.tensors)
     about = {"source": found.source, "place": found.place, "format": found.format, "settings": dict(found.settings)}
-    about["dropped"] = list(found.dropped)
+    about["dropped"], about["others"] = list(found.dropped), list(found.others)
+    about["vocabularies"] = {name: list(tokens) for name, tokens in found.vocabularies.items()}
     yield {**about, "tensors": described}, memory
 
 

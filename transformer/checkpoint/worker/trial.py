@@ -111,7 +111,7 @@ def run_once(found: Checkpoint) -> None:
             written = decode(model, ids, DecodingOptions(beam=1, max_length=WRITTEN))[0].ids
             model(ids, torch.tensor([[model.config.bos_id, *written[:-1]]]))
         else:
-            model.outputs(*([ids, model.same_of_target(ids)] if found.reads_pairs else [ids]))
+            model.outputs(ids)
 
 
 def _number(told: Any, kind: type, most: float) -> Any:

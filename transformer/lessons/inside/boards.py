@@ -202,7 +202,7 @@ def _normalised(
 
 def _input(run: Run, stack: str) -> tuple[nn.Embedding, Any, nn.Module]:
     """A stack's embedding table, its positions, and the norm after them."""
-    model = run.model
+    model: Any = run.model
     if isinstance(model, Seq2Seq):
         side = "source" if stack == "encoder" else "target"
         embedding, positions, norm = (getattr(model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))

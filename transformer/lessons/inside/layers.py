@@ -156,5 +156,4 @@ class Run:
 def _reads_more(model: Encoder) -> bool:
     """Whether what the first layer reads is more than words, scaled alike, and their positions."""
     config = model.config
-    first = config.cls_id >= 0 and (config.scale_embedding or not config.cls_positioned)
-    return first or bool(config.conv_width) or config.segment
+    return config.cls_id >= 0 and (config.scale_embedding or not config.cls_positioned)

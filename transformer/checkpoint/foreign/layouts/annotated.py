@@ -3,8 +3,6 @@
 Source: Rush 2018; Huang, Subramanian, Sum, Almubarak and Biderman 2022, "The Annotated Transformer".
 """
 
-from collections.abc import Iterable
-
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, heads_question, norm_eps, seq2seq_special_ids
 from transformer.checkpoint.safe.contents import Contents
@@ -66,14 +64,6 @@ class Annotated:
             sources=sources,
             reasons=(Message("reason_annotated_attention"), Message("reason_annotated_norm")),
         )
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of a model with one layer."""
-        sources = _block("encoder.0", "encoder.layers.0", ("self",))
-        sources |= _block("decoder.0", "decoder.layers.0", ("self", "cross"))
-        ends = ("src_embed.0.lut.weight", "src_embed.1.pe", "tgt_embed.0.lut.weight", "tgt_embed.1.pe")
-        heads = ("generator.proj.weight", "generator.proj.bias", "encoder.norm.a_2", "decoder.norm.a_2")
-        return [*(source.name for source in sources.values() if source.name), *ends, *heads]
 
 
 _NORM = ("a_2", "b_2")

@@ -20,18 +20,13 @@ class Source:
     """Where one of our tensors comes from: a foreign tensor, one of `parts` equal blocks of its rows.
 
     `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
-    the original has no such tensor and ours is zero (a layer without bias). Ours may begin at row `first_row` of it; be
-    the first of its rows (`row_of` says how many it has) or a few of them from there on (`rows_of`); or be it
-    transposed.
+    the original has no such tensor and ours is zero (a layer without bias). Ours may be it transposed.
     """
 
     name: str | None
     part: int = 0
     parts: int = 1
     extra_axis: int | None = None
-    first_row: int = 0
-    row_of: int = 0
-    rows_of: int = 0
     transposed: bool = False
 
     def needs(self, ours: Shape) -> dict[str, Shape]:
@@ -47,9 +42,7 @@ class Source:
 
     def foreign_shape(self, ours: Shape) -> Shape:
         """The shape that the foreign tensor must have for our tensor of shape `ours`."""
-        if self.row_of:
-            return (self.row_of, *ours)
-        shape = (self.rows_of or ours[0] * self.parts + self.first_row, *ours[1:])
+        shape = (ours[0] * self.parts, *ours[1:])
         shape = shape[::-1] if self.transposed else shape
         return shape if self.extra_axis is None else (*shape[: self.extra_axis], 1, *shape[self.extra_axis :])
 
@@ -60,23 +53,8 @@ class Source:
         tensor = tensors[self.name]
         if self.extra_axis is not None:
             tensor = tensor.squeeze(self.extra_axis)
-        if self.row_of:
-            return tensor[0]
-        if self.rows_of:
-            return tensor[self.first_row : self.first_row + ours[0]]
-        tensor = (tensor.T if self.transposed else tensor)[self.first_row :]
+        tensor = tensor.T if self.transposed else tensor
         return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
-
-
-@dataclass(frozen=True)
-class Drawn(Source):
-    """Vectors that no file holds: standard normal numbers, drawn with a seed."""
-
-    seed: int = 0
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """The same for everyone who draws with this seed."""
-        return torch.randn(ours, generator=torch.Generator().manual_seed(self.seed), dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -88,15 +66,6 @@ class Given(Source):
     def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
         """The rows."""
         return self.rows
-
-
-@dataclass(frozen=True)
-class Unit(Source):
-    """A square map that changes nothing, where the original has none."""
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """Ones on the diagonal."""
-        return torch.eye(*ours, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -117,25 +86,6 @@ class Columns(Source):
 
 
 @dataclass(frozen=True)
-class Beside(Source):
-    """A foreign matrix whose `width` columns begin at our column `first`; the others of ours are zero."""
-
-    first: int = 0
-    width: int = 0
-
-    def foreign_shape(self, ours: Shape) -> Shape:
-        """As many rows as ours."""
-        return (ours[0], self.width)
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """Zeros around it."""
-        found = tensors[str(self.name)]
-        whole = found.new_zeros(ours)
-        whole[:, self.first : self.first + self.width] = found
-        return whole
-
-
-@dataclass(frozen=True)
 class Vector(Source):
     """A foreign vector that is the one row of ours."""
 
@@ -149,33 +99,13 @@ class Vector(Source):
 
 
 @dataclass(frozen=True)
-class Joined(Source):
-    """Foreign tensors of equal shapes, one under the other: one a head, say. `others` are those after the first."""
-
-    others: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them, from the top down."""
-        return (str(self.name), *self.others)
-
-    def foreign_shape(self, ours: Shape) -> Shape:
-        """An equal share of our rows."""
-        return (ours[0] // len(self.names), *ours[1:])
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """All of them."""
-        return torch.cat([tensors[name] for name in self.names])
-
-
-@dataclass(frozen=True)
 class Fit:
     """How a file would become one of our models: its config, and where each of its tensors comes from.
 
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
     what the model computes, each with the reason. `doubts` says of tensors without a part why they cannot be passed
-    over: they might act before the last attention. `assumed` says what no file holds, so that it was made up here.
-    A model of another library takes its tensors as they are: `needed` names them with their shapes.
+    over: they might act before the last attention. `assumed`
+    says what a config that came along says was assumed when it was written.
     """
 
     architecture: str
@@ -185,7 +115,6 @@ class Fit:
     copies: tuple[str, ...] = ()
     ignored: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
-    needed: Mapping[str, Shape] | None = None
     assumed: tuple[str, ...] = ()
 
 
@@ -203,9 +132,6 @@ class Layout(Protocol):
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
         """How `contents` would become our model, as well as can be told; None when nothing looks like this layout."""
-
-    def typical_names(self) -> Iterable[str]:
-        """The names that a small checkpoint of this layout has, to tell which layout a strange file is nearest to."""
 
 
 def root_of(names: Iterable[str], sign: str) -> str | None:

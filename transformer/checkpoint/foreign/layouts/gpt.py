@@ -4,7 +4,7 @@ They name alike. GPT-2 stores its linear maps with the inputs first; the other t
 and value are one matrix, the norm stands before each sub-layer, and the future is hidden.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -80,12 +80,6 @@ class Gpt:
             copies=() if own or scores not in shapes else (scores,),
         )
         return turned(fit, kind, answers)
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of a model with one layer."""
-        sources = _sources("transformer.", 1, transposed=False, bias=True)
-        ends = ("transformer.wpe.weight", "lm_head.weight")
-        return [*(source.name for source in sources.values() if source.name), *ends]
 
 
 def _d_ff(shapes: Mapping[str, Shape], root: str, transposed: bool) -> int:

@@ -3,7 +3,6 @@
 The settings (an argparse.Namespace) answer what shapes cannot; without them it is asked.
 """
 
-from collections.abc import Iterable
 from math import gcd
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
@@ -73,10 +72,6 @@ class Jadore:
             ),
             copies=tuple(name for name in copies if name),
         )
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of a model with one layer."""
-        return [source.name for source in _sources("", 1, 1).values() if source.name]
 
     def _heads(self, contents: Contents, answers: Answers, rows_k: int, rows_v: int) -> int:
         """Heads share the rows of the query and of the value map evenly."""

@@ -1,6 +1,6 @@
 """The published k-mer classifier: convolutions of several widths, then encoder layers of torch's attention."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.torch_layers import attention
@@ -50,10 +50,6 @@ class Kmer:
             sources=_sources(root, config.n_layers, len(config.widths), stored),
             reasons=(Message("reason_kmer", widths=widths),),
         )
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of a model with two widths and one layer."""
-        return [source.name for source in _sources("", 1, 2, stored=True).values() if source.name]
 
 
 def _widths(shapes: Mapping[str, Shape], root: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 Where the config came along (an upload of a whole folder), it answers everything.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -71,11 +71,6 @@ class Ours:
         needed = meta_shapes(model_type, config)
         return Fit(architecture, config, {name: Source(name) for name in needed}, reasons, assumed=assumed)
 
-    def typical_names(self) -> Iterable[str]:
-        """The names of an encoder-decoder with one layer."""
-        sizes: dict[str, Any] = dict(d_model=2, n_heads=1, d_ff=2, n_encoder_layers=1, n_decoder_layers=1)
-        return meta_shapes(ARCHITECTURES["seq2seq"][0], Seq2SeqConfig(2, 2, **sizes))
-
 
 def _seq2seq(shapes: Mapping[str, Shape], answers: Answers) -> Seq2SeqConfig:
     d_model = size(shapes, ("source_embedding.weight", 1))
@@ -117,8 +112,6 @@ def _encoder(shapes: Mapping[str, Shape], answers: Answers) -> EncoderConfig:
     return EncoderConfig(
         vocab=vocab,
         n_layers=max(1, layer_count(shapes, "encoder.")),
-        segment="segment" in shapes,
-        norm_after_embedding="embedding_norm.weight" in shapes,
         norm=choice(answers, "norm", ("torch", "annotated"), _USUAL),
         attention_bias=f"{_BLOCK}.query.bias" in shapes,
         causal=choice(answers, "causal", (False, True), _USUAL),

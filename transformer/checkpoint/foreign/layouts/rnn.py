@@ -2,8 +2,6 @@
 
 - The PyTorch seq2seq tutorial, first generation: `attn` looks by location and `attn_combine` mixes. Second: `attention`
   with Wa, Ua, Va (Bahdanau).
-- bentrevett's "Neural Machine Translation by Jointly Learning to Align and Translate": `attention.attn` and
-  `attention.v`; the encoder reads both ways, `fc` makes the decoder's first state; `fc_out` (once `out`) reads all.
 - "Dive into Deep Learning", section 11.4: `attention` with W_q, W_k, w_v and without biases; `dense`.
 - The PyTorch chatbot tutorial (Luong et al. 2015): `concat`, and `attn.attn` where the score is no plain product. The
   encoder reads both ways and adds the two; the decoder begins with the encoder's first states.
@@ -12,7 +10,7 @@ Nets may be called `gru`, `rnn` or `lstm`.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +21,7 @@ from transformer.errors import ConfigError
 from transformer.messages import Message
 from transformer.models.recurrent import RecurrentConfig
 
-Kind = Literal["location", "joint", "separate", "product"]
+Kind = Literal["location", "separate", "product"]
 _GATES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _NET = re.compile(r"(?P<net>(?:.*\.)?(?:gru|rnn|lstm))\.weight_ih_l0")
 
@@ -32,9 +30,9 @@ _NET = re.compile(r"(?P<net>(?:.*\.)?(?:gru|rnn|lstm))\.weight_ih_l0")
 class _Names:
     """What one tutorial calls the decoder's parts, and how they are used.
 
-    `query`, `key` and `score` compare (`joint`: `query` does, over [state ; source]); `projections` are the names that
-    the last map had over the years. `context_first` says in which order the cell reads context and token. A decoder of
-    several layers looks with the state of one of them: `looks_with` is asked where the original has one layer.
+    `query`, `key` and `score` compare; `projection` is the last map. `context_first` says in which order the cell reads
+    context and token. A decoder of several layers looks with the state of one of them: `looks_with` is asked where the
+    original has one layer.
     """
 
     kind: Kind
@@ -42,7 +40,7 @@ class _Names:
     key: str = ""
     score: str = ""
     biased: bool = True
-    projections: tuple[str, ...] = ("out",)
+    projection: str = "out"
     context_first: bool = False
     looks_with: tuple[str, ...] = ()
     ids: tuple[int, int, int] = (-1, 0, 1)
@@ -66,13 +64,6 @@ class RnnTutorial:
         options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
         config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
         return Fit("recurrent", config, _sources(pair, names, config), (self.reason,))
-
-    def typical_names(self) -> Iterable[str]:
-        """Every name that the pair has."""
-        nets = ("encoder.gru.weight_ih_l0", "decoder.gru.weight_ih_l0")
-        pair = _Pair(dict.fromkeys(nets, (3, 1)), "")
-        config = RecurrentConfig(1, 1, hidden=1, d_embedding=1, attention=_attention(self.names, pair))
-        return [name for source in _sources(pair, self.names, config).values() for name in source.names]
 
 
 @dataclass(frozen=True)
@@ -117,11 +108,6 @@ class _Pair:
         found = re.compile(rf"{re.escape(net)}\.weight_ih_l(\d+)")
         return max(1, sum(bool(found.fullmatch(name)) for name in self.shapes))
 
-    def of(self, *names: str) -> str:
-        """The first of the decoder's tensors of these names that is there, or the first."""
-        found = (f"{self.root}decoder.{name}" for name in names if f"{self.root}decoder.{name}.weight" in self.shapes)
-        return next(found, f"{self.root}decoder.{names[0]}")
-
     def _net(self, half: str) -> str:
         start = f"{self.root}{half}."
         found = (_NET.fullmatch(name) for name in self.shapes if name.startswith(start))
@@ -149,8 +135,6 @@ def _decoder_options(names: _Names, pair: _Pair, answers: Answers) -> dict[str, 
     if names.kind == "product":
         both = f"{pair.encoder}.weight_ih_l0_reverse" in pair.shapes
         found = {"attend_after": True, "sum_directions": both, "copy_states": both}
-    elif names.kind == "joint":
-        found = {"wide_output": True}
     elif layers != of_encoder:
         raise ConfigError("halves_of_other_depth", encoder=of_encoder, decoder=layers)
     elif layers > 1 and names.looks_with:
@@ -179,20 +163,10 @@ def _sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> dict[str, S
         sources["decoder.weight_ih"] = Columns(f"{pair.decoder}.weight_ih_l0", runs=turned, width=width)
     if config.bridges:
         sources |= linear("bridge.0", f"{root}encoder.fc")
-    projection = pair.of(*names.projections)
-    sources |= linear("projection", projection)
-    if config.wide_output:
-        order = _order(config.hidden, features, embedding)
-        sources["projection.weight"] = Columns(f"{projection}.weight", runs=order, width=config.output_size)
+    sources |= linear("projection", f"{root}decoder.{names.projection}")
     if config.attend_after:
-        sources |= linear("deepen.0", pair.of("concat"))
+        sources |= linear("deepen.0", f"{root}decoder.concat")
     return sources | _attention_sources(pair, names, config)
-
-
-def _order(state: int, context: int, token: int) -> tuple[tuple[int, int], ...]:
-    """Columns that stand for [state ; context ; token], in our order: state, token, context."""
-    end = state + context + token
-    return (0, state), (state + context, end), (state, state + context)
 
 
 def _attention_sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> dict[str, Source]:
@@ -238,20 +212,13 @@ SECOND_TUTORIAL = RnnTutorial(
     Message("reason_tutorial_2"),
     _Names("separate", "attention.Wa", "attention.Ua", "attention.Va", looks_with=("last", "first")),
 )
-JOINT_TUTORIAL = RnnTutorial(
-    "rnn-bentrevett",
-    Message("title_tutorial_joint"),
-    r"attention\.v(?:\.weight)?",
-    Message("reason_tutorial_joint"),
-    _Names("joint", "attention.attn", score="attention.v", projections=("fc_out", "out", "fc"), ids=(-1, 2, 3)),
-)
 D2L = RnnTutorial(
     "rnn-d2l",
     Message("title_tutorial_d2l"),
     r"attention\.W_q\.weight",
     Message("reason_tutorial_d2l"),
     _Names(
-        "separate", "attention.W_q", "attention.W_k", "attention.w_v", False, ("dense",), context_first=True,
+        "separate", "attention.W_q", "attention.W_k", "attention.w_v", False, "dense", context_first=True,
         ids=(-1, 2, 3),
     ),
 )  # fmt: skip

@@ -8,21 +8,25 @@ layers, and is neither the embedding nor a positional table, is refused by name 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import Drawn, Fit, Source, linear, root_of, size
+import torch
+from torch import Tensor
+
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.roles import (
     ANSWERED,
     SECOND,
     UNTOLD,
     module_of,
+    name_words,
     places,
     some,
 )
-from transformer.checkpoint.foreign.layouts.stems import class_token, convolution, norm_before, segment
-from transformer.checkpoint.foreign.layouts.torch_bare import TEMPLATE, drawn_vectors
 from transformer.checkpoint.foreign.layouts.torch_ends import (
+    FORMULAS,
+    NONE,
     Ends,
     bias_of,
     find_ends,
@@ -31,14 +35,30 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     position_table,
     token_embedding,
 )
-from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layer, norm_after, stacks, templates
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
+from transformer.checkpoint.foreign.layouts.torch_layers import (
+    TEMPLATE,
+    Biases,
+    Stack,
+    layer,
+    norm_after,
+    stacks,
+    templates,
+)
+from transformer.checkpoint.foreign.questions import (
+    Answers,
+    choice,
+    heads_question,
+    norm_eps,
+    scaled_embedding,
+    special_id,
+)
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 from transformer.models.decoder import DecoderConfig
 from transformer.models.encoder import EncoderConfig
 
 _AFTER = Message("ignored_after_layers")
+_CLASS = re.compile(r"cls|class")
 
 
 class TorchEncoder:
@@ -54,11 +74,7 @@ class TorchEncoder:
         if not found or any(stack.decodes for stack in found) or _published(shapes) is not None:
             return None
         why = Message("why_tutorials")
-        return _fit(contents, answers, found[0], scaled=(True, False), axes=("sequence", "batch"), why=why)
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of nn.TransformerEncoder with one layer, and its embedding."""
-        return _typical("transformer_encoder.layers.0", "embedding.weight")
+        return _fit(contents, answers, found[0], axes=("sequence", "batch"), why=why)
 
 
 class PublishedEncoder:
@@ -68,41 +84,26 @@ class PublishedEncoder:
     title: str = Message("title_encoder_only")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """As published: embeddings are not scaled, and positions lie along the batch."""
+        """As published: positions lie along the batch."""
         root = _published(contents.shapes)
         if root is None:
             return None
         found = [stack for stack in stacks(contents.shapes) if stack.path == f"{root}transformer_encoder."]
         if not found:
             return None
-        return _fit(
-            contents, answers, found[0], scaled=(False, True), axes=("batch", "sequence"), why=Message("why_published")
-        )
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of a model with one layer."""
-        return [*_typical("transformer_encoder.0", "embeding.weight"), "pos_encoder.pe"]
+        return _fit(contents, answers, found[0], axes=("batch", "sequence"), why=Message("why_published"))
 
 
 def _published(shapes: Mapping[str, Shape]) -> str | None:
     return root_of(shapes, r"embeding\.weight")
 
 
-def _typical(first: str, embedding: str) -> list[str]:
-    return [
-        embedding,
-        *(s.name for s in layer("encoder.0", first, decodes=False, biases=Biases(True, True)).values() if s.name),
-    ]
-
-
 @dataclass
 class _Around:
-    """What stands around a stack: options of our config, where tensors stand, and what is said of them."""
+    """What stands around a stack: options of our config, and where tensors stand."""
 
-    options: dict[str, Any]
     sources: dict[str, Source]
-    said: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
 
     def add(self, sources: Mapping[str, Source], options: Mapping[str, Any]) -> None:
         """One more part."""
@@ -115,10 +116,8 @@ class _Around:
         return {name: shape for name, shape in free.items() if name not in used}
 
 
-def _fit(
-    contents: Contents, answers: Answers, stack: Stack, scaled: tuple[bool, bool], axes: tuple[str, str], why: str
-) -> Fit:
-    """The stack, its embedding and its positions; the first of `scaled` and of `axes` is the default."""
+def _fit(contents: Contents, answers: Answers, stack: Stack, axes: tuple[str, str], why: str) -> Fit | None:
+    """The stack, its embedding and its positions; the first of `axes` is the default. None without an embedding."""
     shapes = contents.shapes
     first = f"{stack.path}0"
     biases = Biases.of(shapes, first)
@@ -132,8 +131,12 @@ def _fit(
     unused = templates(contents, answers)
     ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
     used = {source.name for source in sources.values() if source.name} | ignored.keys()
-    around = _Around({}, sources)
-    _read(contents, answers, stack, around, find_ends(shapes, used, d_model), (scaled, axes, why))
+    ends = find_ends(shapes, used, d_model)
+    embedding = token_embedding(ends, answers)
+    if embedding is None:
+        return None
+    around = _Around(sources)
+    _read(contents, answers, stack, around, ends, embedding, axes, why)
     free = around.without(
         {
             name: shapes[name]
@@ -141,10 +144,6 @@ def _fit(
             if name not in used and not name.startswith(stack.path) and tensor.is_floating_point()
         }
     )
-    around.add(*norm_before(free, d_model, biases.rest, answers))
-    if "cls_id" not in around.options:  # whether a class token has a segment, nothing tells
-        around.add(*segment(free, d_model, answers))
-    free = around.without(free)
     found, doubts = _places(free, shapes, stack, d_model, answers)
     after = {name: free[name] for name in free if name in found}
     has_class_token = "cls_id" in around.options
@@ -168,24 +167,20 @@ def _fit(
         attention_bias=biases.attention,
         norm_eps=norm_eps(answers, 1e-5),
         causal=_causal(contents, answers, writes=writes),
-        pad_id=-1 if "conv_width" in around.options else special_id(answers, "pad_id", -1),
+        pad_id=special_id(answers, "pad_id", -1),
         **around.options,
         **head,
     )
-    reasons = (
-        Message("reason_encoder_layers", count=stack.count, path=stack.path),
-        Message("reason_no_decoder"),
-        *around.said,
-    )
-    fit = Fit("encoder", config, around.sources, reasons, ignored=ignored, doubts=doubts, assumed=around.assumed)
+    reasons = (Message("reason_encoder_layers", count=stack.count, path=stack.path), Message("reason_no_decoder"))
+    fit = Fit("encoder", config, around.sources, reasons, ignored=ignored, doubts=doubts)
     return _as_decoder(fit)
 
 
 def _as_decoder(fit: Fit) -> Fit:
     """A stack that hides the future and scores the vocabulary from each position is a decoder alone.
 
-    One with more than such a decoder has (several linear maps at its end, positions along the batch, convolutions)
-    stays an encoder.
+    One with more than such a decoder has (several linear maps at its end, positions along the
+    batch) stays an encoder.
     """
     config: EncoderConfig = fit.config
     known = {field.name for field in fields(DecoderConfig)} & {field.name for field in fields(EncoderConfig)}
@@ -206,41 +201,71 @@ def _read(
     stack: Stack,
     around: _Around,
     ends: Ends,
-    usual: tuple[tuple[bool, bool], tuple[str, str], str],
+    embedding: str,
+    axes: tuple[str, str],
+    why: str,
 ) -> None:
-    """What the first layer reads: tokens, or what a convolution makes of them, or vectors; with their positions."""
-    shapes, (scaled, axes, why) = contents.shapes, usual
-    d_model = size(shapes, (f"{stack.path}0.self_attn.in_proj_weight", 1))
-    made = convolution(contents, answers, d_model, has_embedding=bool(ends.matrices))
-    embedding: str | None = None
-    if made is not None:
-        around.add(made.sources, made.options)
-        around.said = made.said
-        embedding = made.embedding
-    else:
-        embedding = token_embedding(ends, answers)
-        if embedding is None:
-            count, seed = drawn_vectors(answers)
-            around.add({"embedding.weight": Drawn(None, seed=seed)}, {"vocab": count})
-            around.said = (Message("reason_layers_alone"),)
-            around.assumed = (Message("assumed_vectors", count=count, seed=seed),)
-        else:
-            around.add({"embedding.weight": Source(embedding)}, {"vocab": size(shapes, (embedding, 0))})
+    """What the first layer reads: tokens, with their positions, after a class token where there is one."""
+    shapes = contents.shapes
+    around.add({"embedding.weight": Source(embedding)}, {"vocab": size(shapes, (embedding, 0))})
     table = position_table(ends, shapes, stack.path, answers, embedding)
     if table is not None:
         around.add({"positions.table": table.source}, {"positions": table.kind, "max_length": table.length})
         if table.source.extra_axis == 1:
             around.options["position_axis"] = choice(answers, "position_axis", axes, why)
     else:
-        formulas = ("sinusoidal", "doubled", "none") if embedding else ("none", "sinusoidal", "doubled")
-        reason = Message("why_paper") if embedding else Message("why_alone")
-        around.options["positions"] = choice(answers, "positions", formulas, reason)
-    if embedding is not None:
-        around.options["scale_embedding"] = choice(answers, "scale_embedding", scaled, why)
-        if made is None:
-            around.add(
-                *class_token(around.without(shapes), around.sources["embedding.weight"], shapes, d_model, answers)
-            )
+        around.options["positions"] = choice(answers, "positions", FORMULAS, Message("why_paper"))
+    around.options["scale_embedding"] = scaled_embedding(answers)
+    around.add(*_class_token(around.without(shapes), embedding, shapes, answers))
+
+
+@dataclass(frozen=True)
+class WithClassToken(Source):
+    """An embedding, and below its rows a vector of its own: the class token, a parameter of any number of axes."""
+
+    token: str = ""
+    token_shape: Shape = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The table and the vector."""
+        return (str(self.name), self.token)
+
+    def needs(self, ours: Shape) -> dict[str, Shape]:
+        """The table has a row less than ours."""
+        return {str(self.name): (ours[0] - 1, *ours[1:]), self.token: self.token_shape}
+
+    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
+        """The vector as the last row."""
+        return torch.cat([tensors[str(self.name)], tensors[self.token].reshape(1, ours[1])])
+
+
+def _class_token(
+    free: Mapping[str, Shape], embedding: str, shapes: Mapping[str, Shape], answers: Answers
+) -> tuple[dict[str, Source], dict[str, Any]]:
+    """A learned vector before every text, if a lone parameter is called so; where its position comes from is asked."""
+    rows, d_model = shapes[embedding]
+    found = [
+        name
+        for name, shape in free.items()
+        if shape and shape[-1] == d_model and all(one == 1 for one in shape[:-1])
+        and not _is_of_module(name, shapes)
+        and any(map(_CLASS.fullmatch, name_words(name.rpartition(".")[2])))
+    ]  # fmt: skip
+    if len(found) != 1:
+        return {}, {}
+    text, why = Message("question_cls_token", token=found[0]), Message("why_name_says")
+    place = choice(answers, "cls_token", ("before_positions", "after_positions", NONE), why, text)
+    if place == NONE:
+        return {}, {}
+    table = WithClassToken(embedding, token=found[0], token_shape=shapes[found[0]])
+    options = {"vocab": rows + 1, "cls_id": rows, "cls_positioned": place == "before_positions"}
+    return {"embedding.weight": table}, options
+
+
+def _is_of_module(name: str, shapes: Mapping[str, Shape]) -> bool:
+    """Whether a tensor is the weight or the bias of a module, and so no parameter by itself."""
+    return name.rpartition(".")[2] in {"weight", "bias"} or f"{name}.weight" in shapes
 
 
 def _causal(contents: Contents, answers: Answers, *, writes: bool) -> bool:

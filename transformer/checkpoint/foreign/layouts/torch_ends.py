@@ -32,6 +32,9 @@ _PROJECTION = re.compile(
 _TARGET = re.compile(r"tgt\w*|trg\w*|target\w*|dec(?!od(?:ing|ed))\w*|outs?|outputs?")
 _SOURCE = re.compile(r"src\w*|source\w*|enc(?!od(?:ing|ed))\w*|in|inp|inputs?")
 
+FORMULAS = ("sinusoidal", "doubled", "halved", "tensor2tensor", "none")
+"""How positions are told where the file holds no table: the paper's formula first, then as others programmed it."""
+
 NONE = "none"
 """The answer that no tensor of the file plays a part."""
 
@@ -283,7 +286,7 @@ def head_options(
     why = Message("why_score_a_token") if usual == "each" else Message("why_one_for_all")
     why = Message("why_others_there") if others else why
     options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))
-    reads = choice(answers, "head", options, why, after_attention=True)
+    reads = choice(answers, "head", options, why, is_open=usual == whole, after_attention=True)
     if reads == "none":
         return {}
     between = "relu"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from transformer.checkpoint.foreign.layouts.base import Source, linear, size
+from transformer.checkpoint.foreign.layouts.base import Source, linear
 from transformer.checkpoint.foreign.layouts.roles import name_words
 from transformer.checkpoint.foreign.questions import Answers, choice
 from transformer.checkpoint.safe.contents import Contents, Shape
@@ -12,6 +12,9 @@ from transformer.messages import Message
 
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
+
+TEMPLATE = Message("ignored_template")
+"""Why a single layer beside the stacks plays no part."""
 
 _TEMPLATE_WORDS = frozenset(
     {"encoder", "decoder", "transformer", "one", "single", "base", "template", "layer", "block"}
@@ -43,15 +46,6 @@ def stacks(shapes: Mapping[str, Shape]) -> list[Stack]:
         Stack(path, len(found), any(f"{path}{i}.{one}" in shapes for i in found for one in crosses))
         for path, found in indices.items()
     ]
-
-
-def memory_width(shapes: Mapping[str, Shape], layer: str) -> int:
-    """How wide the memory is that a decoder's layer reads, where its own map says so; 0 where it is as the model."""
-    return size(shapes, (f"{layer}.multihead_attn.k_proj_weight", 1)) if _apart(shapes, layer) else 0
-
-
-def _apart(shapes: Mapping[str, Shape], layer: str) -> bool:
-    return f"{layer}.multihead_attn.q_proj_weight" in shapes
 
 
 def norm_after(found: Sequence[Stack], shapes: Mapping[str, Shape], answers: Answers) -> bool:
@@ -99,12 +93,11 @@ def _untouched(contents: Contents, path: str) -> bool:
     return bool(norms) and all(bool((t == float(name.endswith("weight"))).all()) for name, t in norms.items())
 
 
-def attention(ours: str, theirs: str, bias: bool, apart: bool = False) -> dict[str, Source]:
-    """torch.nn.MultiheadAttention, whose query, key and value maps are one matrix, or three of two widths (`apart`)."""
+def attention(ours: str, theirs: str, bias: bool) -> dict[str, Source]:
+    """torch.nn.MultiheadAttention, whose query, key and value maps are one matrix."""
     sources = {f"{ours}.output.weight": Source(f"{theirs}.out_proj.weight")}
     for part, name in enumerate(("query", "key", "value")):
-        whole = Source(f"{theirs}.in_proj_weight", part, parts=3)
-        sources[f"{ours}.{name}.weight"] = Source(f"{theirs}.{name[0]}_proj_weight") if apart else whole
+        sources[f"{ours}.{name}.weight"] = Source(f"{theirs}.in_proj_weight", part, parts=3)
         if bias:
             sources[f"{ours}.{name}.bias"] = Source(f"{theirs}.in_proj_bias", part, parts=3)
     if bias:
@@ -114,20 +107,15 @@ def attention(ours: str, theirs: str, bias: bool, apart: bool = False) -> dict[s
 
 @dataclass(frozen=True)
 class Biases:
-    """Which parts of a layer have biases: its attention may have none though its norms and its net have.
-
-    `crosses_apart` says that the maps of its cross-attention are three matrices.
-    """
+    """Which parts of a layer have biases: its attention may have none though its norms and its net have."""
 
     attention: bool
     rest: bool
-    crosses_apart: bool = False
 
     @classmethod
     def of(cls, shapes: Mapping[str, Shape], layer: str) -> "Biases":
         """Those of the layer at `layer`."""
-        attention, rest = f"{layer}.self_attn.in_proj_bias" in shapes, f"{layer}.linear1.bias" in shapes
-        return cls(attention, rest, bool(memory_width(shapes, layer)))
+        return cls(f"{layer}.self_attn.in_proj_bias" in shapes, f"{layer}.linear1.bias" in shapes)
 
 
 def layer(ours: str, theirs: str, decodes: bool, biases: Biases) -> dict[str, Source]:
@@ -136,8 +124,7 @@ def layer(ours: str, theirs: str, decodes: bool, biases: Biases) -> dict[str, So
     kinds = {"self": "self_attn", "cross": "multihead_attn"} if decodes else {"self": "self_attn"}
     sources: dict[str, Source] = {}
     for i, (kind, name) in enumerate(kinds.items(), start=1):
-        apart = kind == "cross" and biases.crosses_apart
-        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", biases.attention, apart)
+        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", biases.attention)
         sources |= linear(f"{ours}.{kind}_residual.norm", f"{theirs}.norm{i}", has_bias=bias)
     sources |= linear(f"{ours}.feed_forward.widen", f"{theirs}.linear1", has_bias=bias)
     sources |= linear(f"{ours}.feed_forward.narrow", f"{theirs}.linear2", has_bias=bias)

@@ -3,13 +3,13 @@
 Source: torch.nn.Transformer; "Language Translation with nn.Transformer" (PyTorch tutorials).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, linear, size, two_tables
 from transformer.checkpoint.foreign.layouts.roles import UNTOLD
-from transformer.checkpoint.foreign.layouts.torch_bare import TEMPLATE, bare_pair
 from transformer.checkpoint.foreign.layouts.torch_ends import (
+    FORMULAS,
     Ends,
     bias_of,
     find_ends,
@@ -18,17 +18,23 @@ from transformer.checkpoint.foreign.layouts.torch_ends import (
     source_and_target,
 )
 from transformer.checkpoint.foreign.layouts.torch_layers import (
+    TEMPLATE,
     Biases,
     Stack,
     layer,
-    memory_width,
     norm_after,
     stacks,
     templates,
 )
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
-from transformer.checkpoint.safe.contents import Contents, Shape
-from transformer.errors import ConfigError
+from transformer.checkpoint.foreign.questions import (
+    Answers,
+    choice,
+    heads_question,
+    norm_eps,
+    scaled_embedding,
+    seq2seq_special_ids,
+)
+from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
 from transformer.models.seq2seq import preset
 
@@ -40,11 +46,7 @@ class TorchModule:
     title: str = Message("title_torch")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked.
-
-        Raises:
-            ConfigError: the decoder reads an encoder of another width.
-        """
+        """Sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
         shapes = contents.shapes
         found = stacks(shapes)
         encoder = next((stack for stack in found if not stack.decodes), None)
@@ -52,14 +54,6 @@ class TorchModule:
         if encoder is None or decoder is None:
             return None
         first = f"{encoder.path}0"
-        if width := memory_width(shapes, f"{decoder.path}0"):
-            raise ConfigError(
-                "halves_of_other_width", encoder=width, decoder=size(shapes, (f"{decoder.path}0.norm1.weight", 0))
-            )
-        if not find_ends(
-            shapes, _of_stacks(found, shapes), size(shapes, (f"{first}.self_attn.in_proj_weight", 1))
-        ).matrices:
-            return bare_pair(contents, answers, encoder, decoder)
         biases = Biases.of(shapes, first)
         d_model = size(shapes, (f"{first}.self_attn.in_proj_weight", 1), (f"{decoder.path}0.norm1.weight", 0))
         normed = norm_after((encoder, decoder), shapes, answers)
@@ -70,7 +64,10 @@ class TorchModule:
         unused = templates(contents, answers)
         ignored = {name: TEMPLATE for name in shapes if any(name.startswith(path) for path in unused)}
         used = {source.name for source in sources.values() if source.name} | ignored.keys()
-        options, ends_sources, copies = _ends(contents, answers, find_ends(shapes, used, d_model))
+        around = find_ends(shapes, used, d_model)
+        if not around.matrices:
+            return None
+        options, ends_sources, copies = _ends(contents, answers, around)
         config = preset(
             "torch",
             **options,
@@ -81,7 +78,7 @@ class TorchModule:
             n_decoder_layers=decoder.count,
             norm_first=choice(answers, "norm_first", (False, True), Message("why_torch")),
             activation=choice(answers, "activation", ("relu", "gelu"), Message("why_torch")),
-            scale_embedding=choice(answers, "scale_embedding", (True, False), Message("why_paper")),
+            scale_embedding=scaled_embedding(answers),
             norm_after_stack=normed,
             without_norm="" if len(ends) != 1 else "decoder" if ends[0] is encoder else "encoder",
             attention_bias=biases.attention,
@@ -101,22 +98,6 @@ class TorchModule:
             ignored=ignored,
             doubts=dict.fromkeys(shapes, UNTOLD),
         )
-
-    def typical_names(self) -> Iterable[str]:
-        """The names of nn.Transformer with one layer, and what stands around it."""
-        both = (
-            Stack("transformer.encoder.layers.", 1, decodes=False),
-            Stack("transformer.decoder.layers.", 1, decodes=True),
-        )
-        stacked = _layers(*both, Biases(True, True), both)
-        ends = ("src_embed.weight", "tgt_embed.weight", "generator.weight", "generator.bias")
-        return [*(source.name for source in stacked.values() if source.name), *ends]
-
-
-def _of_stacks(found: Sequence[Stack], shapes: Mapping[str, Shape]) -> list[str]:
-    """What lies in the stacks, and the norms beside them."""
-    starts = tuple(start for stack in found for start in (stack.path, f"{stack.norm}."))
-    return [name for name in shapes if name.startswith(starts)]
 
 
 def _layers(encoder: Stack, decoder: Stack, biases: Biases, normed: Sequence[Stack]) -> dict[str, Source]:
@@ -166,6 +147,5 @@ def _ends(
         options |= {"positions": first.kind, **lengths(first.length, last.length)}
         sources |= {f"{side}_positions.table": one.source for side, one in (("source", first), ("target", last))}
     else:
-        formulas = ("sinusoidal", "doubled", "none")
-        options["positions"] = choice(answers, "positions", formulas, Message("why_paper"))
+        options["positions"] = choice(answers, "positions", FORMULAS, Message("why_paper"))
     return options, sources, tuple(copies)
