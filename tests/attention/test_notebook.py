@@ -104,17 +104,17 @@ def test_a_page_holds_the_weights_of_every_head(causal: bool) -> None:
 
 
 def test_sites_of_a_group_are_one_wall_where_they_are_alike_and_stand_by_themselves_where_not() -> None:
-    alike = [attention(f"encoder.{layer}.self") for layer in (1, 3, 4)]
+    alike = [attention(f"transformer.h.{layer}.attn") for layer in (1, 3, 4)]
     heads = [attention("swin.0.attn", heads=2), attention("swin.1.attn", heads=5)]
     tokens = [attention("decoder.0.cross"), attention("decoder.1.cross", keys=13)]
     alone = [attention("pooling", queries=1), attention("decoder.1.cross#2")]
     header, arrays = message(record(*heads, *alike, *tokens, *alone).html())
     kinds = {one["name"]: one for one in header["record"]["kinds"]}
     assert list(kinds) == [
-        "swin.0.attn", "swin.1.attn", "encoder.self", "decoder.0.cross", "decoder.1.cross", "pooling",
+        "swin.0.attn", "swin.1.attn", "transformer.h.attn", "decoder.0.cross", "decoder.1.cross", "pooling",
         "decoder.1.cross#2",
     ]  # fmt: skip
-    assert kinds["encoder.self"]["numbers"] == ["1", "3", "4"], "the layers keep their own numbers"
+    assert kinds["transformer.h.attn"]["numbers"] == ["1", "3", "4"], "the layers keep their own numbers"
     assert kinds["swin.1.attn"]["numbers"] == ["1"]
     assert kinds["pooling"]["numbers"] == [""]
     assert [array.size for array in arrays.values()] == [2 * 35, 5 * 35, 3 * 3 * 35, 3 * 35, 3 * 65, 3 * 7, 3 * 35]
