@@ -1,6 +1,5 @@
 """What `recording(module)` sees of modules that nobody wrote for it, against attention by brute force."""
 
-import copy
 import threading
 from collections.abc import Iterator
 
@@ -17,7 +16,6 @@ from tests.recording.running import (
     assert_recorded,
     by_brute_force,
     has_fast_path,
-    hooks_left,
     nothing_left,
     run,
 )
@@ -172,7 +170,7 @@ def test_a_part_of_a_module_has_paths_from_itself() -> None:
 @pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out", "pooled_by_product_and_sum"])
 def test_compiled_modules_run_eagerly_under_their_own_names(name: str) -> None:
     case = built(name)
-    compiled = torch.compile(case.module, backend="eager")
+    compiled: Any = torch.compile(case.module, backend="eager")
     plain = run(case, compiled)
     with torch.no_grad(), recording(compiled) as seen:
         output = run(case, compiled)
@@ -230,10 +228,3 @@ def test_a_mapped_function_runs_as_ever() -> None:
     assert torch.equal(plain, output)
     assert seen.sites or seen.notes
     assert all(seen.map(site).all_weights().shape[1:] == (7, 7) for site in seen.sites)
-
-
-def test_a_copy_made_meanwhile_has_no_hooks() -> None:
-    case = built("nanogpt_fused")
-    with recording(case.module):
-        copied = copy.deepcopy(case.module)
-    assert hooks_left(copied) == []

@@ -12,16 +12,18 @@ from transformer.recording.axes import (
     AxisFactors,
     Entry,
     Fact,
+    Factor,
     Facts,
     Origin,
     axis_of,
     broadcast,
     is_made,
     length,
+    parameter,
     plain,
     regrouped,
 )
-from transformer.recording.functions import ELEMENTWISE, KEEPING, functions
+from transformer.recording.functions import CONSTANTS, ELEMENTWISE, KEEPING, OF_SEVERAL, functions
 
 Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a function of torch, and notes what its result's axes come from."""
@@ -113,11 +115,11 @@ def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int
 
 
 def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An axis of length 1 that becomes longer comes from the input, but for a parameter's."""
+    """An axis of length 1 that becomes longer holds copies."""
 
     def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
         padded = ((),) * (len(shape) - len(before.axes)) + before.axes
-        origin = Origin.PARAMETER if before.parameter else Origin.INPUT
+        origin = Origin.PARAMETER if before.parameter else Origin.COPY
         return tuple(
             axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
         )
@@ -166,7 +168,8 @@ def _indexed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
             after.append(axis if length(axis) == size else axis_of(size, _origin(axis)))
             place += 1
     if sink is not None and before.softmax is not None:
-        softmax = replace(before.softmax, whole=args[0], clean=None, sink_first=sink)
+        whole = args[0] if before.softmax.clean is None else before.softmax.clean
+        softmax = replace(before.softmax, whole=whole, clean=None, sink_first=sink)
         return facts.note(result, replace(before, axes=tuple(after), softmax=softmax))
     return _moved(facts, before, result, tuple(after), lambda each: func(each, *args[1:], **kwargs))
 
@@ -186,7 +189,7 @@ def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     for i, part in enumerate(results):
         shape = part.shape
         if not entry.of_softmax:
-            facts.later(part, partial(_part_fact, entry, shape, told))
+            facts.later(part, partial(_part_fact, entry, shape, told), made_by=(entry, told, i))
             continue
         before = entry.fact
         if before is not None:
@@ -215,66 +218,116 @@ def _part_axes(before: Fact, shape: Sequence[int], dim: Any) -> tuple[AxisFactor
 
 
 def _joined(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`cat`: each axis keeps its origin where all agree."""
+    """`cat`: each axis keeps its origin where all agree; heads that were split apart are a factor of the new axis."""
     result = func(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
-    known = [facts.known(part) for part in parts]
-    if not any(known) or any(part.dim() != result.dim() for part in parts):
+    entries = [facts.entry(part) for part in parts]
+    if not any(entries) or any(part.dim() != result.dim() for part in parts):
         return result
-    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
+    every = [facts.of(part).without_softmax() for part in parts]
     joined = broadcast(every, result.shape)
     dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
     made = all(is_made(fact.axes[dim]) for fact in every)
     own = axis_of(result.shape[dim], Origin.PARAMETER if made else Origin.INPUT)
+    if len({id(one) for one in _wholes(entries)}) == 1 and len(parts) > 1:
+        own = (Factor(len(parts), Origin.PARAMETER), *every[0].axes[dim])
     after = (*joined[:dim], own, *joined[dim + 1 :])
     parameter = all(fact.parameter for fact in every)
     return facts.note(result, Fact(after, parameter, any(fact.dotted for fact in every)))
 
 
+def _wholes(entries: Sequence[Entry | None]) -> list[object]:
+    """The tensor that each was split from along features that a parameter made; the entries themselves otherwise."""
+    found: list[object] = []
+    for entry in entries:
+        told = None if entry is None else entry.made_by
+        if not isinstance(told, tuple):
+            return list(entries) if len(entries) > 1 else [None, entries]
+        whole, dim, _ = told
+        axes = () if whole.fact is None else whole.fact.axes
+        found.append(whole if axes and is_made(axes[dim % len(axes)]) else entry)
+    return found
+
+
 def _stacked(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`stack`: an axis of the outputs of several modules of one list is made by these modules, as experts are."""
+    """`stack`: an axis of what several modules or projections made of one thing is made by them, as experts are."""
     result = func(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
-    makers = {facts.maker(part) for part in parts}
-    siblings = None not in makers and len(makers) == len(parts) > 1
-    known = [facts.known(part) for part in parts]
-    if not siblings and not any(known):
+    entries = [facts.entry(part) for part in parts]
+    makers = [
+        facts.maker(part) or (None if entry is None else entry.made_by)
+        for part, entry in zip(parts, entries, strict=True)
+    ]
+    siblings = None not in makers and len({_name(one) for one in makers}) == len(parts) > 1
+    if not siblings and not any(entries):
         return result
     dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
-    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
-    shape = [size for i, size in enumerate(result.shape) if i != dim]
-    found = broadcast(every, shape)
+    every = [facts.of(part).without_softmax() for part in parts]
+    found = broadcast(every, [size for i, size in enumerate(result.shape) if i != dim])
     own = axis_of(result.shape[dim], Origin.PARAMETER if siblings else Origin.INPUT)
     return facts.note(result, Fact((*found[:dim], own, *found[dim:]), all(fact.parameter for fact in every)))
 
 
+def _name(maker: object) -> object:
+    """What tells makers apart: parts of one tensor are steps of it, no work of several makers."""
+    return "part" if isinstance(maker, tuple) else maker
+
+
 def _dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = elementwise(facts, func, args, kwargs)
-    before = facts.known(args[0])
-    if result is not args[0] and before is not None and before.softmax is not None and isinstance(result, Tensor):
-        clean = before.softmax.clean if before.softmax.clean is not None else args[0]
-        facts.note(result, replace(before, softmax=replace(before.softmax, clean=clean)))
-    return result
+    """A softmax's result is kept as it was before numbers were dropped."""
+    entry = facts.entry(args[0])
+    result = func(*args, **kwargs)
+    before = None if entry is None else entry.fact
+    if before is None or before.softmax is None or not isinstance(result, Tensor):
+        return result if entry is None else facts.keep(result, entry)
+    softmax = before.softmax
+    drops = kwargs.get("training", args[2] if len(args) > 2 else True)
+    if drops and softmax.clean is None and result is not args[0]:
+        softmax = replace(softmax, clean=args[0])
+    return facts.note(result, replace(before, softmax=softmax))
 
 
 def elementwise(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Any other function: where its result has the shape of what it was given, its axes are the same."""
     result = func(*args, **kwargs)
-    if not isinstance(result, Tensor) or not result.dim():
-        return result
     tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
+    if func in OF_SEVERAL and all(_is_parameter(facts, one) for one in tensors):
+        for one in result:
+            facts.note(one, parameter(one))
+    if isinstance(result, Tensor) and result.dim():
+        _note_elementwise(facts, func, args, kwargs, result, tensors)
+    return result
+
+
+def _note_elementwise(
+    facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor, tensors: list[Tensor]
+) -> None:
     entries = [facts.entry(one) for one in tensors]
+    if not tensors and func in CONSTANTS:
+        facts.note(result, parameter(result))
     if not any(entries):
-        return result
-    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and result.shape == tensors[0].shape:
-        return facts.keep(result, entries[0])
+        return
+    same_shape = result.shape == tensors[0].shape
+    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and same_shape:
+        facts.keep(result, entries[0])
+        return
+    if result is tensors[0] and func not in ELEMENTWISE:
+        facts.forget(result)  # written to in place
+        return
     known = [None if one is None else one.fact for one in entries]
     every = [fact or plain(one) for fact, one in zip(known, tensors, strict=True)]
+    all_parameters = all(fact.parameter for fact in every)
     if func in ELEMENTWISE and all(len(fact.axes) <= result.dim() for fact in every):
-        return facts.note(result, _each_number(func, args, kwargs, result, every))
-    if tensors[0].shape != result.shape or func in ELEMENTWISE:
-        return result
-    return facts.note(result, replace(every[0].without_softmax(), parameter=all(fact.parameter for fact in every)))
+        facts.note(result, _each_number(func, args, kwargs, result, every))
+    elif same_shape and func not in ELEMENTWISE:
+        facts.note(result, replace(every[0].without_softmax(), parameter=all_parameters))
+    elif all_parameters:
+        facts.note(result, parameter(result))
+
+
+def _is_parameter(facts: Facts, tensor: Tensor) -> bool:
+    known = facts.known(tensor)
+    return known is not None and known.parameter
 
 
 def _each_number(
@@ -290,6 +343,25 @@ def _each_number(
         again = [None if one is None else func(one, *args[1:], **kwargs) for one in (softmax.clean, softmax.whole)]
         softmax = replace(softmax, clean=again[0], whole=again[1])
     return Fact(after, all(fact.parameter for fact in every), dotted, softmax)
+
+
+def _written_to(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`x[i] = y`: what a tensor of zeros, or a cache, is filled with."""
+    facts.forget(args[0])
+    return func(*args, **kwargs)
+
+
+def _alike(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Activations and norms: the axes of what they read."""
+    result = func(*args, **kwargs)
+    entry = facts.entry(args[0]) if args else None
+    return result if entry is None or entry.of_softmax or not isinstance(result, Tensor) else facts.keep(result, entry)
+
+
+def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    axes = [axis_of(size, Origin.PARAMETER if i == 1 else Origin.INPUT) for i, size in enumerate(result.shape)]
+    return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
 
 
 def _added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -327,6 +399,9 @@ VIEWS: dict[Any, Handler] = {
         (_joined, "cat concat concatenate"),
         (_stacked, "stack"),
         (_dropout, "dropout dropout_"),
+        (_written_to, "__setitem__"),
+        (_alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
+        (_convolved, "conv1d conv2d conv3d"),
     )
     for function in functions(names)
 } | {
