@@ -19,11 +19,10 @@ from transformer.recording.axes import (
     broadcast,
     is_made,
     length,
-    parameter,
-    plain,
     regrouped,
 )
-from transformer.recording.functions import CONSTANTS, ELEMENTWISE, KEEPING, OF_SEVERAL, functions
+from transformer.recording.elementwise import added, alike, dropout
+from transformer.recording.functions import functions
 
 Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a function of torch, and notes what its result's axes come from."""
@@ -273,89 +272,10 @@ def _name(maker: object) -> object:
     return "part" if isinstance(maker, tuple) else maker
 
 
-def _dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A softmax's result is kept as it was before numbers were dropped."""
-    entry = facts.entry(args[0])
-    result = func(*args, **kwargs)
-    before = None if entry is None else entry.fact
-    if before is None or before.softmax is None or not isinstance(result, Tensor):
-        return result if entry is None else facts.keep(result, entry)
-    softmax = before.softmax
-    drops = kwargs.get("training", args[2] if len(args) > 2 else True)
-    if drops and softmax.clean is None and result is not args[0]:
-        softmax = replace(softmax, clean=args[0])
-    return facts.note(result, replace(before, softmax=softmax))
-
-
-def elementwise(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Any other function: where its result has the shape of what it was given, its axes are the same."""
-    result = func(*args, **kwargs)
-    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
-    if func in OF_SEVERAL and all(_is_parameter(facts, one) for one in tensors):
-        for one in result:
-            facts.note(one, parameter(one))
-    if isinstance(result, Tensor) and result.dim():
-        _note_elementwise(facts, func, args, kwargs, result, tensors)
-    return result
-
-
-def _note_elementwise(
-    facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor, tensors: list[Tensor]
-) -> None:
-    entries = [facts.entry(one) for one in tensors]
-    if not tensors and func in CONSTANTS:
-        facts.note(result, parameter(result))
-    if not any(entries):
-        return
-    same_shape = result.shape == tensors[0].shape
-    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and same_shape:
-        facts.keep(result, entries[0])
-        return
-    if result is tensors[0] and func not in ELEMENTWISE:
-        facts.forget(result)  # written to in place
-        return
-    known = [None if one is None else one.fact for one in entries]
-    every = [fact or plain(one) for fact, one in zip(known, tensors, strict=True)]
-    all_parameters = all(fact.parameter for fact in every)
-    if func in ELEMENTWISE and all(len(fact.axes) <= result.dim() for fact in every):
-        facts.note(result, _each_number(func, args, kwargs, result, every))
-    elif same_shape and func not in ELEMENTWISE:
-        facts.note(result, replace(every[0].without_softmax(), parameter=all_parameters))
-    elif all_parameters:
-        facts.note(result, parameter(result))
-
-
-def _is_parameter(facts: Facts, tensor: Tensor) -> bool:
-    known = facts.known(tensor)
-    return known is not None and known.parameter
-
-
-def _each_number(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor, every: Sequence[Fact]
-) -> Fact:
-    """What comes of a function of each number by itself: a softmax's result stays one, masked or scaled."""
-    softmax = next((fact.softmax for fact in every if fact.softmax is not None), None)
-    after = broadcast(every, result.shape)
-    dotted = any(fact.dotted for fact in every)
-    if softmax is not None and func not in KEEPING:
-        softmax = replace(softmax, clean=None, whole=None)
-    elif softmax is not None:
-        again = [None if one is None else func(one, *args[1:], **kwargs) for one in (softmax.clean, softmax.whole)]
-        softmax = replace(softmax, clean=again[0], whole=again[1])
-    return Fact(after, all(fact.parameter for fact in every), dotted, softmax)
-
-
 def _written_to(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`x[i] = y`: what a tensor of zeros, or a cache, is filled with."""
     facts.forget(args[0])
     return func(*args, **kwargs)
-
-
-def _alike(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Activations and norms: the axes of what they read."""
-    result = func(*args, **kwargs)
-    entry = facts.entry(args[0]) if args else None
-    return result if entry is None or entry.of_softmax or not isinstance(result, Tensor) else facts.keep(result, entry)
 
 
 def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -364,29 +284,10 @@ def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
 
 
-def _added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A sum of two tensors of one shape (a residual stream) is the commonest function of all."""
-    if len(args) == 2 and all(isinstance(one, Tensor) for one in args) and args[0].shape == args[1].shape:
-        one, other = (facts.entry(each) for each in args)
-        if not any(each is not None and each.of_softmax for each in (one, other)):
-            result = func(*args, **kwargs)
-            return result if one is None or other is None else facts.later(result, partial(_sum_fact, one, other))
-    return elementwise(facts, func, args, kwargs)
-
-
-def _sum_fact(one: Entry, other: Entry) -> Fact | None:
-    facts = [each.fact for each in (one, other)]
-    known = [each for each in facts if each is not None]
-    if len(known) < 2:
-        return None
-    shape = [length(axis) for axis in known[0].axes]
-    return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))
-
-
 VIEWS: dict[Any, Handler] = {
     function: handler
     for handler, names in (
-        (_added, "add __add__ __radd__ __iadd__ add_"),
+        (added, "add __add__ __radd__ __iadd__ add_"),
         (_reshaped, "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
         (_permuted(_transpose), "transpose swapaxes swapdims"),
         (_permuted(_permute), "permute"),
@@ -398,9 +299,9 @@ VIEWS: dict[Any, Handler] = {
         (_parted, "chunk split unbind tensor_split"),
         (_joined, "cat concat concatenate"),
         (_stacked, "stack"),
-        (_dropout, "dropout dropout_"),
+        (dropout, "dropout dropout_"),
         (_written_to, "__setitem__"),
-        (_alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
+        (alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
         (_convolved, "conv1d conv2d conv3d"),
     )
     for function in functions(names)

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from transformer.recording import axes
 from transformer.recording.axes import Entry, Fact, Facts, Origin, Softmax
+from transformer.recording.elementwise import elementwise
 from transformer.recording.functions import QUIET, functions
 from transformer.recording.mixing import (
     Labels,
@@ -27,7 +28,7 @@ from transformer.recording.mixing import (
 )
 from transformer.recording.multihead import Inside
 from transformer.recording.paths import Paths
-from transformer.recording.views import VIEWS, elementwise
+from transformer.recording.views import VIEWS
 
 Handler = Callable[["Watching", Any, tuple[Any, ...], dict[str, Any]], Any]
 
