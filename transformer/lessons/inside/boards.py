@@ -17,8 +17,8 @@ from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Normalise, Product
 from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
 from transformer.lessons.inside.layers import Run
-from transformer.models.encoder import Encoder
 from transformer.models.decoder import Decoder
+from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 
 STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
