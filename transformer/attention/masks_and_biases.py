@@ -167,12 +167,16 @@ def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> M
     return known
 
 
-def bias_of(table: Float[Tensor, "#batch #head #query key"] | None) -> Bias | None:
-    """The smallest bias that says the same as `table`; None where it adds nothing."""
+def bias_of(
+    table: Float[Tensor, "#batch #head #query key"] | None, visible: Bool[Tensor, "#batch 1 query key"] | None = None
+) -> Bias | None:
+    """The smallest bias that says the same as `table`, where it is `visible`; None where it adds nothing."""
     if table is None:
         return None
+    if visible is not None:
+        return _smallest_bias(table, visible)
     if table not in _biases:
-        _biases[table] = _smallest_bias(table)
+        _biases[table] = _smallest_bias(table, None)
     return _biases[table]
 
 
@@ -189,12 +193,19 @@ def _smallest_mask(table: Tensor) -> Mask:
     return MaskTable(visible=table.clone())
 
 
-def _smallest_bias(table: Tensor) -> Bias | None:
-    if not bool(table.any()):
+def _smallest_bias(table: Tensor, visible: Tensor | None) -> Bias | None:
+    shown = table if visible is None else table.masked_fill(~visible, 0.0)
+    if not bool(shown.any()):
         return None
-    if len(table) == 1 < table.shape[2] and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
-        return RelativeBias(diagonals_of(table[0]), table.shape[2])
-    return BiasTable(table.detach())
+    if table.shape[2] > 1:
+        hidden = torch.zeros_like(table[:, :1], dtype=torch.bool) if visible is None else ~visible
+        one = table.masked_fill(hidden, -torch.inf).amax(0, keepdim=True)
+        alike = (table == one) | hidden
+        alike[..., 1:, 1:] &= (one[..., 1:, 1:] == one[..., :-1, :-1]) | hidden[..., 1:, 1:]
+        if bool(alike.all()):
+            diagonals = diagonals_of(one[0])
+            return RelativeBias(diagonals.masked_fill(diagonals == -torch.inf, 0.0), table.shape[2])
+    return BiasTable(shown.detach())
 
 
 def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:

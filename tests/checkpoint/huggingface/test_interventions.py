@@ -85,7 +85,8 @@ def test_a_key_knocked_out_everywhere_is_a_key_that_the_mask_hides(
     sites = [site for site in checkpoint.sites if not (seq2seq and site.group == "decoder.self")]
     with torch.inference_mode():
         expected = model.net(**inputs)[0]
-        with intervening([Intervention(site, "knock_out", keys=(2,)) for site in sites]), recording() as seen:
+        off = [Intervention(site, "knock_out", keys=(2,)) for site in sites]
+        with intervening(off), recording() as seen, model.watched():
             found = model.net(**{**inputs, "attention_mask": torch.ones_like(IDS)})[0]
     rows = [0, 1, 3, 4] if not seq2seq and checkpoint.sites[0].stack == "decoder" else slice(None)
     torch.testing.assert_close(found[:, rows], expected[:, rows], rtol=0, atol=1e-4 if family == "t5" else 1e-7)
@@ -135,7 +136,7 @@ def test_translations_maps_and_runs_have_their_interventions(checkpoints: dict[s
 
 def test_attention_in_a_models_own_code_is_refused(tmp_path: Path) -> None:
     checkpoint = load(write_folder(tmp_path / "gpt2", "gpt2"))
-    checkpoint.model.note = "kept as it computed it"  # what loading says of a model that must run eagerly
+    checkpoint.model.places = {}  # as loading leaves a model whose attention is not seen
     told, off = "runs in its own code, which interventions do not reach", [Intervention("decoder.0.self", "zero")]
     with pytest.raises(CheckpointError, match=told), intervening(off):
         run_any(checkpoint, "the dog runs.")
