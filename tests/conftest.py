@@ -1,5 +1,6 @@
 """What every test has in common: shapes in signatures are executed, randomness is fixed."""
 
+import gc
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -10,8 +11,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
 
-from tests.shapes import execute_signatures
+from tests.shapes import begin_test, execute_signatures
 
+gc.disable()  # until all is collected: a third of the time of importing it
 execute_signatures()  # before the first import of the library
 if "ATEN_CPU_CAPABILITY" in os.environ:  # oneDNN asks the processor itself, and PyTorch fails where it may do more
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
@@ -29,7 +31,8 @@ LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",
     "training/translation/test_run.py", "browser/test_translate.py", "browser/test_lessons.py",
     "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_policy.py", "browser/test_checkpoints.py",
-    "browser/test_align.py", "test_kernels.py", "checkpoint/huggingface/test_refusals.py",
+    "browser/test_align.py", "test_kernels.py", "ui/store/test_sizes.py", "test_hostile_uploads.py",
+    "ui/store/test_readers.py", "checkpoint/huggingface/test_refusals.py", "test_load.py",
 )  # fmt: skip
 """The files that take longest, which begin first: one that began last would leave the other processes waiting."""
 
@@ -44,10 +47,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
+def pytest_collection_finish() -> None:
+    """From now on what is imported is looked through no more: it stays, and is most of all objects."""
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(50_000, 10, 10)
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
+    begin_test()
 
 
 @pytest.fixture(scope="session", autouse=True)

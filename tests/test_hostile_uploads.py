@@ -114,8 +114,10 @@ def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int
         async with opened(address, 3) as attackers:
             uploads = [asyncio.create_task(one.upload("gpt2.zip", data)) for one in attackers]
             await asyncio.sleep(1)
-            others = await visited(address, *["masks", "positions"] * 3)
-            assert not any(task.done() for task in uploads)
+            others = list[float]()
+            while len(others) < 6 and not any(task.done() for task in uploads):
+                others += await visited(address, ["masks", "positions"][len(others) % 2])
+            assert len(others) > 2
             assert median(others) < 1
             for task in uploads:
                 task.cancel()

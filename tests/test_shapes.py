@@ -53,3 +53,26 @@ def test_signatures_of_the_library_are_executed() -> None:
     padding(torch.zeros(2, 3, dtype=torch.long), 0)
     with pytest.raises(TypeCheckError):
         padding(torch.zeros(2, 3), 0)
+
+
+def test_a_function_that_is_called_often_is_checked_at_first_and_now_and_then_in_each_test() -> None:
+    """A wrong call is refused where it is checked: 100 calls, then one of ten, and the same again in the next test."""
+
+    def refused(calls: int) -> list[int]:
+        found = []
+        for number in range(calls):
+            try:
+                checked(torch.ones(3), torch.ones(3), "wrong")
+            except TypeCheckError:
+                found.append(number)
+        return found
+
+    def both(left: Float[Tensor, "size"], right: Float[Tensor, "size"], most: int) -> Float[Tensor, "size"]:
+        return left + right
+
+    checked = shapes._decorator(typechecker=beartype)(both)
+    expected = [*range(100), 109, 119, 129]
+    assert refused(131) == expected
+    assert refused(9) == [8]
+    shapes.begin_test()
+    assert refused(131) == expected

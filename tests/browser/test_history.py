@@ -176,8 +176,8 @@ def test_a_slider_that_is_pressed_faster_than_the_page_answers_loses_no_press(op
 CHEAP = ("positions?screen=rotation&d_table=8", "masks")
 """Pages of toys, in a cheap state: no model is loaded."""
 
-WALKS, MOVES = 2, 4
-"""Walks a page, each from where the last one ended, and moves a walk."""
+MOVES = 5
+"""Of a walk."""
 
 
 @pytest.mark.parametrize("page", CHEAP)
@@ -185,18 +185,16 @@ def test_random_walks_end_where_a_fresh_browser_begins(opened, page: str) -> Non
     chance = random.Random(1)
     here = opened(page)
     seen(here.page)
-    for _ in range(WALKS):
-        for _ in range(MOVES):
-            main = here.page.get_by_test_id("stMain")
-            pressed, slider = main.get_by_role("radio", checked=False), main.get_by_role("slider")
-            one = chance.randrange(pressed.count() + slider.count())
-            with here.run():
-                if one < pressed.count():
-                    pressed.nth(one).click()
-                else:
-                    slider.nth(one - pressed.count()).press("ArrowRight")
-            seen(here.page)  # which is at rest then
-        fresh = opened(here.page.url.split("/", 3)[3])
-        expect(fresh.page).to_have_url(here.page.url)
-        until(fresh.page, lambda one: seen(one.page) == seen(here.page), fresh)
-        fresh.leave()
+    for _ in range(MOVES):
+        main = here.page.get_by_test_id("stMain")
+        pressed, slider = main.get_by_role("radio", checked=False), main.get_by_role("slider")
+        one = chance.randrange(pressed.count() + slider.count())
+        with here.run():
+            if one < pressed.count():
+                pressed.nth(one).click()
+            else:
+                slider.nth(one - pressed.count()).press("ArrowRight")
+        seen(here.page)  # which is at rest then
+    there, fresh = seen(here.page), opened(here.page.url.split("/", 3)[3])
+    expect(fresh.page).to_have_url(here.page.url)
+    until(fresh.page, lambda: seen(fresh.page) == there)

@@ -74,7 +74,9 @@ def test_row_sums_of_a_long_run_are_noted_a_few_rows_at_a_time(hides: str) -> No
         visible = visible.triu(-30)
     if hides == "padding":
         visible = (torch.arange(n) < n - 71).expand(n, n)
-    options: dict[str, Any] = {"is_causal": True} if hides == "the future" else {"attn_mask": visible[None, None].clone()}
+    options: dict[str, Any] = (
+        {"is_causal": True} if hides == "the future" else {"attn_mask": visible[None, None].clone()}
+    )
     with torch.inference_mode():
         plain = module(query, key, value, enable_gqa=True, **options)
         with recording(module) as seen:

@@ -104,8 +104,8 @@ def _layers(model: HuggingFaceModel, leaves: dict[str, nn.Module]) -> list[_Laye
 def _homes(model: HuggingFaceModel) -> dict[Site, str]:
     """The name of the module of each attention, where it is known.
 
-    A model whose attention is seen as it runs tells. In another one, attention is what is called so and holds no more of
-    it, if there are as many of a kind as the model has sites.
+    A model whose attention is seen as it runs tells. In another one, attention is what is called so and holds no more
+    of it, if there are as many of a kind as the model has sites.
     """
     if attending := model.attending():
         names = {id(module): name for name, module in model.named_modules()}

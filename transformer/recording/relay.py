@@ -43,7 +43,7 @@ class Relay(ModuleRecording):
         self._counts: dict[str, int] = {}
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
-        """A call of fused attention, whose heads may stand where its queries do: those that share keys, of one query."""
+        """A call of fused attention; heads that share keys may stand where its queries do, if there is one."""
         place = self._place(self._counts.get(self.paths.current.path, 0) + 1)
         packed = q.dim() == 4 and place is not None and q.shape[1] == k.shape[1] != place.n_heads
         if not packed or place is None or q.shape[1] * q.shape[2] != place.n_heads:
@@ -58,7 +58,7 @@ class Relay(ModuleRecording):
         name = f"{self.paths.current.path or self._root}#{number}"
         return Place(Site(name), 0) if self.places is None else self.places.get(name)
 
-    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:  # noqa: ARG002
+    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
         path = self.paths.current.path
         self._counts[path] = self._counts.get(path, 0) + 1
         place = self._place(self._counts[path])
@@ -72,7 +72,7 @@ class Relay(ModuleRecording):
         self,
         arrival: Arrival,
         source: SoftmaxInputs,
-        values: Tensor,  # noqa: ARG002
+        values: Tensor,
         mixed: Tensor | None,
         output: Tensor | None,
         notes: tuple[str, ...],

@@ -41,7 +41,7 @@ def test_a_vocabulary_of_letters_reads_what_is_typed(kind: str, tmp_path: Path) 
     assert any("has as many entries as the embedding (31)" in reason for reason in report(path, **answers).reasons)
     found = run_any(load(path, **answers), "to be, or")
     assert found.ids == tuple(LETTERS.index(letter) for letter in "to be, or")
-    assert found.record["encoder.0.self"].keys.texts[:2] == ("t", "o")
+    assert found.record["decoder.0.self"].keys.texts[:2] == ("t", "o")
     with path.open("rb") as file:  # in the worker, as on the page
         brought = bundle({"ckpt.pt": file}).checkpoint(answers)
     assert run_any(brought, "to be, or").ids == found.ids

@@ -1,8 +1,8 @@
 """Use mutated tokenizers and folders, five texts each, as the server does: `python -m tests.checkpoint.worker.fuzz`.
 
 This process stands for the server: it has 4 GB, it must never fail, and what it gets must be a refusal in a sentence or
-the ids that the same tokenizer gives in a process of its own. A use that takes more than 20 s of work (40 by the clock)
-is bad, too.
+the ids that the same tokenizer gives in a process of its own. A use that takes more than 20 s is bad, too: of processor
+time, which a busy machine does not change, in this process and in its workers.
 """
 
 import argparse
@@ -25,15 +25,20 @@ from random import Random
 from typing import Any
 
 from tests.checkpoint.huggingface.families import TEXT, write_folder
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.load import read_folder_tokenizer
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.worker import apart, vocabularies
+from transformer.checkpoint.worker.pool import WORKERS
 from transformer.errors import HeedmapError
 from transformer.tokens.base import FolderTokenizer
 from transformer.tokens.text import TextTokenizer, train_tokenizer
 
 MEMORY_BYTES, SECONDS = 4 * 1024**3, 20.0
+STUCK_SECONDS = 120.0
+"""By the clock, on any machine."""
+
 TEXTS = ("the dog runs", "qqqqqqqq", "x" * 700, "A man,  2 men! 你好 😀", "")
 REPORTED = 100
 
@@ -84,6 +89,13 @@ def hostile_steps(draws: Random) -> dict[str, Any]:
     )
 
 
+def other_numbers(settings: dict[str, Any], draws: Random) -> dict[str, Any]:
+    """A config that asks for more, or less, of something."""
+    names = sorted(name for name, value in settings.items() if type(value) is int)
+    value = draws.choice([0, 1, 7, 100, 1_000, 30_000, 10**6, 2**31, 10**12])
+    return {**settings, draws.choice(names): value}
+
+
 def damaged(data: bytes, draws: Random) -> bytes:
     """Some bytes otherwise, some gone, some twice."""
     found = bytearray(data)
@@ -116,15 +128,21 @@ def cases(seed: int, count: int) -> Iterator[tuple[str, Callable[[], list[list[i
         with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
             folder = Path(place) / family
             shutil.copytree(folders() / family, folder)
-            if kind == "steps":
-                file = folder / "tokenizer.json"
+            inside = draws.choice(["steps", "bytes", "numbers", "whole"]) if kind == "zip" else kind
+            if inside == "steps" and (file := folder / "tokenizer.json").is_file():
                 file.write_text(json.dumps({**json.loads(file.read_text()), **hostile_steps(draws)}))
-            elif kind == "bytes":
+            elif inside == "bytes":
                 names = sorted(file.name for file in folder.iterdir() if file.suffix in {".json", ".spm", ".txt"})
                 file = folder / draws.choice(names)
                 file.write_bytes(damaged(file.read_bytes(), draws))
+            elif inside == "numbers":
+                file = folder / "config.json"
+                file.write_text(json.dumps(other_numbers(json.loads(file.read_text()), draws)))
             if kind == "zip":
-                yield f"{kind} {number}", partial(of_zip, damaged(zipped(folder), draws)), list
+                data = zipped(folder)
+                data = damaged(data, draws) if inside == "whole" else data
+                here = list if inside == "whole" else partial(of_zip_here, data)
+                yield f"{kind} {number}", partial(of_zip, data), here
             else:
                 yield f"{kind} {number}", partial(of_folder, folder), partial(of_folder_here, folder)
 
@@ -158,14 +176,21 @@ def zipped(folder: Path) -> bytes:
     return stream.getvalue()
 
 
-def of_zip(data: bytes) -> list[list[int]]:
+def of_zip(data: bytes, load: Callable[[Path], Checkpoint] = apart.load_folder) -> list[list[int]]:
     """Unpack it, load the model in a worker and here, and cut texts."""
     folder = apart.unpack(io.BytesIO(data), "mutated.zip", lambda _: None)
     try:
-        found = apart.load_folder(folder.path)
+        found = load(folder.path)
         return [] if found.tokenizer is None else [found.tokenizer.source_ids(text) for text in TEXTS]
     finally:
         folder.remove()
+
+
+def of_zip_here(data: bytes) -> list[list[int]]:
+    """With a folder's tokenizer in this process."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as place, zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extractall(place)
+        return of_folder_here(next(Path(place).iterdir()))
 
 
 def in_a_process(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
@@ -193,21 +218,41 @@ def in_a_process(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
         return None
 
 
-def outcome(there: Callable[[], list[list[int]]], here: Callable[[], list[list[int]]]) -> str:
-    """What became of one case; "bad ..." if that must not be."""
-    start = time.monotonic()
+def work() -> float:
+    """Seconds of a processor that this process took so far, and those that fork workers, with all of theirs."""
+    ticks = 0
+    for template in (WORKERS.plain, WORKERS.with_library):
+        if template.pid is not None:
+            own = Path(f"/proc/{template.pid}")
+            workers = (own / f"task/{template.pid}/children").read_text().split()
+            ticks += sum(map(int, _times(own)[:4]))  # of its own, and of the workers that ended
+            ticks += sum(sum(map(int, _times(Path("/proc") / pid)[:2])) for pid in workers)
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _times(process: Path) -> list[str]:
+    """Of itself for the user and for the system, and of its children."""
+    return (process / "stat").read_text().rpartition(")")[2].split()[11:15]
+
+
+def outcome(there: Callable[[], list[list[int]]], here: Callable[[], list[list[int]]]) -> tuple[str, float]:
+    """What became of one case, "bad ..." if that must not be, and how much work it was."""
+    start, before = time.monotonic(), work()
+    found, end = None, "right ids"
     try:
         found = there()
     except HeedmapError as error:
         end = "refused" if str(error).strip() and not str(error).startswith("Traceback") else "bad: no sentence"
         end = f"bad: {error}" if error.code == "worker_failed" else end
     except Exception:  # noqa: BLE001  (whatever it is, it must be told)
-        return "bad: " + traceback.format_exc()
-    else:
+        end = "bad: " + traceback.format_exc()
+    taken, worked = time.monotonic() - start, work() - before
+    if worked > SECONDS or taken > STUCK_SECONDS:
+        end = f"bad: {worked:.1f} s of work, {taken:.0f} s by the clock"
+    if found is not None and end == "right ids":
         expected = in_a_process(here)
         end = "right ids" if found == expected or not expected else f"bad: {found} instead of {expected}"
-    taken = time.monotonic() - start
-    return f"bad: {taken:.0f} s" if taken > 2 * SECONDS else end
+    return end, worked
 
 
 def main() -> None:
@@ -218,14 +263,16 @@ def main() -> None:
     given = parser.parse_args()
     library()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    ends = Counter[str]()
+    of_model(sentencepiece()), of_folder(folders() / "gpt2")  # so that both processes that fork workers are there
+    ends, longest = Counter[str](), 0.0
     for number, (name, there, here) in enumerate(cases(given.seed, given.count), 1):
-        end = outcome(there, here)
+        end, worked = outcome(there, here)
+        longest = max(longest, worked)
         ends[f"{name.partition(' ')[0]}: {end.partition(':')[0]}"] += 1
         if end.startswith("bad"):
             sys.stdout.write(f"{name}: {end}\n")
         if number % REPORTED == 0 or number == given.count:
-            sys.stdout.write(f"{number}: {dict(ends)}\n")
+            sys.stdout.write(f"{number}: {dict(ends)}, the longest {longest:.1f} s of work\n")
             sys.stdout.flush()
     sys.exit(any("bad" in end for end in ends))
 

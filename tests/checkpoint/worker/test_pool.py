@@ -71,6 +71,11 @@ def framed(text: bytes) -> str:
     return (len(text).to_bytes(8, "little") + text).hex()
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "SPARE_SECONDS", 0.0)
+
+
 @pytest.mark.parametrize(
     ("job", "request_", "reason"),
     [
@@ -254,3 +259,4 @@ def test_the_end_of_the_server_ends_template_and_workers(workers: Workers) -> No
 def test_a_budget_grows_with_the_file() -> None:
     assert Budget.of(0) == Budget(512 * MEGABYTE, 30)
     assert Budget.of(200 * MEGABYTE) == Budget(1312 * MEGABYTE, 70)
+    assert Budget.of(0).clock_seconds == 60 + pool.SPARE_SECONDS

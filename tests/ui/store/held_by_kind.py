@@ -4,6 +4,7 @@
 columns of tables are the C library's blocks too.
 """
 
+import gc
 import json
 import random
 import sys
@@ -76,6 +77,7 @@ def main() -> None:
         store.checkpoint(name)
     for make in [*KINDS.values()] * WARM:  # what is prepared once for each kind of model
         make()
+    gc.freeze()  # what was there before is not looked through each time that objects are collected
     found = {}
     for kind, make in KINDS.items():
         held, counted = in_use(), RESULTS.held

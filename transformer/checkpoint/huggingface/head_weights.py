@@ -47,8 +47,8 @@ class HeadWeights(NamedTuple):
 def head_weights(model: HuggingFaceModel) -> dict[Site, HeadWeights]:
     """The weights of each attention by site, in float64; without those whose maps have names that are not known here.
 
-    Nothing is known of models whose attention is kept as they return it. Rotations by position (Llama) stand between queries and keys
-    and are no part of these weights, nor are biases and norms.
+    Nothing is known of models whose attention is kept as they return it. Rotations by position (Llama) stand between
+    queries and keys and are no part of these weights, nor are biases and norms.
     """
     found = {}
     names = {id(module): name for name, module in model.net.named_modules()}

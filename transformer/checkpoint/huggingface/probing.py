@@ -161,7 +161,7 @@ def _eager(net: Any, inputs: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _alibi_added_once(net: nn.Module) -> Iterator[None]:
-    """Let Falcon's eager attention add ALiBi once: the library's adds it in the mask and beside it, its fused one not."""
+    """Let Falcon's eager attention add ALiBi once, as its fused one does: the library's adds it in the mask too."""
 
     def once(forward: Any, states: Tensor, alibi: Tensor | None, *others: Any, **options: Any) -> Any:
         return forward(states, None if alibi is None else torch.zeros_like(alibi), *others, **options)

@@ -42,8 +42,8 @@ from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.pictures.photo import Frame, Photo
 
-FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 60
-"""The floor of what loading a folder may take: another library may have to be loaded first."""
+FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
+"""The floor of what loading a folder, and a short run of its model, may take in a worker."""
 
 _FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
 _ITEM_BYTES = 8

@@ -7,7 +7,6 @@ worker does one job and is gone, or keeps what it was given and answers requests
 
 import ctypes
 import gc
-import math
 import os
 import signal
 import socket
@@ -139,12 +138,12 @@ def _told(channel: socket.socket) -> Iterator[_Told]:
 
 
 def allow(seconds: int) -> None:
-    """Let this process work for so many seconds more."""
+    """Let this process work for so many seconds more, to the nearest whole one of all that it worked."""
     import resource  # only where processes can be forked
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, hard))
+    resource.setrlimit(resource.RLIMIT_CPU, (round(used.ru_utime + used.ru_stime) + seconds, hard))
 
 
 def limit(memory_bytes: int, seconds: int) -> None:

@@ -39,6 +39,9 @@ MOST_WORKERS = 3
 """Jobs at a time; others wait in a queue for `PATIENCE_SECONDS` and are then told to come again."""
 
 PATIENCE_SECONDS = 180.0
+SPARE_SECONDS = 30.0
+"""How long a worker may wait for a core, beside twice its processor time."""
+
 GLANCE_SECONDS = 0.05
 """How long somebody may wait who holds a turn to draw."""
 
@@ -52,10 +55,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Budget:
-    """What one job may take: memory beyond the loaded library, processor time; the clock runs twice as long."""
+    """What one job may take: memory beyond the loaded library, and processor time."""
 
     memory_bytes: int
     seconds: int
+
+    @property
+    def clock_seconds(self) -> float:
+        """When whoever asked gives up: a worker that shares its core with others still has its processor time."""
+        return 2.0 * self.seconds + SPARE_SECONDS
 
     @classmethod
     def of(cls, n_bytes: int, floor_bytes: int = 512 * MEGABYTE, floor_seconds: int = 30) -> "Budget":
@@ -143,7 +151,7 @@ class Workers:
         with self.place(source, on_tick):
             worker = self.fork(other_library, on_tick)
             try:
-                clock = Clock(2.0 * budget.seconds, self.host, on_tick, worker.pid)
+                clock = Clock(budget.clock_seconds, self.host, on_tick, worker.pid)
                 frames.send(worker.channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
                 while (header := frames.receive_header(worker.channel, clock)) and header.get("kind") == "part":
                     found = frames.receive_blocks(worker.channel, header, most_bytes, clock)

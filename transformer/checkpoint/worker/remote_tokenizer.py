@@ -183,7 +183,8 @@ class RemoteTokenizer:
         if len(value) > MOST_LETTERS:
             raise InputError("tokenizer_text_long", source=self._resident.source, found=len(value), most=MOST_LETTERS)
         try:
-            return self._resident.ask({"side": self._side, "call": call, "value": value}).get("found")
+            request = {"side": self._side, "call": call, "value": value}
+            return self._resident.ask(request, len(value)).get("found")
         except GaveUpError as error:
             raise InputError("tokenizer_gave_up", folder=self._resident.source, error=error.why) from error
         except CheckpointError as error:

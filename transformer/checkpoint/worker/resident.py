@@ -26,8 +26,8 @@ from transformer.messages import Message
 MOST_RESIDENTS = 8
 """Workers that stay at a time; the one that was asked longest ago goes when another is needed."""
 
-ASK_SECONDS = 5
-"""Processor time of one answer; the clock runs twice as long."""
+ASK_SECONDS, LETTERS_A_SECOND = 1, 100_000
+"""Processor time of one answer, and for how many letters or numbers it is a second more."""
 
 
 class GaveUpError(Exception):
@@ -75,8 +75,8 @@ class Resident:
         except GaveUpError as error:
             raise refused_because(error.why, self.source) from error
 
-    def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a request.
+    def ask(self, request: Mapping[str, Any], size: int = 0) -> Mapping[str, Any]:
+        """The answer to a request about `size` letters or numbers.
 
         Raises:
             CheckpointError: the request is refused.
@@ -86,8 +86,8 @@ class Resident:
             if self._worker is None:
                 self._started()
             _RECENT.used(self)
-            budget = replace(self._budget, seconds=ASK_SECONDS)
-            return self._said({"seconds": ASK_SECONDS, **request}, (), budget)
+            budget = replace(self._budget, seconds=ASK_SECONDS + size // LETTERS_A_SECOND)
+            return self._said({"seconds": budget.seconds, **request}, (), budget)
 
     def rest(self) -> None:
         """End the worker, unless it is answering."""
@@ -130,7 +130,7 @@ class Resident:
         worker, self._worker = self._worker, None
         if worker is None:
             raise RuntimeError("the worker has to be started first")
-        clock, goes_on = Clock(2.0 * budget.seconds, self._workers.host, lambda: None, worker.pid), False
+        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None, worker.pid), False
         try:
             frames.send(worker.channel, request, blocks, clock)
             header = frames.receive_header(worker.channel, clock)
@@ -167,8 +167,8 @@ class Here:
         """What is known of what is kept."""
         return self._about
 
-    def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a request.
+    def ask(self, request: Mapping[str, Any], size: int = 0) -> Mapping[str, Any]:
+        """The answer to a request, however large.
 
         Raises:
             HeedmapError: the request is refused.

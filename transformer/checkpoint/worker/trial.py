@@ -28,7 +28,7 @@ KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("s
 READ, WRITTEN = 32, 8
 """Tokens of the short text that is read, and tokens that an encoder-decoder writes for it."""
 
-LOAD_SECONDS, RUN_SECONDS = 30.0, 5.0
+LOAD_SECONDS, RUN_SECONDS = 3.0, 1.0
 """Seconds of a processor for building a model, and for its run over the short text."""
 
 MEGABYTES_A_SECOND = 20

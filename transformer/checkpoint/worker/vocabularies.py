@@ -16,8 +16,9 @@ from transformer.checkpoint.worker.pool import POSSIBLE, Budget
 from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer, started
 from transformer.checkpoint.worker.resident import Here, Resident
 
-LIBRARY_MEMORY, LIBRARY_SECONDS = 1024 * MEGABYTE, 20
-"""The floor of what reading a tokenizer of the transformers library may take."""
+LIBRARY_MEMORY, SECONDS = 1024 * MEGABYTE, 4
+"""The floor of what reading a tokenizer of the transformers library may take; its seconds are those of any tokenizer,
+which has one more for each megabyte."""
 
 JSON_GROWTH, FRAME_BYTES = 6, 1024
 """How many times as long as in its file a token may be as JSON (\\u0001), and what an empty list takes."""
@@ -50,7 +51,7 @@ def sentencepiece(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -
         CheckpointError: it is refused, or takes too much memory or time.
     """
     request = {"name": name, "limits": asdict(limits)}
-    return _kept("tokenizer", name, request, [data], budget=Budget.of(len(data)))
+    return _kept("tokenizer", name, request, [data], budget=_budget(len(data)))
 
 
 def folder_tokenizer(path: Path) -> RemoteTokenizer:
@@ -62,10 +63,14 @@ def folder_tokenizer(path: Path) -> RemoteTokenizer:
     request = {"path": str(path.resolve())}
     if path.is_file():
         name = f"{path.parent.name}/{path.name}"
-        return _kept("tokenizer", name, request, budget=Budget.of(path.stat().st_size))
+        return _kept("tokenizer", name, request, budget=_budget(path.stat().st_size))
     size = sum(file.stat().st_size for name in VOCABULARIES if (file := path / name).is_file())
-    budget = Budget.of(size, LIBRARY_MEMORY, LIBRARY_SECONDS)
+    budget = _budget(size, floor_bytes=LIBRARY_MEMORY)
     return _kept("tokenizer", path.name, request, budget=budget, other_library=True)
+
+
+def _budget(n_bytes: int, **floor: int) -> Budget:
+    return Budget.of(n_bytes, floor_seconds=SECONDS + n_bytes // MEGABYTE, **floor)
 
 
 def _kept(
