@@ -19,6 +19,7 @@ from transformer.layers.rows import rows_from
 from transformer.models.common import check_ids, log_probs
 from transformer.models.protocols import Abilities, Ends
 from transformer.recording.relay import Place, Relay
+from transformer.recording.seen import MOST_BYTES
 from transformer.sites import Site
 
 COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
@@ -165,8 +166,8 @@ class HuggingFaceModel(OtherModel):
             yield
             return
         notes = (self.note,) if self.note else ()
-        relay = Relay(module=self.net, places=self.places, notes_on=notes, mask_of=lambda site: self._mask(site, real))
-        with relay.watching():
+        sites = {"places": self.places, "notes_on": notes, "mask_of": lambda site: self._mask(site, real)}
+        with Relay(module=self.net, most_bytes=MOST_BYTES, **sites).watching():
             yield
 
     def run(
