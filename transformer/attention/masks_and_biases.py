@@ -194,18 +194,22 @@ def _smallest_mask(table: Tensor) -> Mask:
 
 
 def _smallest_bias(table: Tensor, visible: Tensor | None) -> Bias | None:
-    shown = table if visible is None else table.masked_fill(~visible, 0.0)
-    if not bool(shown.any()):
+    if not bool((table != 0).any() if visible is None else ((table != 0) & visible).any()):
         return None
+    shown = table if visible is None else table.masked_fill(~visible, -torch.inf)
     if table.shape[2] > 1:
-        hidden = torch.zeros_like(table[:, :1], dtype=torch.bool) if visible is None else ~visible
-        one = table.masked_fill(hidden, -torch.inf).amax(0, keepdim=True)
-        alike = (table == one) | hidden
-        alike[..., 1:, 1:] &= (one[..., 1:, 1:] == one[..., :-1, :-1]) | hidden[..., 1:, 1:]
-        if bool(alike.all()):
-            diagonals = diagonals_of(one[0])
+        same = shown[..., 1:, 1:] == shown[..., :-1, :-1]
+        if visible is not None:
+            same |= ~visible[..., 1:, 1:]
+        if bool(same.all()) and (len(table) == 1 or _is_one(shown)):
+            diagonals = diagonals_of(shown.amax(0) if len(table) > 1 else shown[0])
             return RelativeBias(diagonals.masked_fill(diagonals == -torch.inf, 0.0), table.shape[2])
-    return BiasTable(shown.detach())
+    return BiasTable(table.detach() if visible is None else table.masked_fill(~visible, 0.0))
+
+
+def _is_one(tables: Tensor) -> bool:
+    """Whether all tables of a batch agree, but for cells that are hidden (-inf) in some."""
+    return bool(((tables == tables.amax(0, keepdim=True)) | (tables == -torch.inf)).all())
 
 
 def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:

@@ -21,6 +21,7 @@ class FusedInputs:
 
     def __init__(self) -> None:
         self._tables: dict[int, tuple[ref[Tensor], int, tuple[Mask, Bias | None]]] = {}
+        self._last: tuple[Tensor, tuple[Mask, Bias | None]] | None = None
 
     def of(self, q: Tensor, k: Tensor, options: dict[str, Any], known: Tensor | None = None) -> QueriesKeys:
         """The inputs of one softmax, of queries and keys (batch, head, position, d_k); `known` are its log-sums."""
@@ -38,19 +39,34 @@ class FusedInputs:
         known, version = self._tables.get(id(table)), 0 if table.is_inference() else table._version
         if known is not None and known[0]() is table and known[1] == version:
             return known[2]
-        whole = four_axes(table.detach())
+        found = self._found(table.detach(), n_queries, n_keys)
+        self._tables[id(table)] = ref(table), version, found
+        return found
+
+    def _found(self, table: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
+        """The smallest forms of a table that was not given before; layers make their own of the same numbers (T5)."""
+        if table.dtype == torch.bool:
+            return self._forms(four_axes(table), n_queries, n_keys)
+        if self._last is not None and self._last[0].shape == table.shape and torch.equal(self._last[0], table):
+            return self._last[1]
+        found = self._forms(four_axes(table), n_queries, n_keys)
+        self._last = table, found
+        return found
+
+    @staticmethod
+    def _forms(whole: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
         whole = whole.expand(*whole.shape[:2], n_queries, n_keys)
         visible, added = whole, None
         if whole.dtype != torch.bool:
-            visible = whole > torch.finfo(whole.dtype).min / 2
-            added = whole
-        some = visible.any(1, keepdim=True)
-        if visible.shape[1] > 1 and bool((some & ~visible).any()):  # heads that see different keys
-            base = torch.zeros((), device=table.device) if added is None else added
+            visible, added = whole > torch.finfo(whole.dtype).min / 2, whole
+            if bool(visible.all()):
+                return Mask(), bias_of(whole)
+        some = visible[:, :1]
+        if visible.shape[1] > 1 and not torch.equal(visible, some.expand_as(visible)):  # heads that see different keys
+            some = visible.any(1, keepdim=True)
+            base = torch.zeros((), device=whole.device) if added is None else added
             added = base.expand(whole.shape).masked_fill(some & ~visible, -torch.inf)
-        found = mask_of(some, causal=False), None if added is None else bias_of(added, some)
-        self._tables[id(table)] = ref(table), version, found
-        return found
+        return mask_of(some, causal=False), None if added is None else bias_of(added, some)
 
 
 def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
