@@ -203,11 +203,10 @@ def _mixed(
     here, there, _ = labels
     key = groups["key"][0][0]
     parts: dict[int, AxisFactors] = {}
-    for label, axis in zip(there, values.axes, strict=True):
-        own = label not in here or label in narrow
-        parts[label] = tuple(Factor(part.size) for part in axis) if own or not axis else pieces[label]
-    kinds = {kind: [place for place in groups[kind] if parts.get(place[0])] for kind in ("batch", "head")}
     own = [label for label in there if label not in here or label in narrow]
+    for label, axis in zip(there, values.axes, strict=True):
+        parts[label] = tuple(Factor(part.size) for part in axis) if label in own or not axis else pieces[label]
+    kinds = {kind: [place for place in groups[kind] if parts.get(place[0])] for kind in ("batch", "head")}
     kinds |= {"key": [(key, 0)], "value": [(label, i) for label in own for i in range(len(parts[label]))]}
     if any(parts.get(label) for label, _ in groups["query"] if label in there):
         return None

@@ -136,7 +136,8 @@ def test_translations_maps_and_runs_have_their_interventions(checkpoints: dict[s
 
 def test_attention_in_a_models_own_code_is_refused(tmp_path: Path) -> None:
     checkpoint = load(write_folder(tmp_path / "gpt2", "gpt2"))
-    checkpoint.model.places = {}  # as loading leaves a model whose attention is not seen
+    model: Any = checkpoint.model
+    model.places = {}  # as loading leaves a model whose attention is not seen
     told, off = "runs in its own code, which interventions do not reach", [Intervention("decoder.0.self", "zero")]
     with pytest.raises(CheckpointError, match=told), intervening(off):
         run_any(checkpoint, "the dog runs.")

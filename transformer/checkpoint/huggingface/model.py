@@ -119,7 +119,7 @@ class HuggingFaceModel(OtherModel):
         self.note: str = ""
 
     @property
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         """The public names of its attention, in the order they run."""
         return tuple(place.site for place in self.places.values()) or self.returned
 
@@ -166,8 +166,14 @@ class HuggingFaceModel(OtherModel):
             yield
             return
         notes = (self.note,) if self.note else ()
-        sites = {"places": self.places, "notes_on": notes, "mask_of": lambda site: self._mask(site, real)}
-        with Relay(module=self.net, most_bytes=MOST_BYTES, **sites).watching():
+        relay = Relay(
+            module=self.net,
+            most_bytes=MOST_BYTES,
+            places=self.places,
+            notes_on=notes,
+            mask_of=lambda site: self._mask(site, real),
+        )
+        with relay.watching():
             yield
 
     def run(
