@@ -13,6 +13,7 @@ from transformer.errors import RecordError
 from transformer.interventions.active import active
 from transformer.layers.masks import Mask
 from transformer.layers.rows import first_row
+from transformer.recording.mixing import Layout
 from transformer.recording.seen import Arrival, ModuleRecording
 from transformer.sites import Site
 
@@ -53,6 +54,15 @@ class Relay(ModuleRecording):
             options = options | {"attn_mask": table.flatten(1, 2)[:, :, None]}
         wide = super().fused(q.flatten(1, 2)[:, :, None], k, v, options, lambda: run().flatten(1, 2)[:, :, None])
         return wide.reshape(*q.shape[:-1], v.shape[-1])
+
+    def _with_heads(self, layout: Layout) -> Layout:
+        """Heads that were taken for a part of the batch, whose size the outermost call tells, or for one query's rows."""
+        n_batch, n_heads, rows, last = super()._with_heads(layout).shape
+        read = next((given for one in self.paths.calls[0].inputs if (given := one()) is not None), None)
+        size = n_batch if read is None or not read.dim() else len(read)
+        if n_batch != size and n_batch * n_heads % size == 0:
+            n_batch, n_heads = size, n_batch * n_heads // size
+        return replace(layout, shape=(n_batch, n_heads, rows, last))
 
     def _place(self, number: int) -> Place | None:
         name = f"{self.paths.current.path or self._root}#{number}"

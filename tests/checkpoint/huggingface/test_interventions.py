@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.checkpoint.huggingface.families import write_folder
+from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer import (
     Checkpoint,
     CheckpointError,
@@ -141,3 +141,24 @@ def test_attention_in_a_models_own_code_is_refused(tmp_path: Path) -> None:
     told, off = "runs in its own code, which interventions do not reach", [Intervention("decoder.0.self", "zero")]
     with pytest.raises(CheckpointError, match=told), intervening(off):
         run_any(checkpoint, "the dog runs.")
+
+
+@pytest.mark.parametrize("family", ["Mistral", "Gemma2"])
+@pytest.mark.parametrize("action", ["zero", "uniform"])
+def test_heads_that_share_keys_are_changed_one_by_one_at_each_step(tmp_path: Path, action: str, family: str) -> None:
+    """In a window, the library hands its fused attention the heads of one query in the place of queries."""
+    sizes = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2)
+    sizes |= dict(head_dim=4, intermediate_size=12, max_position_embeddings=41, sliding_window=3)
+    random_model(f"{family}ForCausalLM", sizes | dict(initializer_range=0.4)).save_pretrained(tmp_path / "mistral")
+    model: Any = load(tmp_path / "mistral").model
+    ids = torch.tensor([[5, 7, 11, 13, 17, 19, 23]])
+    with torch.inference_mode():
+        plain = model(ids)[0, -1]
+        with intervening([Intervention("decoder.0.self", action, heads=(1, 5))]):
+            whole, cache = model(ids)[0, -1], model.begin()
+            model.read_on(ids[:, :4], cache)
+            for i in range(4, 7):
+                last = model.read_on(ids[:, i : i + 1], cache)[0]
+    if action == "zero":  # an even row of a step is one over what its cache holds
+        torch.testing.assert_close(last, whole, rtol=0, atol=1e-4)
+    assert not torch.allclose(last, plain, rtol=0, atol=1e-2)
