@@ -56,7 +56,7 @@ class Relay(ModuleRecording):
         return wide.reshape(*q.shape[:-1], v.shape[-1])
 
     def _with_heads(self, layout: Layout) -> Layout:
-        """Heads that were taken for a part of the batch, whose size the outermost call tells, or for one query's rows."""
+        """The layout; heads that were taken for a part of the batch are told by its size in the outermost call."""
         n_batch, n_heads, rows, last = super()._with_heads(layout).shape
         read = next((given for one in self.paths.calls[0].inputs if (given := one()) is not None), None)
         size = n_batch if read is None or not read.dim() else len(read)
