@@ -36,7 +36,7 @@ AxisFactors = tuple[Factor, ...]
 MOST_ENTRIES = 4_096
 """So many tensors are remembered before those that are gone are forgotten."""
 
-DEEPEST = 50
+DEEPEST = 150
 """So many facts wait for one another before they are worked out: thousands of steps must not exhaust the stack."""
 
 

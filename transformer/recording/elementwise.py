@@ -117,9 +117,9 @@ def added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _sum_fact(one: Entry, other: Entry) -> Fact | None:
-    facts = [each.fact for each in (one, other)]
-    known = [each for each in facts if each is not None]
-    if len(known) < 2:
+    left, right = one.fact, other.fact
+    if left is None or right is None:
         return None
+    known = left, right
     shape = [length(axis) for axis in known[0].axes]
     return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))

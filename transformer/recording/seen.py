@@ -21,11 +21,11 @@ from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
-from transformer.recording.fused import FusedInputs, four_axes
+from transformer.recording.fused import FusedCall, FusedInputs, four_axes
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
 from transformer.recording.naming import named, places_in_lists
-from transformer.recording.paths import COMPILED, Paths
+from transformer.recording.paths import COMPILED, Call, Paths
 from transformer.recording.unseen import notes_of
 from transformer.sites import Site
 
@@ -51,6 +51,7 @@ class ModuleRecording(Recording):
         self._chains: dict[str, list[Chain]] = {}
         self._idle: list[str] = []
         self._inputs = FusedInputs()
+        self._waiting: dict[str, tuple[FusedCall, tuple[Call, ...]]] = {}
         self._kept_bytes = 0
         self._mapped = False
         self._found: dict[Site, Attention] = {}
@@ -142,18 +143,20 @@ class ModuleRecording(Recording):
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
         output = run()
-        q4, k4, v4, output4 = (four_axes(one) for one in (q, k, v, output))
-        base = self._inputs.of(q4.detach(), k4.detach(), options)
-        values = v4.movedim(2, 0)
-        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), values, written=False)
+        call = self._inputs.of(q, k, v, options, output if self.keeps_outputs else None)
+        path = self.paths.current.path or self._root
+        if path not in self._chains and path not in self._waiting and active() is None:
+            self._waiting[path] = call, tuple(self.paths.calls)
+            return output
+        base, values, v4, output4 = call.inputs, call.values, four_axes(v), four_axes(output)
+        arrival = self._arrive((base.n_heads, base.n_queries, base.n_keys), values, written=False)
         changed = output4
         source: SoftmaxInputs = base
         if arrival.asked:
             with going_on():
                 changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
             source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
-        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
-        self._keep(arrival, self._call(arrival, source, values, changed, notes))
+        self._keep(arrival, self._call(arrival, source, values, changed, _notes(call)))
         return output if changed is output4 else changed.reshape(output.shape)
 
     def written(
@@ -184,6 +187,15 @@ class ModuleRecording(Recording):
         out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
         keys = values.movedim(1, 0)
         return self._written_out(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+
+    def _settle(self) -> None:
+        """Put first calls of fused attention into their form: another call arrives, or somebody asks for them."""
+        waiting, self._waiting = self._waiting, {}
+        for path, (call, inside) in waiting.items():
+            output = None if call.output is None else four_axes(call.output)
+            found = Attention(path, inside, call.inputs, call.values, output, "", _notes(call))
+            self._chains[path] = [Chain(found)]
+            self._found = {}
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
@@ -249,8 +261,8 @@ class ModuleRecording(Recording):
 
     def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "_Arrival":
         """A new call of so many heads, queries and keys: where it runs, what it goes on with, what is asked there."""
-        now = self.paths.current
-        path = now.path or self._root
+        self._settle()
+        path = self.paths.current.path or self._root
         chains = self._chains.setdefault(path, [])
         kinds = [chain.step(shape, values, written) for chain in chains]
         at = next((i for i, kind in enumerate(kinds) if kind), len(chains))
@@ -295,6 +307,7 @@ class ModuleRecording(Recording):
 
     def _resolved(self) -> dict[Site, Attention]:
         """Every site with its attention, in order."""
+        self._settle()
         if not self._found:
             self._found = named(self._chains)
         return self._found
@@ -320,6 +333,10 @@ class _Arrival:
     kind: str
     first: int | None
     asked: tuple[Intervention, ...]
+
+
+def _notes(call: FusedCall) -> tuple[str, ...]:
+    return (Message("note_before_dropout"),) if call.options.get("dropout_p") else ()
 
 
 def _heads(module: nn.Module | None) -> list[int]:
