@@ -44,12 +44,14 @@ DEEPEST = 150
 class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
 
-    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts).
+    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts);
+    `logged` that these are logarithms still (`log_softmax`).
     `clean` is the result without dropout; `whole` with the columns that were cut off again (attention sinks).
     """
 
     path: str
     projected: bool
+    logged: bool = False
     clean: Tensor | None = None
     whole: Tensor | None = None
     sink_first: bool = False

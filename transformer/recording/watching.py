@@ -91,7 +91,7 @@ class Watching(TorchFunctionMode):
         for flipped, (weights, values) in enumerate(((left, right), (right, left))):
             entry = self.facts.entry(weights)
             known = entry.fact if entry is not None and entry.of_softmax else None
-            if known is None or known.softmax is None:
+            if known is None or known.softmax is None or known.softmax.logged:
                 continue
             given = self.facts.of(values)
             sides = (labels[flipped], labels[1 - flipped], labels[2])
@@ -149,7 +149,7 @@ def _softmax(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     axes_now = list(before.axes)
     axes_now[dim] = (axes.Factor(size, Origin.KEY),)
     projected = axes.is_made(before.axes[dim]) and not before.dotted
-    softmax = Softmax(mode.sink.paths.current.path, projected)
+    softmax = Softmax(mode.sink.paths.current.path, projected, getattr(func, "__name__", "") == "log_softmax")
     return mode.facts.note(result, Fact(tuple(axes_now), before.parameter, softmax=softmax))
 
 
@@ -224,6 +224,25 @@ def _einsum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return func(*args, **kwargs)
 
 
+def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = elementwise(mode.facts, func, args, kwargs)
+    fact = mode.facts.known(result)
+    if fact is not None and fact.softmax is not None:
+        mode.facts.note(result, replace(fact, softmax=replace(fact.softmax, logged=False)))
+    return result
+
+
+def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    left, right = args[:2]
+    told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
+    if not isinstance(told, int):
+        return func(*args, **kwargs)
+    here = tuple(range(left.dim()))
+    there = (*here[len(here) - told :], *range(100, 100 + right.dim() - told))
+    labels = here, there, (*here[: len(here) - told], *there[told:])
+    return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
+
+
 def _multiply(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = elementwise(mode.facts, func, args, kwargs)
     left, right = args[0], args[1] if len(args) > 1 else None
@@ -265,7 +284,9 @@ def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 HANDLERS: dict[Any, Handler] = {
     function: handler
     for handler, names in (
-        (_softmax, "softmax gumbel_softmax"),
+        (_softmax, "softmax gumbel_softmax log_softmax"),
+        (_exponential, "exp"),
+        (_tensordot, "tensordot"),
         (_fused, "scaled_dot_product_attention"),
         (_multihead, "multi_head_attention_forward"),
         (_linear, "linear"),
