@@ -1,4 +1,4 @@
-"""What the README says runs, points at something, and repeats the newest measurements."""
+"""What the README and the guide to recording say runs, points at something, and repeats the newest measurements."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,14 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_its_python_runs_from_the_first_line_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/your-model.md"])
+def test_its_python_runs_from_the_first_line_to_the_last(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
-    notebook: dict[str, object] = {}
+    notebook: dict[str, object] = {"__name__": name}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), notebook)
+        exec(compile(block, name, "exec"), notebook)
 
 
 def test_its_links_lead_somewhere() -> None:

@@ -51,7 +51,7 @@ def _of_module(module: nn.Module, outputs: bool, most_bytes: int) -> Iterator[Mo
     found = ModuleRecording(keeps_outputs=outputs, module=module, most_bytes=most_bytes)
     compiler = sys.modules.get("torch._dynamo")  # nothing is compiled where it was never imported
     with ExitStack() as stack:
-        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for one in module.modules()):
+        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for _, one in found.paths.modules):
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(log_sums.noting())
         stack.enter_context(going_on())  # what runs may be a step of a loop

@@ -1,5 +1,6 @@
 """What fused attention computes its softmax from: queries, keys, a mask or a bias."""
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -16,6 +17,40 @@ SHARED = 3
 """A tensor that is at least this part of its memory keeps it: queries, keys and values of one projection."""
 
 
+@dataclass(eq=False, slots=True)
+class FusedCall:
+    """A call of `scaled_dot_product_attention`, safe from what the model writes to later.
+
+    It is put into its form (batch, head, position, d) when somebody asks for it: the run goes on meanwhile.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    output: Tensor | None
+    options: dict[str, Any]
+    table: tuple[Mask, Bias | None] | None
+    known: Tensor | None = None
+
+    @property
+    def inputs(self) -> QueriesKeys:
+        """The inputs of its softmax."""
+        q, k, scale = in_single(four_axes(self.q)), in_single(four_axes(self.k)), self.options.get("scale")
+        n_queries, n_keys = q.shape[2], k.shape[2]
+        causal = bool(self.options.get("is_causal"))
+        mask, bias = Mask(causal=causal), None
+        if causal and n_queries != n_keys:  # torch aligns the corners at the top left
+            mask = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril(), causal=False)
+        if self.table is not None:
+            mask, bias = self.table
+        return QueriesKeys(q, k, mask, _scale(q, scale), bias, self.known)
+
+    @property
+    def values(self) -> Tensor:
+        """What it mixed, with the keys as first axis."""
+        return four_axes(self.v).movedim(2, 0)
+
+
 class FusedInputs:
     """The arguments of `scaled_dot_product_attention` as what a record keeps; layers share the form of their mask."""
 
@@ -23,17 +58,15 @@ class FusedInputs:
         self._tables: dict[int, tuple[ref[Tensor], int, tuple[Mask, Bias | None]]] = {}
         self._last: tuple[Tensor, tuple[Mask, Bias | None]] | None = None
 
-    def of(self, q: Tensor, k: Tensor, options: dict[str, Any], known: Tensor | None = None) -> QueriesKeys:
-        """The inputs of one softmax, of queries and keys (batch, head, position, d_k); `known` are its log-sums."""
-        scale, table = options.get("scale"), options.get("attn_mask")
-        n_queries, n_keys = q.shape[2], k.shape[2]
-        causal = bool(options.get("is_causal"))
-        mask, bias = Mask(causal=causal), None
-        if causal and n_queries != n_keys:  # torch aligns the corners at the top left
-            mask = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril(), causal=False)
-        if table is not None:
-            mask, bias = self._table(table, n_queries, n_keys)
-        return QueriesKeys(_alone(q), _alone(k), mask, _scale(q, scale), bias, known)
+    def of(
+        self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], output: Tensor | None, known: Tensor | None
+    ) -> FusedCall:
+        """What is kept of a call, of queries and keys (..., position, d_k); `known` are its rows' log-sums."""
+        table = options.get("attn_mask")
+        if q.requires_grad or k.requires_grad or v.requires_grad:
+            q, k, v = q.detach(), k.detach(), v.detach()
+        found = None if table is None else self._table(table, q.shape[-2], k.shape[-2])
+        return FusedCall(_alone(q), _alone(k), v, output, options, found, known)
 
     def _table(self, table: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
         known, version = self._tables.get(id(table)), 0 if table.is_inference() else table._version
@@ -106,4 +139,4 @@ def four_axes(x: Tensor) -> Tensor:
 
 def _alone(x: Tensor) -> Tensor:
     """A small part of a larger tensor (a cache, which goes on changing) by itself."""
-    return in_single(x.clone() if x.untyped_storage().nbytes() > SHARED * x.nbytes else x)
+    return x.clone() if x.untyped_storage().nbytes() > SHARED * x.nbytes else x

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -34,6 +34,7 @@ class Relay(ModuleRecording):
     out, and `notes_on` what has to be said of these.
     """
 
+    defers: ClassVar[bool] = False
     places: Mapping[str, Place] | None = field(default=None, kw_only=True)
     mask_of: Callable[[Site], Mask | None] = field(default=lambda _: None, kw_only=True)
     notes_on: tuple[str, ...] = field(default=(), kw_only=True)

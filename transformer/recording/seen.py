@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -15,17 +15,18 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError, RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.value import Intervention
+from transformer.layers import log_sums
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
-from transformer.recording.fused import FusedInputs, four_axes, with_sums
+from transformer.recording.fused import FusedCall, FusedInputs, four_axes, with_sums
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
 from transformer.recording.naming import named, places_in_lists
-from transformer.recording.paths import COMPILED, Paths
+from transformer.recording.paths import COMPILED, Call, Paths
 from transformer.recording.unseen import notes_of
 from transformer.recording.watching import Watching
 from transformer.sites import Site
@@ -44,6 +45,9 @@ class ModuleRecording(Recording):
     `most_bytes` bounds what written-out softmaxes keep, which is a number for each query and key.
     """
 
+    defers: ClassVar[bool] = True
+    """Whether first calls of fused attention are put into their form when somebody asks for them."""
+
     module: nn.Module = field(kw_only=True, repr=False)
     most_bytes: int = field(default=MOST_BYTES, kw_only=True)
 
@@ -52,6 +56,7 @@ class ModuleRecording(Recording):
         self._chains: dict[str, list[Chain]] = {}
         self._idle: list[str] = []
         self._inputs = FusedInputs()
+        self._waiting: dict[str, tuple[FusedCall, tuple[Call, ...]]] = {}
         self._kept_bytes = 0
         self._mapped = False
         self._found: dict[Site, Attention] = {}
@@ -141,26 +146,31 @@ class ModuleRecording(Recording):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """See what the module runs inside."""
-        with self.paths.followed(), Watching(self.module, self):
+        with self.paths.followed(), Watching(self):
             yield
 
     # What the watching mode tells.
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
-        q4, k4, v4 = (four_axes(one) for one in (q, k, v))
-        summed = with_sums(q4, k4, v4, options)
+        summed = None
+        if k.shape[-2] >= log_sums.FROM:
+            summed = with_sums(four_axes(q), four_axes(k), four_axes(v), options)
         output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
-        output4 = four_axes(output)
-        base = self._inputs.of(q4.detach(), k4.detach(), options, None if summed is None else summed[1])
-        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), v4.movedim(2, 0), written=False)
+        kept = output if self.keeps_outputs else None
+        call = self._inputs.of(q, k, v, options, kept, None if summed is None else summed[1])
+        path = self.paths.current.path or self._root
+        if self.defers and path not in self._chains and path not in self._waiting and active() is None:
+            self._waiting[path] = call, tuple(self.paths.calls)
+            return output
+        base, values, v4, output4 = call.inputs, call.values, four_axes(v), four_axes(output)
+        arrival = self._arrive((base.n_heads, base.n_queries, base.n_keys), values, written=False)
         changed = output4
         source: SoftmaxInputs = base
         if arrival.asked:
             changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
             source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
-        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
-        self._keep(arrival, source, v4.movedim(2, 0), v4, changed, notes)
+        self._keep(arrival, source, values, v4, changed, _notes(call))
         return output if changed is output4 is output else changed.reshape(output.shape)
 
     def written(
@@ -194,6 +204,15 @@ class ModuleRecording(Recording):
         out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
         keys, mixed = values.movedim(1, 0), values.unflatten(0, (n_batch, n_heads))
         return self._written_out(used, used, keys, mixed, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+
+    def _settle(self) -> None:
+        """Put first calls of fused attention into their form: another call arrives, or somebody asks for them."""
+        waiting, self._waiting = self._waiting, {}
+        for path, (call, inside) in waiting.items():
+            output = None if call.output is None else four_axes(call.output)
+            found = Attention(path, inside, call.inputs, call.values, output, "", _notes(call))
+            self._chains[path] = [Chain(found)]
+            self._found = {}
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
@@ -251,8 +270,8 @@ class ModuleRecording(Recording):
 
     def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "Arrival":
         """A new call of so many heads, queries and keys: where it runs, what it goes on with, what is asked there."""
-        now = self.paths.current
-        path = now.path or self._root
+        self._settle()
+        path = self.paths.current.path or self._root
         chains = self._chains.setdefault(path, [])
         kinds = [chain.step(shape, values, written) for chain in chains]
         at = next((i for i, kind in enumerate(kinds) if kind), len(chains))
@@ -308,6 +327,7 @@ class ModuleRecording(Recording):
 
     def _resolved(self) -> dict[Site, Attention]:
         """Every site with its attention, in order."""
+        self._settle()
         if not self._found:
             self._found = named(self._chains)
         return self._found
@@ -333,6 +353,10 @@ class Arrival:
     kind: str
     first: int | None
     asked: tuple[Intervention, ...]
+
+
+def _notes(call: FusedCall) -> tuple[str, ...]:
+    return (Message("note_before_dropout"),) if call.options.get("dropout_p") else ()
 
 
 def _heads(module: nn.Module | None) -> list[int]:

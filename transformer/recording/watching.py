@@ -62,21 +62,27 @@ class Sink(Protocol):
 class Watching(TorchFunctionMode):
     """Tell a sink of each attention that this thread runs, and follow what every tensor's axes come from."""
 
-    def __init__(self, module: nn.Module, sink: Sink) -> None:
+    def __init__(self, sink: Sink) -> None:
         super().__init__()
         self.sink = sink
-        self.facts = Facts(module.buffers(), sink.paths.maker)
+        self.facts = Facts(sink.paths.buffers, sink.paths.maker)
+        self._calls = sink.paths.calls
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a function of torch, and see what it means for attention."""
-        if func in QUIET or not self.sink.paths.calls:  # outside of the module's own calls nothing is its attention
+        if not self._calls:  # outside of the module's own calls nothing is its attention
             return func(*args, **(kwargs or {}))
+        view = VIEWS.get(func)  # the commonest first: this code runs between all functions of a model
+        if view is not None:
+            return view(self.facts, func, args, kwargs or {})
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs or {})
-        return VIEWS.get(func, elementwise)(self.facts, func, args, kwargs or {})
+        if func in QUIET:
+            return func(*args, **(kwargs or {}))
+        return elementwise(self.facts, func, args, kwargs or {})
 
     def mix(
         self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]
@@ -111,7 +117,8 @@ class Watching(TorchFunctionMode):
         if any(entry is not None and entry.of_softmax for entry in entries):
             return self.facts.note(result, _product(labels, self.facts.of(left), self.facts.of(right)))
         shapes = left.shape, right.shape
-        return self.facts.later(result, lambda: _later_product(labels, entries, shapes))
+        depth = max((0 if entry is None else entry.depth) for entry in entries)
+        return self.facts.later(result, depth, _later_product, labels, entries, shapes)
 
 
 def _later_product(labels: Labels, entries: Sequence[Entry | None], shapes: Sequence[Sequence[int]]) -> Fact:
@@ -173,7 +180,8 @@ def _linear(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     result = func(*args, **kwargs)
     entry, shape = mode.facts.entry(x), result.shape
     if entry is None or not entry.of_softmax:
-        return mode.facts.later(result, lambda: _projected(entry, shape), made_by=id(weight))
+        depth = 0 if entry is None else entry.depth
+        return mode.facts.later(result, depth, _projected, entry, shape, made_by=id(weight))
     before, ends = mode.facts.of(x), axes.axis_of(shape[-1], Origin.PARAMETER)
     if before.softmax is not None and before.key_axis not in (None, x.dim() - 1):
         after = replace(before, axes=(*before.axes[:-1], ends), softmax=replace(before.softmax, clean=None, whole=None))
