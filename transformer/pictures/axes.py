@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, takewhile
+from typing import SupportsIndex
 
 import numpy as np
 from jaxtyping import Float
@@ -63,7 +64,7 @@ class Axis:
 
     @classmethod
     def of_offsets(
-        cls, name: str, text: str, offsets: Iterable[Iterable[int]], tokens: Sequence[str] | None = None
+        cls, name: str, text: str, offsets: Iterable[Iterable[SupportsIndex]], tokens: Sequence[str] | None = None
     ) -> "Axis":
         """The axis of pieces that say where in `text` they stand, as a tokenizer's offset mapping: (start, end) each.
 
