@@ -125,7 +125,8 @@ def load_arrays(folder):
 
 def test_the_answers_are_found_among_all_and_nothing_else_agrees(saved):
     folder = saved[0]
-    shares, began = [], time.process_time()
+    shares: list[float] = []
+    began = time.process_time()
     found = find_answers(folder / "net.pt", folder / "expected.npz", progress=shares.append)
     assert time.process_time() - began < 60
     assert [dict(one) for one in found.found] == [RIGHT]
@@ -133,11 +134,19 @@ def test_the_answers_are_found_among_all_and_nothing_else_agrees(saved):
     assert found.undecided == {}
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
-    # 8 divisors of 24, times scale, norm, activation, causal: 128 runs; then 5 things that the head may read
-    assert found.tried == 8 * 2**4 + 5
+    assert found.tried == 2**4 + 5  # scale, norm, activation, causal; then 5 things that the head may read
     assert "n_heads=4" in found.verdict
     assert "these answers alone" in found.verdict
     assert check_file(load(folder / "net.pt", **found.answers), folder / "expected.npz").agrees
+
+
+def test_heads_are_tried_where_maps_are_means_over_them(saved, tmp_path):
+    folder = saved[0]
+    arrays = {name: a.mean(1) if a.ndim == 4 else a for name, a in np.load(folder / "expected.npz").items()}
+    np.savez(tmp_path / "means.npz", **arrays)
+    found = find_answers(folder / "net.pt", tmp_path / "means.npz")
+    assert [dict(one) for one in found.found] == [RIGHT]
+    assert found.tried == 8 * 2**4 + 5
 
 
 def test_what_the_file_does_not_decide_is_told_and_the_likeliest_is_first(saved):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import TASK
@@ -115,7 +116,7 @@ def _find(name: str, expected: _Expected) -> None:
         bar = st.progress(0.0, t("checkpoints.finding"))
         st.button(t("checkpoints.stop"), icon=":material/stop_circle:", key="stop-finding")
         kept = {one: answer for one, answer in store.answers_for(name) if one in KEPT_ANSWERS}
-        found = bundle.find_answers(expected.contents, kept, lambda done: bar.progress(done, t("checkpoints.finding")))
+        found = bundle.find_answers(expected.contents, kept, lambda done: _move(bar, done))
         searches.put(key, found)
         if found.found:
             told = bundle.special_ids.keys() - kept.keys()  # a vocabulary says these
@@ -124,6 +125,11 @@ def _find(name: str, expected: _Expected) -> None:
     search: Search | None = searches.find(key)
     if search is not None:
         (st.info if search.found else st.warning)(controls.sentence(search.verdict), icon=":material/quiz:")
+
+
+def _move(bar: DeltaGenerator, done: float) -> None:
+    """Show how far it is. The framework ends the run here when the user has left or pressed something."""
+    bar.progress(done, t("checkpoints.finding"))
 
 
 def _ask_for(name: str) -> None:

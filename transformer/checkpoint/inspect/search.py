@@ -26,6 +26,9 @@ MOST_TRIED, SECONDS = 4_000, 300.0
 EPS = (1e-5, 1e-6, 1e-12)
 """What a LayerNorm may add to the variance."""
 
+HEADS = "n_heads"
+"""The question that maps answer by their shape, where they were saved head by head."""
+
 PADDING, PADS = ("pad_id", "target_pad_id"), (0, 1)
 """Questions for an id of padding, and the ids that are tried where the original read them."""
 
@@ -152,7 +155,7 @@ class Searching:
             sees = ARCHITECTURES[fit.architecture][0].abilities.reads_pictures
             self._asked = Asked.of(self._expected, reads_pictures=sees)
         options = {q: self._options(q, more) for q in report.questions if q.name not in answers}
-        open_ = sorted((q for q in options if len(options[q]) > 1), key=lambda question: question.after_attention)
+        open_ = sorted((q for q in options if options[q]), key=lambda question: question.after_attention)
         if open_ and not (open_[0].after_attention and report.fits and not self._agrees(recognition, maps_only=True)):
             first = open_[0]
             return [
@@ -166,16 +169,21 @@ class Searching:
         return []
 
     def _options(self, question: Question, more: bool) -> tuple[Any, ...]:
-        """The answers that are tried, the default first; one alone is none to try."""
+        """The answers that are tried, the default first; none where there is nothing to choose."""
         if (question.rare or question.told) and not more:
             return ()
         tried: Sequence[Any] = question.options
+        if question.name == HEADS and self._asked is not None:
+            told = {array.shape[1] for array in self._asked.arrays.values() if array.ndim == 4}  # maps head by head
+            if fitting := tuple(option for option in tried if option in told):
+                return fitting
         if question.is_number:
             tried = EPS
         elif question.name in PADDING and self._asked is not None:
             read = {int(i) for ids in self._asked[:2] if ids is not None for i in ids.unique()}
             tried = [i for i in (-1, *PADS) if i in read or question.default in read]
-        return _distinct([question.default, *tried])
+        found = _distinct([question.default, *tried])
+        return found if len(found) > 1 or question.is_open else ()
 
     def _agrees(self, recognition: Recognition, *, maps_only: bool = False) -> int:
         """How many arrays were compared and agree, and one more; 0 where one differs."""

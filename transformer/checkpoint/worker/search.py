@@ -32,7 +32,12 @@ def find_answers(
     """
     described, memory = frames.packed(contents.tensors)
     arrays, more = frames.packed(expected.tensors)
-    asked = {"source": contents.source, "weights": described, "settings": dict(contents.settings), "given": dict(given)}
+    asked: dict[str, Any] = {
+        "source": contents.source,
+        "weights": described,
+        "settings": dict(contents.settings),
+        "given": dict(given),
+    }
     asked |= {"name": expected.source, "arrays": arrays, "format": expected.format, "split": len(memory)}
     size, done = sum(map(len, (*memory, *more))), [0.0]
     answers = answers_of(
@@ -66,7 +71,7 @@ def _search(told: Mapping[str, Any], source: str) -> Search:
     found, tried, is_complete, nearest = (told.get(name) for name in ("found", "tried", "is_complete", "nearest"))
     if type(tried) is not int or not 0 <= tried <= MOST_TRIED or not isinstance(is_complete, bool):
         raise GarbledError("no numbers of a search")
-    tables = found if isinstance(found, list) and len(found) <= tried else [None]
+    tables: list[Any] = found if isinstance(found, list) and len(found) <= tried else [None]
     plain = (isinstance(one, dict) and all(isinstance(x, str | int | float) for x in one.values()) for one in tables)
     if not all(plain):
         raise GarbledError("no answers of a search")
