@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
+from zipfile import ZipFile
 
+import numpy as np
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording
@@ -33,6 +36,9 @@ from transformer.sites import Site
 
 MOST_BYTES = 2 * 1024**3
 """Bytes of written-out weights that one recording keeps, unless told otherwise."""
+
+ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
+"""Ids or numbers in any of the usual containers."""
 
 HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
 """What modules call their number of heads."""
@@ -125,14 +131,25 @@ class ModuleRecording(Recording):
         return output
 
     def record(
-        self, queries: Given = None, keys: Given = None, *, batch: int = 0, model: str = "", text: str = ""
+        self,
+        queries: Given = None,
+        keys: Given = None,
+        *,
+        batch: int = 0,
+        grid: tuple[int, int] | None = None,
+        model: str = "",
+        text: str = "",
     ) -> Record:
         """Everything that was seen of one batch element, with labels: by their length, or by site where two fit.
 
+        `grid` are rows and columns of a picture's patches: axes of so many positions, and a few tokens before them,
+        are drawn as pictures. Labels of pieces with offsets are `Axis.of_offsets(...)`.
+
         Raises:
-            RecordError: nothing was seen (it says where, and why); labels fit no axis, or two lists of them fit one.
+            RecordError: nothing was seen (it says where, and why); labels or the grid fit no axis, or two lists of
+                labels fit one.
         """
-        labels = Labelling(queries, keys)
+        labels = Labelling(queries, keys, grid)
         maps = {}
         for site, call in self._resolved().items():
             n_keys = call.source.n_keys - bool(call.sink)
@@ -148,6 +165,44 @@ class ModuleRecording(Recording):
         """See what the module runs inside."""
         with self.paths.followed(), Watching(self):
             yield
+
+    def expected(
+        self, path: str | Path, inputs: ArrayLike, output: ArrayLike | None = None, targets: ArrayLike | None = None
+    ) -> None:
+        """Save what `check_file` and `find_answers` compare a checkpoint with: an .npz of ids, maps and the output.
+
+        `inputs` are the ids that the module read in the block, batch first, `targets` those of a decoder beside it. All
+        maps of the batch are kept, by site, in the precision in which they were computed: after `module.double()`, to
+        1e-9. O(batch x head x query x key) memory.
+
+        ```python
+        module.double().eval()
+        with torch.no_grad(), recording(module) as seen:
+            scores = module(ids)
+        seen.expected("expected.npz", inputs=ids, output=scores)
+        ```
+
+        Raises:
+            RecordError: nothing was seen (it says where, and why), or what was seen is of another number of sentences.
+        """
+        if not self.sites:
+            raise RecordError("nothing_seen", notes=self.notes)
+        ids = _array(inputs)
+        n_batch = 1 if ids.ndim == 1 else len(ids)
+        arrays: dict[str, np.ndarray] = {}
+        for site in self.sites:
+            source = self.source(site)
+            found = len(source.values) if isinstance(source, Weights) else source.n_sentences
+            if found != n_batch:
+                raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
+            arrays[site] = np.stack([self.map(site, batch=row).all_weights() for row in range(n_batch)])
+        arrays |= {"input": ids} if targets is None else {"source": ids, "target": _array(targets)}
+        if output is not None:
+            arrays["output"] = _array(output)
+        with Path(path).open("wb") as file, ZipFile(file, "w") as archive:  # numpy.savez reserves some names
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
     # What the watching mode tells.
 
@@ -357,6 +412,12 @@ class Arrival:
 
 def _notes(call: FusedCall) -> tuple[str, ...]:
     return (Message("note_before_dropout"),) if call.options.get("dropout_p") else ()
+
+
+def _array(values: ArrayLike) -> np.ndarray:
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    return (in_single(values) if values.is_floating_point() else values).detach().cpu().numpy()
 
 
 def _heads(module: nn.Module | None) -> list[int]:
