@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -107,7 +108,7 @@ def choice() -> str | None:
 
 def _called(name: str) -> str:
     """What the list calls a name."""
-    return plain("your_model.live_name", name=live.named()) if name == LIVE else name
+    return plain("your_model.live_name", name=Path(live.named()).name) if name == LIVE else name
 
 
 class Recognised(NamedTuple):

@@ -35,10 +35,10 @@ def live_panel() -> None:
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     with st.spinner(t("store.running")):
         found = live.run(text)
-    for note in found.notes:
-        st.info(controls.sentence(note), icon=":material/info:")
     others = {name: records.brought(name).run for name in records.names()}
     panels_of_run(found.run, live.key(text), live.NAME, others, {"off": lambda: _off(text, found)})
+    for note in found.notes:
+        st.info(controls.sentence(note), icon=":material/info:")
 
 
 def _off(text: str, before: live.LiveRun) -> None:
@@ -48,22 +48,22 @@ def _off(text: str, before: live.LiveRun) -> None:
         st.info(t("your_model.too_long", most=MAX_POSITIONS), icon=":material/info:")
         return
     force = changes.in_force(changes.asked(), lambda some: live.run(text, to_text(some)))
-    changes.chips(force)
     after = live.run(text, to_text(force.changes))
-    if force.changes:
-        _moved(before, after)
     strongest = strongest_head(record, next(iter(controls.kinds(record))))
     choice = controls.selection(record, (strongest.layer, strongest.head))
     origin = Origin(after.run.checkpoint, text, after.run.record.interventions)
-    board, large = st.columns([2, 3], gap="large")
+    board, effects = st.columns([2, 3], gap="large")
     with board:
         switchboard(after.run.record, choice, force.changes, "zero", origin)
+    with effects:
+        changes.chips(force)
+        if force.changes:
+            _moved(before, after)
         downloads.record_button(after.run)
-    with large:
-        changed_maps.map_panel(
-            record, after.run.record, choice.site, choice.head, partial(_for_nobody, record, choice.site),
-            owner=(live.NAME, text), origin=origin, hiding="token_for_nobody",
-        )  # fmt: skip
+    changed_maps.map_panel(
+        record, after.run.record, choice.site, choice.head, partial(_for_nobody, record, choice.site),
+        owner=(live.NAME, text), origin=origin, hiding="token_for_nobody",
+    )  # fmt: skip
 
 
 def _moved(before: live.LiveRun, after: live.LiveRun) -> None:

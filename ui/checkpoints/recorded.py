@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Hashable, Mapping
 
+import numpy as np
 import streamlit as st
 
+from transformer import Record
 from transformer.errors import RecordError
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap_on_page
@@ -82,7 +84,7 @@ def _beside(name: str, shown: AnyRun, others: Mapping[str, AnyRun]) -> None:
     if long.is_wide(shown.record) or long.is_wide(others[other].record):
         st.info(t("your_model.too_long", most=MAX_POSITIONS), icon=":material/info:")
         return
-    choice = controls.selection(shown.record, (0, 0))
+    choice = controls.selection(shown.record, _most_different(shown.record, others[other].record))
     pictures: dict[str, Picture] = {}
     for place, one, run in zip(st.columns(2), (name, other), (shown, others[other]), strict=True):
         with place:
@@ -104,6 +106,20 @@ def _beside(name: str, shown: AnyRun, others: Mapping[str, AnyRun]) -> None:
     st.markdown(f"**{t('your_model.difference', after=after, before=before)}**")
     picture = map_difference(runs[before].record, runs[after].record, choice.site, choice.head)
     _drawn(picture, "difference", runs[after])
+    st.caption(t("your_model.most_different"))
+
+
+def _most_different(one: Record, other: Record) -> tuple[int, int]:
+    """Layer and head of the first kind that differ most at one cell; the first ones where that is not known."""
+    sites = next(iter(controls.kinds(one).values()))
+    found = (0.0, 0, 0)
+    for layer, site in enumerate(sites):
+        mine, theirs = one[site], other.maps.get(site)
+        if theirs is not None and (mine.n_heads, mine.shape) == (theirs.n_heads, theirs.shape):
+            apart = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
+            if apart.max() > found[0]:
+                found = float(apart.max()), layer, int(apart.argmax())
+    return found[1:]
 
 
 def _drawn(picture: Picture, key: str, run: AnyRun) -> None:

@@ -8,18 +8,18 @@ from ui.texts import t
 
 RECORD: Final = """\
 from transformer import recording
-with recording(model) as seen: model(inputs)
+with recording(model) as seen: model(x)
 seen.record().save("run.heedmap")"""
 
 LIVE: Final = """\
 def make(): return model, read
-def read(text): return text.split(), inputs(text)
+def read(text): return text.split(), ids(text)
 make run MODEL=my_model.py:make"""
 
 WEIGHTS: Final = """\
 import torch
-model = torch.load("all.pt", weights_only=False)
-torch.save(model.state_dict(), "model.pt")"""
+weights = model.state_dict()
+torch.save(weights, "model.pt")"""
 
 EXAMPLE: Final = """\
 import torch
@@ -33,8 +33,7 @@ def make():
         words = text.split()
         return words, torch.tensor([[sum(word.encode()) % 997 for word in words]])
 
-    return model, read
-"""
+    return model, read"""
 """A file for `make run MODEL=my_model.py:make`."""
 
 
@@ -45,7 +44,7 @@ def ways_panel(*, is_open: bool) -> None:
         for place, name, lines in ((record, "record", RECORD), (live, "live", LIVE), (weights, "weights", WEIGHTS)):
             with place:
                 st.markdown(f"**{t(f'your_model.way_{name}')}**")
-                st.code(lines, language="python", wrap_lines=True)
+                st.code(lines, language="python")
         with live, st.popover(t("your_model.example"), icon=":material/code:"):
             st.caption(t("your_model.example_note"))
             st.code(EXAMPLE, language="python")
