@@ -213,7 +213,7 @@ def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:
     """
     groups: dict[str, list[Site]] = {}
     for site in record.sites:
-        groups.setdefault(site.group, []).append(site)
+        groups.setdefault(_wall(site), []).append(site)
     found: dict[str, tuple[Site, ...]] = {}
     for group, sites in groups.items():
         first, *others = [(record[site].n_heads, record[site].queries, record[site].keys) for site in sites]
@@ -222,13 +222,20 @@ def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:
     return found
 
 
+def _wall(site: Site) -> str:
+    """The group of a site, also where the numbered module itself attends: `blocks` for `blocks.0`."""
+    path, mark, time = site.partition("#")
+    stack, _, number = path.rpartition(".")
+    return f"{stack}{mark}{time}" if stack and number.isdigit() else site.group
+
+
 def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
     """The sites of a kind (a group, or a site by its name), first layer first.
 
     Raises:
         RecordError: the record has none.
     """
-    sites = tuple(site for site in record.sites if kind in (site.group, site))
+    sites = tuple(site for site in record.sites if kind in (site.group, site)) or kinds_of(record).get(kind, ())
     if not sites:
         kinds = tuple(dict.fromkeys(site.group for site in record.sites))
         raise RecordError("kind_not_in_record", kind=kind, kinds=kinds)
