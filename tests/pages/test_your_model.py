@@ -4,7 +4,8 @@ import gc
 import json
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,13 +156,13 @@ def test_numbers_and_files_of_a_record_are_its_own(net: Net):
     assert "Record (.heedmap)" in labels
 
 
-def table_of(data: bytes) -> tuple[dict, dict, bytes]:
+def table_of(data: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + length])
     return header, json.loads(header["__metadata__"]["heedmap"]), data[8 + length :]
 
 
-def with_table(data: bytes, table: dict) -> bytes:
+def with_table(data: bytes, table: dict[str, Any]) -> bytes:
     header, _, rest = table_of(data)
     header["__metadata__"]["heedmap"] = json.dumps(table)
     written = json.dumps(header).encode()
@@ -193,7 +194,9 @@ def many_heads(data: bytes) -> bytes:
         (many_heads, "claims 25,000,000,000 numbers"),
     ],
 )
-def test_a_hostile_record_is_refused_in_one_sentence_and_nothing_is_lost(net: Net, change, reason: str):
+def test_a_hostile_record_is_refused_in_one_sentence_and_nothing_is_lost(
+    net: Net, change: Callable[[bytes], bytes], reason: str
+):
     gc.collect()  # what sessions of earlier tests held
     held = LEDGER.held
     good = recorded(net).to_bytes()
@@ -225,6 +228,11 @@ def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numb
     np.testing.assert_allclose(after, np.full((5, 5), 0.2), atol=1e-6)
     np.testing.assert_allclose(apart, 0.2 - weights_by_hand(net, 0)[1], atol=1e-6)
     assert "record/after minus record/before" in texts(page)
+    page.button_group(key="head").set_value("mean")
+    page.run()
+    assert not page.exception
+    mean = numbers(figure(page, 2)["data"][0]["z"])
+    np.testing.assert_allclose(mean, (0.2 - weights_by_hand(net, 0)[1]) / 2, atol=1e-6)
 
 
 def test_records_of_other_tokens_have_no_difference_and_one_alone_asks_for_another(net: Net):

@@ -58,7 +58,7 @@ def panels_of_run(
     for note in record.notes:
         if isinstance(note, Message) and note.code in UNSURE:
             st.warning(controls.sentence(note), icon=":material/warning:")
-    panels = {
+    panels: dict[str, Callable[[], None]] = {
         "attention": lambda: _views(shown, key),
         **(more or {}),
         "beside": lambda: _beside(name, shown, others),

@@ -17,6 +17,7 @@ from ui.shared import changes, controls
 from ui.shared.address import choice, parameter
 from ui.shared.files import Origin, frame_csv
 from ui.shared.part import in_page
+from ui.shared.switchboard import way_name
 from ui.shared.theme import is_dark
 from ui.store import turns
 from ui.texts import in_this_language, plain, t
