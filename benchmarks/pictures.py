@@ -6,6 +6,7 @@ has filled. It needs about 10 GB of memory for 128 tokens.
 
 import os
 import statistics
+import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,9 +14,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from benchmarks import bertviz
 from benchmarks.browsing import chromium_seconds, seconds_until_calm, served
-from benchmarks.heads import N_HEADS, N_LAYERS, N_TOKENS
+from benchmarks.heads import N_HEADS, N_LAYERS, N_TOKENS, attention_of_heads
 from benchmarks.measuring import Result
 from tests.browser.visiting import Visit, chromium_opened
+from transformer.attention.record import Record
 
 SECTION = "Pictures in the browser"
 GRID = f"{N_LAYERS} x {N_HEADS} heads at {N_TOKENS} tokens"
@@ -82,7 +84,7 @@ def measure() -> list[Result]:
             results.append(Result(SECTION, f"{GRID}: browser CPU", measured, "at most 1/50", ours <= theirs / 50))
         else:
             results.append(Result(SECTION, f"{GRID}: browser CPU", f"{ours:.2f} s"))
-        return [*results, _head_change(browser), _plane(browser)]
+        return [*results, _cell(browser, folder), _head_change(browser), _plane(browser)]
 
 
 def _our_grid(browser: Browser, times: int = 3) -> tuple[int, float]:
@@ -100,6 +102,37 @@ def _our_grid(browser: Browser, times: int = 3) -> tuple[int, float]:
             page.close()
     received_bytes, seconds = zip(*outcomes, strict=True)
     return int(statistics.median(received_bytes)), statistics.median(seconds)
+
+
+def _cell(browser: Browser, folder: str | None) -> Result:
+    """The same heads in a notebook's cell: its bytes, and the browser's CPU until it is calm; BertViz's two views."""
+    html = Record({one.site: one for one in attention_of_heads()})._repr_html_()
+    seconds = statistics.median(_opened(browser, html) for _ in range(3))
+    size = len(html.encode())
+    ours = f"{size / 1e6:.1f} MB, {seconds:.2f} s"
+    what = f"{GRID}: all of them in a notebook's cell, browser CPU"
+    if not folder:
+        return Result(SECTION, what, ours)
+    views: tuple[bertviz.View, ...] = ("head_view", "model_view")
+    others = {view: bertviz.drawn(browser, Path(folder), view) for view in views}
+    said = ", ".join(f"{view}: {bytes_ / 1e6:.0f} MB, {theirs:.1f} s" for view, (bytes_, theirs) in others.items())
+    least = min(theirs for _, theirs in others.values())
+    return Result(SECTION, what, f"{ours} (BertViz {said})", "less than each view of BertViz", seconds < least)
+
+
+def _opened(browser: Browser, html: str) -> float:
+    """CPU seconds from opening a page with a cell until the browser is calm."""
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "cell.html"
+        path.write_text(f'<!DOCTYPE html><meta charset="utf-8">{html}', encoding="utf-8")
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        before = chromium_seconds()
+        page.goto(path.as_uri())
+        page.frame_locator("iframe").locator(".heatmap[data-draws]").wait_for()
+        seconds_until_calm(page, 60)
+        seconds = chromium_seconds() - before
+        page.close()
+    return seconds
 
 
 def _head_change(browser: Browser) -> Result:

@@ -4,10 +4,10 @@ from weakref import ref
 
 import streamlit as st
 
+from transformer.canvas.about import About
 from transformer.errors import HeedmapError
 from ui import shell
 from ui.components.map.component import model_map
-from ui.components.shared.about import About
 from ui.map import choices, writing
 from ui.map.descriptions import identity
 from ui.map.drawing import drawing

@@ -85,8 +85,9 @@ def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path:
     assert blocks
     absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
     installed = "import transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
+    drawn = "from transformer.canvas.page import Page\nassert 'showRecord' in Page('', [], [], {}, {}).document()\n"
     notebook = tmp_path / "notebook.py"
-    notebook.write_text(absent + installed + "\n".join(blocks))
+    notebook.write_text(absent + installed + drawn + "\n".join(blocks))
     for folder in ("checkpoints", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     ran = subprocess.run([python, notebook], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)

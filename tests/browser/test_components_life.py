@@ -5,6 +5,7 @@ import pytest
 
 from tests.browser.parts import box
 from tests.browser.visiting import until
+from transformer.canvas import linker
 from ui.components.head_view.component import Lines, component
 from ui.components.shared import bundle
 
@@ -34,7 +35,7 @@ def stage(browser):
     header, arrays = lines.message()
     message = component.message("one", {**header, "file_name": "file"}, arrays)
     page = browser.new_page()
-    page.evaluate(START, [bundle.script("head_view/head_view.js"), bundle.stylesheet(), list(message)])
+    page.evaluate(START, [linker.script(bundle.entry("head_view")), bundle.stylesheet(), list(message)])
     yield page
     page.close()
 

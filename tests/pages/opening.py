@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
-from ui.components.shared.blob import unpack
+from transformer.canvas.blob import unpack
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:")

@@ -16,12 +16,12 @@ from tests.pages.test_sequences import EXAMPLE, fine, page
 from tests.toy import tokenizer
 from transformer import Checkpoint, load
 from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.canvas.blob import unpack
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import run_any
 from transformer.runs.classify import classify
-from ui.components.shared.blob import unpack
 from ui.components.tiles.component import NAMED
 from ui.shared import zooming
 from ui.store import slow, user_folder

@@ -44,7 +44,10 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_folder(place / family, family, **options)
     for name in FOREIGN:
         shutil.copytree(REFERENCE / name, place / name, ignore=shutil.ignore_patterns("*.json", "expected*"))
-    told = {"model": weights("encoder-only"), "args": {"n_heads": 4}}  # nothing can be answered on this page
+    told = {
+        "model": weights("encoder-only"),
+        "args": {"n_heads": 4, "scale_embedding": False},
+    }  # nothing can be answered on this page
     torch.save(told, place / "encoder-only" / "model.pt")
     return place
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.changed import SoftmaxInputs
+from transformer.attention.in_notebook import InNotebook
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
 from transformer.interventions.text import to_json
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionMap:
+class AttentionMap(InNotebook):
     """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
 
     `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
@@ -240,6 +241,9 @@ class AttentionMap:
 
         return heatmap(self.picture(head, words, special))
 
+    def _as_record(self) -> "Record":
+        return Record({self.site: self})
+
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
         """What a reader has to know of rows that interventions left without their sum of 1."""
         if not self.interventions or not weights.size:
@@ -271,7 +275,7 @@ class AttentionMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Mapping[Site, AttentionMap]):
+class Record(Mapping[Site, AttentionMap], InNotebook):
     """All attention of one run on one sentence: `record["decoder.2.cross"]`.
 
     `model` is the model's name, `text` what it read, as far as they are known.
@@ -371,6 +375,9 @@ class Record(Mapping[Site, AttentionMap]):
 
         return measures_table(self)
 
+    def _as_record(self) -> "Record":
+        return self
+
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
@@ -390,5 +397,4 @@ class Record(Mapping[Site, AttentionMap]):
 
 
 def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
-    member = axis.membership
-    return member / member.sum(axis=1, keepdims=True)
+    return axis.membership / axis.membership.sum(axis=1, keepdims=True)

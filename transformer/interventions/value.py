@@ -63,7 +63,7 @@ Positions = Any
 Value = Any
 """What the action takes; kept as a float, a tuple of floats or a `Donor`."""
 
-_SITE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_SITE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.#-]{0,199}")
 
 
 @dataclass(frozen=True)

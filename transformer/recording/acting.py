@@ -1,9 +1,12 @@
 """Interventions on attention that a module writes out itself."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from transformer.errors import RecordError
+from transformer.interventions.donors import Donor
 from transformer.interventions.edits import (
     OF_WEIGHTS,
     Place,
@@ -15,6 +18,18 @@ from transformer.interventions.edits import (
 from transformer.interventions.value import Intervention
 from transformer.layers.rows import going_on
 from transformer.recording.mixing import Layout
+
+
+def of_one_head(one: Intervention, head: int) -> Intervention:
+    """An intervention on a map of several heads as that on the module that is this head alone."""
+    value = one.value
+    if isinstance(value, Donor):
+        parts = (
+            {site: part[:, head : head + 1] if site == one.place else part for site, part in given.items()}
+            for given in (value.weights, value.outputs)
+        )
+        value = Donor(value.name, *parts)
+    return replace(one, heads=(0,), value=value)
 
 
 def acted_on_weights(

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 
 class Origin(Enum):
-    """Where an axis comes from: what the model read, a parameter (features, heads, experts), or a softmax itself."""
+    """Where an axis comes from: what was read, a parameter (features, heads, experts), a copy, or a softmax itself."""
 
     INPUT = auto()
     PARAMETER = auto()
+    COPY = auto()
     KEY = auto()
 
 
@@ -40,12 +41,14 @@ MOST_ENTRIES = 4_096
 class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
 
-    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts).
+    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts);
+    `logged` that these are logarithms still (`log_softmax`).
     `clean` is the result without dropout; `whole` with the columns that were cut off again (attention sinks).
     """
 
     path: str
     projected: bool
+    logged: bool = False
     clean: Tensor | None = None
     whole: Tensor | None = None
     sink_first: bool = False
@@ -82,13 +85,16 @@ class Fact:
 class Entry:
     """A fact that is worked out when somebody asks for it: most tensors are never asked about.
 
-    Facts of a softmax's result are worked out at once.
+    Facts of a softmax's result are worked out at once. `made_by` tells tensors of several projections, or several parts
+    of one tensor, from one another.
     """
 
-    __slots__ = ("_fact", "_make", "of_softmax")
+    __slots__ = ("_fact", "_make", "made_by", "of_softmax")
 
-    def __init__(self, fact: Fact | None = None, make: Callable[[], Fact | None] | None = None) -> None:
-        self._fact, self._make = fact, make
+    def __init__(
+        self, fact: Fact | None = None, make: Callable[[], Fact | None] | None = None, made_by: object = None
+    ) -> None:
+        self._fact, self._make, self.made_by = fact, make, made_by
         self.of_softmax = fact is not None and (fact.softmax is not None or fact.sides is not None)
 
     @property
@@ -135,9 +141,13 @@ class Facts:
             self.keep(tensor, Entry(fact)) if isinstance(tensor, Tensor) and len(fact.axes) == tensor.dim() else tensor
         )
 
-    def later(self, tensor: Tensor, make: Callable[[], Fact | None]) -> Tensor:
+    def later(self, tensor: Tensor, make: Callable[[], Fact | None], made_by: object = None) -> Tensor:
         """Remember how a fact is worked out, by what holds no tensor; gives the tensor."""
-        return self.keep(tensor, Entry(make=make))
+        return self.keep(tensor, Entry(None, make, made_by))
+
+    def forget(self, tensor: Tensor) -> None:
+        """What was known of a tensor holds no more: it was written to."""
+        self._entries.pop(id(tensor), None)
 
     def keep(self, tensor: Tensor, entry: Entry) -> Tensor:
         """Remember an entry as long as its tensor lives; gives the tensor."""

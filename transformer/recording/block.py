@@ -1,21 +1,29 @@
 """The block in which attention is recorded: of models of this library by hooks, of any other module as it runs."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import overload
 
 import torch
 from torch import nn
 
 from transformer.attention import capture
 from transformer.attention.capture import Recording
+from transformer.errors import RecordError
 from transformer.recording.seen import MOST_BYTES, ModuleRecording
 from transformer.recording.watching import Watching
 
 
-@contextmanager
+@overload
+def recording(module: None = None, *, outputs: bool = ..., mixing: bool = ...) -> AbstractContextManager[Recording]: ...
+@overload
+def recording(
+    module: nn.Module, *, outputs: bool = ..., most_bytes: int = ...
+) -> AbstractContextManager[ModuleRecording]: ...
 def recording(
     module: nn.Module | None = None, *, outputs: bool = False, mixing: bool = False, most_bytes: int = MOST_BYTES
-) -> Iterator[Recording]:
+) -> AbstractContextManager[Recording]:
     """Record the attention of `module`, or of every model of this library, that this thread runs inside the block.
 
     `module` is any `torch.nn.Module`: nothing of it is changed, its output is the same (within rounding where PyTorch
@@ -26,14 +34,23 @@ def recording(
 
     Without a module, models that `load` returns are watched already; for others of this library, call `watch` once.
     `outputs` keeps what the heads gave on as well, for a `donor`; `mixing` (without a module) the values too.
+
+    Raises:
+        RecordError: what was given is no module.
     """
     if module is None:
-        with capture.recording(outputs, mixing) as seen:
-            yield seen
-        return
+        return capture.recording(outputs, mixing)
+    if not isinstance(module, nn.Module):
+        raise RecordError("not_a_module", found=type(module).__name__)
+    return _of_module(module, outputs, most_bytes)
+
+
+@contextmanager
+def _of_module(module: nn.Module, outputs: bool, most_bytes: int) -> Iterator[ModuleRecording]:
     found = ModuleRecording(keeps_outputs=outputs, module=module, most_bytes=most_bytes)
+    compiler = sys.modules.get("torch._dynamo")  # nothing is compiled where it was never imported
     with ExitStack() as stack:
-        if any(isinstance(one, torch._dynamo.OptimizedModule) for one in module.modules()):
+        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for one in module.modules()):
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(found.paths.followed())
         stack.enter_context(Watching(module, found))

@@ -20,10 +20,15 @@ QUIET = frozenset(
     [
         *_getters("shape device dtype requires_grad is_leaf layout ndim is_cuda grad"),
         *functions("size dim numel is_floating_point stride __len__ item tolist data_ptr"),
-        *functions("layer_norm rms_norm group_norm batch_norm gelu relu silu embedding"),
     ]
 )
-"""Functions that make no tensor, or one whose axes tell nothing more."""
+"""Functions that make no tensor."""
+
+CONSTANTS = frozenset(functions("arange linspace logspace eye tensor"))
+"""Functions that make tensors of nothing that was read; zeros and the like are mostly filled later."""
+
+OF_SEVERAL = frozenset(functions("meshgrid broadcast_tensors"))
+"""Functions from several tensors to as many."""
 
 KEEPING = frozenset(functions("to float double half type_as contiguous clone detach"))
 """Functions that change no number."""
@@ -32,7 +37,7 @@ ELEMENTWISE = KEEPING | frozenset(
     functions(
         "add __add__ __radd__ __iadd__ add_ sub __sub__ __rsub__ sub_ mul __mul__ __rmul__ __imul__ mul_ multiply "
         "div __truediv__ __itruediv__ div_ true_divide neg masked_fill masked_fill_ where nan_to_num clamp clamp_min "
-        "tanh exp sigmoid dropout dropout_ alpha_dropout feature_dropout type cpu cuda bfloat16"
+        "tanh exp sigmoid normalize dropout dropout_ alpha_dropout feature_dropout type cpu cuda bfloat16"
     )
 )
 """Functions of each number by itself."""

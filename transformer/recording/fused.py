@@ -33,8 +33,8 @@ class FusedInputs:
         return QueriesKeys(_alone(q), _alone(k), mask, q.shape[-1] ** -0.5 if scale is None else float(scale), bias)
 
     def _table(self, table: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
-        known = self._tables.get(id(table))
-        if known is not None and known[0] is table and known[1] == table._version:
+        known, version = self._tables.get(id(table)), 0 if table.is_inference() else table._version
+        if known is not None and known[0] is table and known[1] == version:
             return known[2]
         whole = four_axes(table.detach())
         whole = whole.expand(*whole.shape[:2], n_queries, n_keys)
@@ -46,7 +46,7 @@ class FusedInputs:
         if bool((some & ~whole).any()):  # heads that see different keys
             added = added.expand(whole.shape).masked_fill(some & ~whole, -torch.inf)
         found = mask_of(some, causal=False), bias_of(added) if bool(added.any()) else None
-        self._tables[id(table)] = table, table._version, found
+        self._tables[id(table)] = table, version, found
         return found
 
 

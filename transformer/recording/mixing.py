@@ -116,20 +116,42 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
         return None
     groups: dict[str, list[tuple[int, int]]] = {"batch": [], "head": [], "query": [], "key": [(key, 0)]}
     pieces: dict[int, AxisFactors] = {key: weights.axes[place]}
-    shared = [label for label in here if label in there and label not in (key, *narrow)]
+    rows: list[tuple[int, int]] = []
     for label in here:
         if label == key or label in narrow:
             continue
         mine = weights.axes[here.index(label)]
         theirs = values.axes[there.index(label)] if label in there else ()
         pieces[label] = max((mine, theirs), key=_detail)
-        named = label in shared and bool(theirs)
         for i, part in enumerate(pieces[label]):
-            kind = "query" if not named else "head" if part.origin is Origin.PARAMETER else "batch"
-            groups[kind].append((label, i))
+            if not theirs:
+                rows.append((label, i))
+            else:
+                groups["head" if _is_head(part, pieces[label]) else "batch"].append((label, i))
+    _rows(groups, pieces, rows)
     _settle(groups, pieces, any(is_made(axis) for axis in values.axes))
     output = _output(labels, groups, pieces, values, narrow)
     return Mixture(_layout(here, groups, pieces, narrow, ("batch", "head", "query", "key")), output)
+
+
+def _is_head(part: Factor, axis: AxisFactors) -> bool:
+    """Whether a part of an axis counts heads: a parameter made it, or it holds copies of what one made."""
+    made = any(one.origin is Origin.PARAMETER for one in axis)
+    return part.origin is Origin.PARAMETER or (part.origin is Origin.COPY and made)
+
+
+def _rows(
+    groups: dict[str, list[tuple[int, int]]], pieces: dict[int, AxisFactors], rows: list[tuple[int, int]]
+) -> None:
+    """The axes that values lack: the last is the queries; heads that share values, and a batch that does, before it."""
+    made = [(label, i) for label, i in rows if _is_head(pieces[label][i], pieces[label])]
+    others = [place for place in rows if place not in made]
+    if not others:
+        made, others = made[:-1], made[-1:]
+    if len(others) > 1 and not groups["batch"]:
+        groups["batch"].append(others.pop(0))
+    groups["head"] += made
+    groups["query"] += others
 
 
 def _settle(groups: dict[str, list[tuple[int, int]]], pieces: dict[int, AxisFactors], known: bool) -> None:

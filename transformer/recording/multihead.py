@@ -18,7 +18,7 @@ FUSED = frozenset(
 )
 """Operators of fused attention; the first result of each is what its heads give on."""
 
-SOFTMAX = frozenset({"_softmax", "_safe_softmax"})
+SOFTMAX = frozenset({"softmax", "_softmax", "_safe_softmax"})
 
 
 @runtime_checkable
@@ -55,6 +55,8 @@ class Inside(TorchDispatchMode):
             return self.told.of_heads(
                 weights, args[1], self.n_heads, self.n_batch, lambda w: self._again(func, w, weights, args)
             )
+        if name == "linear":  # seen whole in inference mode, where inside of a mode it would not join its rows
+            args = (args[0].contiguous(), *args[1:])
         result = func(*args, **kwargs)
         if name in SOFTMAX:
             self._weights = result.reshape(-1, *result.shape[-2:])

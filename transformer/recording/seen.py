@@ -11,21 +11,21 @@ from transformer.attention.capture import Recording
 from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs, with_changes
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
-from transformer.errors import RecordError
+from transformer.errors import InputError, RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.value import Intervention
 from transformer.layers.rows import going_on
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.pictures.axes import Axis
-from transformer.recording.acting import acted_on_output, acted_on_weights
+from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
 from transformer.recording.fused import FusedInputs, four_axes
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
 from transformer.recording.naming import named, places_in_lists
-from transformer.recording.paths import Paths
+from transformer.recording.paths import COMPILED, Paths
 from transformer.recording.unseen import notes_of
 from transformer.sites import Site
 
@@ -52,8 +52,9 @@ class ModuleRecording(Recording):
         self._idle: list[str] = []
         self._inputs = FusedInputs()
         self._kept_bytes = 0
+        self._mapped = False
         self._found: dict[Site, Attention] = {}
-        self._root = type(self.module).__name__
+        self._root = type(getattr(self.module, COMPILED, self.module)).__name__
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -67,9 +68,14 @@ class ModuleRecording(Recording):
         said = dict.fromkeys(note for call in found.values() for note in call.notes)
         others = notes_of(self.module, self.paths.ran, found, self._idle)
         if not found and not others:
-            others = (Message("nothing_seen_at_all"),)
+            others = (Message("not_seen_in", names=(self._root,)),)
         if not self.paths.ran:
             others = (Message("nothing_ran_in_module", name=self._root),)
+        if self._kept_bytes:
+            size, most = (f"{n / 2**20:,.1f}" for n in (self._kept_bytes, self.most_bytes))
+            others = (*others, Message("written_out_kept", size=size, most=most))
+        if self._mapped and not found:
+            others = (Message("not_seen_mapped"),)
         return (*said, *others)
 
     def source(self, site: str) -> SoftmaxInputs:
@@ -89,6 +95,9 @@ class ModuleRecording(Recording):
         """The attention of one batch element; without axes, positions are its labels."""
         source = self.source(site)
         call = self._resolved()[Site(site)]
+        n_batch = len(source.values) if isinstance(source, Weights) else source.n_sentences
+        if not 0 <= batch < n_batch:
+            raise RecordError("not_in_site", what="batch", index=batch, site=site, last=n_batch - 1)
         if call.sink:
             keys = self._with_sink(call, keys)
         found = super().map(site, queries, keys, batch)
@@ -126,7 +135,7 @@ class ModuleRecording(Recording):
         if not maps:
             raise RecordError("nothing_seen", notes=self.notes)
         labels.refuse_unused()
-        return Record(maps)
+        return Record(maps, model or self._root, text)
 
     # What the watching mode tells.
 
@@ -179,6 +188,10 @@ class ModuleRecording(Recording):
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
         self._idle.append(path or softmax.path or self._root)
+
+    def mapped(self) -> None:
+        """A product inside of `torch.func.vmap`, whose tensors cannot be kept."""
+        self._mapped = True
 
     def _written_out(
         self,
@@ -252,9 +265,23 @@ class ModuleRecording(Recording):
             return ()
         found = [*asked.at(Site(path)), *asked.at(Site(f"{path}#{ordinal}"))]
         for container, rest, number in places_in_lists(path):
-            mine = [one for one in asked.at(Site(container + rest)) if one.touches_head(number)]
-            found += [replace(one, heads=(0,)) for one in mine]
+            found += [
+                of_one_head(one, number)
+                for one in asked.at(Site(container + rest))
+                if self._has_heads(one, container) and one.touches_head(number)
+            ]
         return tuple(found)
+
+    def _has_heads(self, one: Intervention, container: str) -> bool:
+        """Whether a list of modules has the heads that an intervention names.
+
+        Raises:
+            InputError: names the first that it lacks.
+        """
+        count = len(list(self.module.get_submodule(container).children()))
+        if one.heads is not None and one.heads[-1] >= count:
+            raise InputError("past_the_site", name="heads", site=one.site, position=one.heads[-1], last=count - 1)
+        return True
 
     def _keep(self, arrival: "_Arrival", call: Attention) -> None:
         self.interventions = tuple(dict.fromkeys([*self.interventions, *interventions()]))

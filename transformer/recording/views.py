@@ -12,16 +12,17 @@ from transformer.recording.axes import (
     AxisFactors,
     Entry,
     Fact,
+    Factor,
     Facts,
     Origin,
     axis_of,
     broadcast,
     is_made,
     length,
-    plain,
     regrouped,
 )
-from transformer.recording.functions import ELEMENTWISE, KEEPING, functions
+from transformer.recording.elementwise import added, alike, dropout
+from transformer.recording.functions import functions
 
 Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a function of torch, and notes what its result's axes come from."""
@@ -113,11 +114,11 @@ def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int
 
 
 def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An axis of length 1 that becomes longer comes from the input, but for a parameter's."""
+    """An axis of length 1 that becomes longer holds copies."""
 
     def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
         padded = ((),) * (len(shape) - len(before.axes)) + before.axes
-        origin = Origin.PARAMETER if before.parameter else Origin.INPUT
+        origin = Origin.PARAMETER if before.parameter else Origin.COPY
         return tuple(
             axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
         )
@@ -166,7 +167,8 @@ def _indexed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
             after.append(axis if length(axis) == size else axis_of(size, _origin(axis)))
             place += 1
     if sink is not None and before.softmax is not None:
-        softmax = replace(before.softmax, whole=args[0], clean=None, sink_first=sink)
+        whole = args[0] if before.softmax.clean is None else before.softmax.clean
+        softmax = replace(before.softmax, whole=whole, clean=None, sink_first=sink)
         return facts.note(result, replace(before, axes=tuple(after), softmax=softmax))
     return _moved(facts, before, result, tuple(after), lambda each: func(each, *args[1:], **kwargs))
 
@@ -186,7 +188,7 @@ def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     for i, part in enumerate(results):
         shape = part.shape
         if not entry.of_softmax:
-            facts.later(part, partial(_part_fact, entry, shape, told))
+            facts.later(part, partial(_part_fact, entry, shape, told), made_by=(entry, told, i))
             continue
         before = entry.fact
         if before is not None:
@@ -215,106 +217,77 @@ def _part_axes(before: Fact, shape: Sequence[int], dim: Any) -> tuple[AxisFactor
 
 
 def _joined(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`cat`: each axis keeps its origin where all agree."""
+    """`cat`: each axis keeps its origin where all agree; heads that were split apart are a factor of the new axis."""
     result = func(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
-    known = [facts.known(part) for part in parts]
-    if not any(known) or any(part.dim() != result.dim() for part in parts):
+    entries = [facts.entry(part) for part in parts]
+    if not any(entries) or any(part.dim() != result.dim() for part in parts):
         return result
-    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
+    every = [facts.of(part).without_softmax() for part in parts]
     joined = broadcast(every, result.shape)
     dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
     made = all(is_made(fact.axes[dim]) for fact in every)
     own = axis_of(result.shape[dim], Origin.PARAMETER if made else Origin.INPUT)
+    if len({id(one) for one in _wholes(entries)}) == 1 and len(parts) > 1:
+        own = (Factor(len(parts), Origin.PARAMETER), *every[0].axes[dim])
     after = (*joined[:dim], own, *joined[dim + 1 :])
     parameter = all(fact.parameter for fact in every)
     return facts.note(result, Fact(after, parameter, any(fact.dotted for fact in every)))
 
 
+def _wholes(entries: Sequence[Entry | None]) -> list[object]:
+    """The tensor that each was split from along features that a parameter made; the entries themselves otherwise."""
+    found: list[object] = []
+    for entry in entries:
+        told = None if entry is None else entry.made_by
+        if not isinstance(told, tuple):
+            return list(entries) if len(entries) > 1 else [None, entries]
+        whole, dim, _ = told
+        axes = () if whole.fact is None else whole.fact.axes
+        found.append(whole if axes and is_made(axes[dim % len(axes)]) else entry)
+    return found
+
+
 def _stacked(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`stack`: an axis of the outputs of several modules of one list is made by these modules, as experts are."""
+    """`stack`: an axis of what several modules or projections made of one thing is made by them, as experts are."""
     result = func(*args, **kwargs)
     parts = args[0] if args else kwargs["tensors"]
-    makers = {facts.maker(part) for part in parts}
-    siblings = None not in makers and len(makers) == len(parts) > 1
-    known = [facts.known(part) for part in parts]
-    if not siblings and not any(known):
+    entries = [facts.entry(part) for part in parts]
+    makers = [
+        facts.maker(part) or (None if entry is None else entry.made_by)
+        for part, entry in zip(parts, entries, strict=True)
+    ]
+    siblings = None not in makers and len({_name(one) for one in makers}) == len(parts) > 1
+    if not siblings and not any(entries):
         return result
     dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
-    every = [(fact or plain(part)).without_softmax() for fact, part in zip(known, parts, strict=True)]
-    shape = [size for i, size in enumerate(result.shape) if i != dim]
-    found = broadcast(every, shape)
+    every = [facts.of(part).without_softmax() for part in parts]
+    found = broadcast(every, [size for i, size in enumerate(result.shape) if i != dim])
     own = axis_of(result.shape[dim], Origin.PARAMETER if siblings else Origin.INPUT)
     return facts.note(result, Fact((*found[:dim], own, *found[dim:]), all(fact.parameter for fact in every)))
 
 
-def _dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = elementwise(facts, func, args, kwargs)
-    before = facts.known(args[0])
-    if result is not args[0] and before is not None and before.softmax is not None and isinstance(result, Tensor):
-        clean = before.softmax.clean if before.softmax.clean is not None else args[0]
-        facts.note(result, replace(before, softmax=replace(before.softmax, clean=clean)))
-    return result
+def _name(maker: object) -> object:
+    """What tells makers apart: parts of one tensor are steps of it, no work of several makers."""
+    return "part" if isinstance(maker, tuple) else maker
 
 
-def elementwise(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Any other function: where its result has the shape of what it was given, its axes are the same."""
+def _written_to(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`x[i] = y`: what a tensor of zeros, or a cache, is filled with."""
+    facts.forget(args[0])
+    return func(*args, **kwargs)
+
+
+def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = func(*args, **kwargs)
-    if not isinstance(result, Tensor) or not result.dim():
-        return result
-    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
-    entries = [facts.entry(one) for one in tensors]
-    if not any(entries):
-        return result
-    if len(tensors) == 1 and entries[0] is not None and not entries[0].of_softmax and result.shape == tensors[0].shape:
-        return facts.keep(result, entries[0])
-    known = [None if one is None else one.fact for one in entries]
-    every = [fact or plain(one) for fact, one in zip(known, tensors, strict=True)]
-    if func in ELEMENTWISE and all(len(fact.axes) <= result.dim() for fact in every):
-        return facts.note(result, _each_number(func, args, kwargs, result, every))
-    if tensors[0].shape != result.shape or func in ELEMENTWISE:
-        return result
-    return facts.note(result, replace(every[0].without_softmax(), parameter=all(fact.parameter for fact in every)))
-
-
-def _each_number(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor, every: Sequence[Fact]
-) -> Fact:
-    """What comes of a function of each number by itself: a softmax's result stays one, masked or scaled."""
-    softmax = next((fact.softmax for fact in every if fact.softmax is not None), None)
-    after = broadcast(every, result.shape)
-    dotted = any(fact.dotted for fact in every)
-    if softmax is not None and func not in KEEPING:
-        softmax = replace(softmax, clean=None, whole=None)
-    elif softmax is not None:
-        again = [None if one is None else func(one, *args[1:], **kwargs) for one in (softmax.clean, softmax.whole)]
-        softmax = replace(softmax, clean=again[0], whole=again[1])
-    return Fact(after, all(fact.parameter for fact in every), dotted, softmax)
-
-
-def _added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A sum of two tensors of one shape (a residual stream) is the commonest function of all."""
-    if len(args) == 2 and all(isinstance(one, Tensor) for one in args) and args[0].shape == args[1].shape:
-        one, other = (facts.entry(each) for each in args)
-        if not any(each is not None and each.of_softmax for each in (one, other)):
-            result = func(*args, **kwargs)
-            return result if one is None or other is None else facts.later(result, partial(_sum_fact, one, other))
-    return elementwise(facts, func, args, kwargs)
-
-
-def _sum_fact(one: Entry, other: Entry) -> Fact | None:
-    facts = [each.fact for each in (one, other)]
-    known = [each for each in facts if each is not None]
-    if len(known) < 2:
-        return None
-    shape = [length(axis) for axis in known[0].axes]
-    return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))
+    axes = [axis_of(size, Origin.PARAMETER if i == 1 else Origin.INPUT) for i, size in enumerate(result.shape)]
+    return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
 
 
 VIEWS: dict[Any, Handler] = {
     function: handler
     for handler, names in (
-        (_added, "add __add__ __radd__ __iadd__ add_"),
+        (added, "add __add__ __radd__ __iadd__ add_"),
         (_reshaped, "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
         (_permuted(_transpose), "transpose swapaxes swapdims"),
         (_permuted(_permute), "permute"),
@@ -326,7 +299,10 @@ VIEWS: dict[Any, Handler] = {
         (_parted, "chunk split unbind tensor_split"),
         (_joined, "cat concat concatenate"),
         (_stacked, "stack"),
-        (_dropout, "dropout dropout_"),
+        (dropout, "dropout dropout_"),
+        (_written_to, "__setitem__"),
+        (alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
+        (_convolved, "conv1d conv2d conv3d"),
     )
     for function in functions(names)
 } | {

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from transformer.recording import axes
 from transformer.recording.axes import Entry, Fact, Facts, Origin, Softmax
+from transformer.recording.elementwise import elementwise
 from transformer.recording.functions import QUIET, functions
 from transformer.recording.mixing import (
     Labels,
@@ -26,7 +28,7 @@ from transformer.recording.mixing import (
 )
 from transformer.recording.multihead import Inside
 from transformer.recording.paths import Paths
-from transformer.recording.views import VIEWS, elementwise
+from transformer.recording.views import VIEWS
 
 Handler = Callable[["Watching", Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -50,6 +52,9 @@ class Sink(Protocol):
     ) -> Tensor:
         """Attention that is written out inside of `multi_head_attention_forward`: what it gives on."""
 
+    def mapped(self) -> None:
+        """A product inside of `torch.func.vmap`, whose tensors cannot be kept."""
+
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes what is no value."""
 
@@ -66,7 +71,7 @@ class Watching(TorchFunctionMode):
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a function of torch, and see what it means for attention."""
-        if func in QUIET:
+        if func in QUIET or not self.sink.paths.calls:  # outside of the module's own calls nothing is its attention
             return func(*args, **(kwargs or {}))
         handler = HANDLERS.get(func)
         if handler is not None:
@@ -80,7 +85,7 @@ class Watching(TorchFunctionMode):
         for flipped, (weights, values) in enumerate(((left, right), (right, left))):
             entry = self.facts.entry(weights)
             known = entry.fact if entry is not None and entry.of_softmax else None
-            if known is None or known.softmax is None:
+            if known is None or known.softmax is None or known.softmax.logged:
                 continue
             given = self.facts.of(values)
             sides = (labels[flipped], labels[1 - flipped], labels[2])
@@ -88,7 +93,7 @@ class Watching(TorchFunctionMode):
             if layout is None:
                 continue
             at = sides[1].index(sides[0][known.key_axis or 0])
-            if given.parameter or (known.softmax.projected and axes.is_made(given.axes[at])):
+            if given.parameter or known.parameter or (known.softmax.projected and axes.is_made(given.axes[at])):
                 self.sink.idle(self.sink.paths.current.path, known.softmax)
                 return None
             again = (lambda w: run(w, right)) if not flipped else (lambda w: run(left, w))
@@ -97,6 +102,9 @@ class Watching(TorchFunctionMode):
 
     def product(self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """A matrix product: an attention, or what its axes come from."""
+        if torch._C._functorch.is_functorch_wrapped_tensor(left):
+            self.sink.mapped()
+            return run(left, right)
         mixed = self.mix(labels, left, right, run)
         result = run(left, right) if mixed is None else mixed
         entries = [self.facts.entry(each) for each in (left, right)]
@@ -134,14 +142,17 @@ def _softmax(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     axes_now = list(before.axes)
     axes_now[dim] = (axes.Factor(size, Origin.KEY),)
     projected = axes.is_made(before.axes[dim]) and not before.dotted
-    softmax = Softmax(mode.sink.paths.current.path, projected)
-    return mode.facts.note(result, Fact(tuple(axes_now), softmax=softmax))
+    softmax = Softmax(mode.sink.paths.current.path, projected, getattr(func, "__name__", "") == "log_softmax")
+    return mode.facts.note(result, Fact(tuple(axes_now), before.parameter, softmax=softmax))
 
 
 def _fused(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     q, k, v = (given.pop(name) for name in names[:3])
+    if torch._C._functorch.is_functorch_wrapped_tensor(q):
+        mode.sink.mapped()
+        return func(*args, **kwargs)
     result = mode.sink.fused(q, k, v, given, lambda: func(*args, **kwargs))
     entry = mode.facts.entry(q)
     return result if entry is None else mode.facts.keep(result, entry)
@@ -162,7 +173,7 @@ def _linear(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     result = func(*args, **kwargs)
     entry, shape = mode.facts.entry(x), result.shape
     if entry is None or not entry.of_softmax:
-        return mode.facts.later(result, lambda: _projected(entry, shape))
+        return mode.facts.later(result, lambda: _projected(entry, shape), made_by=id(weight))
     before, ends = mode.facts.of(x), axes.axis_of(shape[-1], Origin.PARAMETER)
     if before.softmax is not None and before.key_axis not in (None, x.dim() - 1):
         after = replace(before, axes=(*before.axes[:-1], ends), softmax=replace(before.softmax, clean=None, whole=None))
@@ -205,15 +216,48 @@ def _einsum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return func(*args, **kwargs)
 
 
+def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = elementwise(mode.facts, func, args, kwargs)
+    fact = mode.facts.known(result)
+    if fact is not None and fact.softmax is not None:
+        mode.facts.note(result, replace(fact, softmax=replace(fact.softmax, logged=False)))
+    return result
+
+
+def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    left, right = args[:2]
+    told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
+    if not isinstance(told, int):
+        return func(*args, **kwargs)
+    here = tuple(range(left.dim()))
+    there = (*here[len(here) - told :], *range(100, 100 + right.dim() - told))
+    labels = here, there, (*here[: len(here) - told], *there[told:])
+    return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
+
+
 def _multiply(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = elementwise(mode.facts, func, args, kwargs)
     left, right = args[0], args[1] if len(args) > 1 else None
     if isinstance(left, Tensor) and isinstance(right, Tensor) and isinstance(result, Tensor):
         entries = mode.facts.entry(left), mode.facts.entry(right)
         if any(entry is not None and entry.of_softmax for entry in entries):
+            left, right = (_narrow(mode.facts, each) for each in (left, right))
             sides = (left, mode.facts.of(left), right, mode.facts.of(right))
             mode.facts.note(result, replace(mode.facts.of(result), sides=sides))
     return result
+
+
+def _narrow(facts: Facts, tensor: Tensor) -> Tensor:
+    """A softmax's result without the axes that it was expanded along, which are copies."""
+    fact = facts.of(tensor)
+    copies = [i for i, axis in enumerate(fact.axes) if axis and all(part.origin is Origin.COPY for part in axis)]
+    if fact.softmax is None or not copies:
+        return tensor
+    for place in copies:
+        tensor = tensor.narrow(place, 0, 1)
+    kept = tuple(() if i in copies else axis for i, axis in enumerate(fact.axes))
+    facts.note(tensor, replace(fact, axes=kept, softmax=replace(fact.softmax, clean=None, whole=None)))
+    return tensor
 
 
 def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -232,7 +276,9 @@ def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 HANDLERS: dict[Any, Handler] = {
     function: handler
     for handler, names in (
-        (_softmax, "softmax gumbel_softmax"),
+        (_softmax, "softmax gumbel_softmax log_softmax"),
+        (_exponential, "exp"),
+        (_tensordot, "tensordot"),
         (_fused, "scaled_dot_product_attention"),
         (_multihead, "multi_head_attention_forward"),
         (_linear, "linear"),

@@ -207,7 +207,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> tuple[set[int], set[
 
 
 def map_difference(before: Record, after: Record, site: str, head: int | Literal["mean"]) -> Picture:
-    """Weights of one head (or of the mean of all) after the change, minus those before, on the same positions: -1 to 1."""
+    """Weights of one head (or their mean) after the change, minus those before, on the same positions: -1 to 1."""
     was, now = (record[site].picture(head) for record in (before, after))
     return replace(now, values=now.values - was.values, quantity=Quantity.DIFFERENCE, notes=())
 

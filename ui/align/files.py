@@ -7,13 +7,13 @@ from functools import partial
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, Head, further_apart
+from transformer.canvas.about import About
 from transformer.figures.archive import archive
 from transformer.figures.export import csv, html, table_csv
 from transformer.figures.file_names import file_name
 from transformer.figures.heatmap import heatmap
 from transformer.pictures.picture import Picture
 from ui.align.choices import Aligned, Pair, head_text, own_alignments
-from ui.components.shared.about import About
 from ui.texts import in_this_language, plain, t
 
 

@@ -7,13 +7,13 @@ import streamlit as st
 
 from transformer import DecodingOptions
 from transformer.atlas.vectors import CLASSES, Plane, Vectors, plane, vectors
+from transformer.canvas.about import About
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.heatmap import heatmap_on_page
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from ui.atlas import choices
 from ui.atlas.compare import Pairs, sentences_of
-from ui.components.shared.about import About
 from ui.components.vectors import component
 from ui.components.vectors.component import Colour, Point, Sentence
 from ui.shared import address

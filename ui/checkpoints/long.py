@@ -8,10 +8,10 @@ from jaxtyping import Float
 
 from transformer import Checkpoint, Record
 from transformer.attention.record import AttentionMap
+from transformer.canvas.about import About
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read
 from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.shared.about import About
 from ui.shared.address import choice, put
 from ui.shared.controls import MEAN, form, kind_name, kinds
 from ui.shared.downloads import record_button

@@ -13,15 +13,17 @@ import numpy as np
 import streamlit as st
 
 from transformer.attention.record import AttentionMap
+from transformer.canvas.about import About
+from transformer.canvas.record import MASKED, AxisWords, Kind, Packed, packed
+from transformer.canvas.views import Axes, Link, Picker
+from transformer.canvas.views import Site as Maps
 from transformer.messages import language, say, words
 from transformer.runs.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds
-from ui.components.head_choice.component import Link, Picker, head_choice
-from ui.components.heatmap.component import Axes, heatmap
-from ui.components.heatmap.component import Site as Maps
-from ui.components.shared.about import About
-from ui.components.shared.record import MASKED, AxisWords, Kind, Local, Packed, packed, post
+from ui.components.head_choice.component import head_choice
+from ui.components.heatmap.component import heatmap
+from ui.components.shared.record import Local, post
 from ui.sequences import runs
 from ui.sequences.controls import OLD_RELATIVE
 from ui.shared import address

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from transformer.canvas.about import About
 from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
@@ -19,7 +20,6 @@ from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
-from ui.components.shared.about import About
 from ui.sequences import methods, runs
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch

@@ -13,13 +13,15 @@ import numpy as np
 import streamlit as st
 
 from transformer import AttentionMap, Record
+from transformer.canvas.record import MASKED, AxisWords, Kind, Packed, packed
+from transformer.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
 from transformer.messages import language, say, words
 from transformer.pictures.picture import Picture
-from ui.components.all_heads.component import LARGEST_SIDE, Grid, all_heads_of_record
-from ui.components.head_choice.component import Known, Link, Picker, head_choice
-from ui.components.head_view.component import Sides, head_view_of_record
-from ui.components.heatmap.component import Axes, Site, heatmap
-from ui.components.shared.record import MASKED, AxisWords, Kind, Local, Packed, packed, post
+from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_record
+from ui.components.head_choice.component import head_choice
+from ui.components.head_view.component import head_view_of_record
+from ui.components.heatmap.component import heatmap
+from ui.components.shared.record import Local, post
 from ui.shared import address
 from ui.shared.active_heads import HEADS
 from ui.shared.address import parameter, set_parameter, switch

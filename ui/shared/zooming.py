@@ -9,10 +9,10 @@ import streamlit as st
 
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom, head_name
+from transformer.canvas.about import About
 from transformer.figures.export import csv
 from transformer.messages import say
 from transformer.runs.concurrency import forward_slot, letting_others
-from ui.components.shared.about import About
 from ui.components.tiles.component import Window, tiles
 from ui.shared.address import belong_to, parameter, put, switch, whole_numbers
 from ui.shared.part import in_page, part

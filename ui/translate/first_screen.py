@@ -6,13 +6,13 @@ import streamlit as st
 
 from transformer import AttentionMap, Checkpoint, Record, Translation
 from transformer.attention.measures import sites_of
+from transformer.canvas.views import Known, Link
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.runs.familiarity import Familiarity, counts_of
 from transformer.runs.head_agreement import HeadAgreement, HeadScore
 from transformer.sites import Site
 from ui.components.bitext.component import Words, bitext, bitext_of_record
-from ui.components.head_choice.component import Known, Link
 from ui.shared import address, heads, in_browser, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bit, decode } from "../../../ui/components/shared/blob.js";
-import { headColour, scale } from "../../../ui/components/shared/colours.js";
-import { records } from "../../../ui/components/shared/local.js";
-import { pixelRatio, shortened, wrapped } from "../../../ui/components/shared/page.js";
+import { bit, decode, widened } from "../../../transformer/canvas/shared/blob.js";
+import { headColour, scale } from "../../../transformer/canvas/shared/colours.js";
+import { records } from "../../../transformer/canvas/shared/local.js";
+import { pixelRatio, shortened, wrapped } from "../../../transformer/canvas/shared/page.js";
 import keepRecord from "../../../ui/components/shared/record.js";
-import { legendOf, titleOf } from "../../../ui/components/shared/saved.js";
-import { counted, fill, sameTexts } from "../../../ui/components/shared/words.js";
+import { legendOf, titleOf } from "../../../transformer/canvas/shared/saved.js";
+import { counted, fill, sameTexts } from "../../../transformer/canvas/shared/words.js";
 
 const ruler = { measureText: (text) => ({ width: [...text].length * 10 }) }; // every character is 10 wide
 
@@ -128,4 +128,11 @@ test("a late run's end leaves the record of the newer run, and the last one's en
   } finally {
     globalThis.window = before;
   }
+});
+
+test("numbers of 16 bits are widened exactly, all of them", () => {
+  const bits = Uint16Array.from({ length: 1 << 16 }, (_, at) => at);
+  const expected = Float32Array.from(new Float16Array(bits.buffer));
+  const found = widened(bits);
+  assert.deepEqual([...bits].filter((at) => !Object.is(found[at], expected[at])), []);
 });

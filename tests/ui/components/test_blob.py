@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from transformer.canvas import blob
 from transformer.errors import InputError
 from ui.components.all_heads.component import thumbnail_codes
 from ui.components.head_view.component import EXACT_EACH, Lines
-from ui.components.shared import blob
 
 UNIT = st.floats(0.0, 1.0, width=32)
 

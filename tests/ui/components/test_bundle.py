@@ -4,10 +4,14 @@ import re
 
 import pytest
 
-from ui.components.shared.bundle import HERE, LinkError, library, script, stylesheet
+from transformer.canvas import linker
+from transformer.canvas.linker import CANVAS
+from ui.components.shared.bundle import HERE, entry, library, script, stylesheet
 
-SCRIPTS = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.js"))
-ENTRIES = [name for name in SCRIPTS if "export default" in (HERE / name).read_text(encoding="utf-8")]
+SCRIPTS = sorted([*HERE.rglob("*.js"), *CANVAS.rglob("*.js")])
+ENTRIES = [path for path in SCRIPTS if "export default" in path.read_text(encoding="utf-8")]
+OF_PAGES = {"page", "address", "frame"}
+"""Modules of pages that have no server, which components do not need."""
 
 
 def modules(text):
@@ -17,13 +21,13 @@ def modules(text):
 
 def test_every_component_has_a_script_of_its_name():
     folders = [path.parent.name for path in HERE.glob("*/component.py")]
-    shared = [f"shared/{name}.js" for name in ("mount", "options", "part", "record")]
-    assert sorted([*(f"{name}/{name}.js" for name in folders), *shared]) == ENTRIES
+    shared = [HERE / "shared" / f"{name}.js" for name in ("mount", "options", "part", "record")]
+    assert sorted([*map(entry, folders), *shared]) == ENTRIES
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_an_entry_needs_nothing_from_outside(entry):
-    text = script(entry)
+@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.name)
+def test_an_entry_needs_nothing_from_outside(path):
+    text = linker.script(path)
     assert not re.search(r"^import\b", text, re.MULTILINE)
     assert re.findall(r"^export .*?(?=\(|\{)", text, re.MULTILINE) in (
         ["export default component"],
@@ -33,7 +37,7 @@ def test_an_entry_needs_nothing_from_outside(entry):
 
 
 def test_a_module_that_two_others_import_is_there_once():
-    found = modules(script("head_view/head_view.js"))
+    found = modules(linker.script(entry("head_view")))
     assert found.count("page") == 1
     assert found.index("page") < found.index("tokens")
 
@@ -52,87 +56,16 @@ def test_what_travels_with_numbers_is_short():
 
 
 def test_every_module_is_used():
-    used = {name for entry in ENTRIES for name in modules(script(entry))} | set(modules(library("cells")))
-    others = [name for name in SCRIPTS if name not in ENTRIES]
-    assert used == {name.rpartition("/")[2].removesuffix(".js") for name in others}
+    used = {name for path in ENTRIES for name in modules(linker.script(path))} | set(modules(library("cells")))
+    assert used | OF_PAGES == {path.stem for path in SCRIPTS if path not in ENTRIES}
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_text_never_becomes_markup_or_code(name):
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_text_never_becomes_markup_or_code(path):
     dangerous = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\("
-    assert not re.search(dangerous, (HERE / name).read_text(encoding="utf-8"))
+    assert not re.search(dangerous, path.read_text(encoding="utf-8"))
 
 
 def test_the_style_fetches_nothing():
     assert "url(" not in stylesheet()
     assert "@import" not in stylesheet()
-
-
-@pytest.fixture
-def linked(tmp_path):
-    """`linked({path: text})` writes modules and links `a/main.js`."""
-
-    def link(texts):
-        for name, text in texts.items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text)
-        return script("a/main.js", tmp_path)
-
-    return link
-
-
-def test_paths_lead_across_folders_and_files_of_one_name_stay_apart(linked):
-    text = linked(
-        {
-            "a/main.js": 'import { one } from "./same.js";\nimport {\n  two,\n} from "../b/same.js";\n'
-            "\nexport default one + two;\n",
-            "a/same.js": 'import { two } from "../b/same.js";\nexport const one = two - 1;\n',
-            "b/same.js": "export const two = 2;\n",
-        }
-    )
-    assert modules(text) == ["same", "same"]
-    assert len(set(re.findall(r"^const (module\w+) = ", text, re.MULTILINE))) == 2
-    assert text.count("const two = 2;") == 1
-    assert text.endswith("export default one + two;\n")
-
-
-GOOD = "export const one = 1;\n"
-
-
-@pytest.mark.parametrize(
-    ("main", "other", "message"),
-    [
-        ('import { one as two } from "./other.js";', GOOD, r"main.js: “import \{ one as two \}.* cannot be linked"),
-        ('import * as all from "./other.js";', GOOD, "cannot be linked"),
-        ('import one from "./other.js";', GOOD, "cannot be linked"),
-        ('import "./other.js";', GOOD, "cannot be linked"),
-        ('import { one } from "other";', GOOD, "cannot be linked"),
-        ("import { one } from './other.js';", GOOD, "cannot be linked"),
-        ('const late = () => import("./other.js");', GOOD, "cannot be linked"),
-        ('import { one } from "./other.js";', "const one = 1;\nexport { one };\n", "other.js: “export {"),
-        ('import { one } from "./other.js";', GOOD + "export default one;\n", "other.js: “export default one;”"),
-        ('import { one } from "./other.js";', GOOD + "export let two = 2;\n", "other.js: “export let two"),
-        ('import { one } from "./other.js";', GOOD + 'export { three } from "./three.js";\n', "other.js: “export {"),
-        ('import { two } from "./other.js";', GOOD, "main.js imports two, which other.js does not export"),
-        ('import { one } from "./gone.js";', GOOD, "main.js imports .*gone.js, which is not there"),
-    ],
-)
-def test_what_cannot_be_linked_is_refused(linked, main, other, message):
-    with pytest.raises(LinkError, match=message):
-        linked({"a/main.js": f"{main}\nexport default 1;\n", "a/other.js": other})
-
-
-@pytest.mark.parametrize("length", [1, 2, 3])
-def test_a_circle_is_refused(linked, length):
-    """Modules that import each other, or one that imports itself."""
-    texts = {
-        f"a/m{i}.js": f'import {{ m{(i + 1) % length} }} from "./m{(i + 1) % length}.js";\n' for i in range(length)
-    }
-    texts["a/main.js"] = 'import { m0 } from "./m0.js";\nexport default m0;\n'
-    with pytest.raises(LinkError, match=r"circle \(main.js > m0.js > .*m0.js\)"):
-        linked(texts)
-
-
-def test_a_comment_may_speak_of_imports(linked):
-    text = linked({"a/main.js": '// import x from "y"\n/**\n * {import("./z.js").Z}\n */\nexport default 1;\n'})
-    assert "export default 1;" in text

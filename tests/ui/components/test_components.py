@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.browser.pages.sample import attention, product_board
+from transformer.canvas.blob import unpack
 from transformer.errors import InputError
 from transformer.figures.heatmap import CLICKABLE_CELLS
 from transformer.messages import Message
@@ -19,7 +20,6 @@ from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.map.component import scaled, sure_heads
 from ui.components.matrices.component import Cell, _cell
 from ui.components.row_bars.component import _row, row_bars
-from ui.components.shared.blob import unpack
 
 PAGE = Path(__file__).parents[2] / "browser" / "pages" / "components.py"
 

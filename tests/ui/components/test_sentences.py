@@ -5,14 +5,15 @@ from string import Formatter
 
 import pytest
 
+from transformer.canvas.linker import CANVAS, COMMENT
+from transformer.canvas.sentences import LAYERS, sentences
 from transformer.messages import LANGUAGES, catalogue, speaking
-from ui.components.shared.bundle import COMMENT, HERE
-from ui.components.shared.sentences import LAYERS, sentences
+from ui.components.shared.bundle import HERE, entry
 
 COMPONENTS = sorted(path.parent.name for path in HERE.glob("*/component.py"))
 CONTROLS = {"row_bars", "head_choice"}
 """Components that are moved and not looked at: there is no picture to save."""
-SCRIPTS = sorted(HERE.rglob("*.js"))
+SCRIPTS = sorted([*HERE.rglob("*.js"), *CANVAS.rglob("*.js")])
 
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 KEYS = {"Enter", "Escape", "Home", "End", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"}
@@ -26,7 +27,7 @@ SHOWN = re.compile(r'(?:textContent = |title = |"aria-label": ?|"aria-label", |s
 
 def declared(component: str) -> set[str]:
     """The names of the sentences that a component's header declares to have."""
-    text = (HERE / component / f"{component}.js").read_text("utf-8")
+    text = entry(component).read_text("utf-8")
     union = re.search(r"@property \{Record<((?:[^>]|\n)*?), string>\} words", text)
     assert union
     return set(re.findall(r'"(\w+)"', union[1]))
@@ -36,7 +37,7 @@ def declared(component: str) -> set[str]:
 def test_a_component_is_sent_the_sentences_that_its_scripts_declare_and_use(component):
     names = set(sentences(component)) - ({"save_png"} if component in CONTROLS else set())
     assert names == declared(component)
-    texts = "".join(path.read_text("utf-8") for path in (HERE / component).glob("*.js"))
+    texts = "".join(path.read_text("utf-8") for path in entry(component).parent.glob("*.js"))
     used = set(re.findall(r"\b(?:words|said)\.(\w+)", texts))
     used |= {"query", "key"} if "words[side]" in texts else set()
     used |= {"picked", "example", "sources", "targets", "further"} if "words[named]" in texts else set()

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from transformer.canvas import blob
+from transformer.canvas.about import About
+from transformer.canvas.views import Grid, all_heads_header
 from transformer.errors import InputError
 from transformer.messages import words
-from ui.components.shared import blob
-from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 
@@ -95,15 +96,6 @@ def all_heads(
     )
 
 
-@dataclass(frozen=True)
-class Grid:
-    """What the grid of one kind says: the name of its file, what a saved picture says, what each head does."""
-
-    file_name: str
-    about: About
-    roles: Sequence[Sequence[str]]
-
-
 def all_heads_of_record(local: Local, grids: Mapping[str, Grid], *, key: str) -> None:
     """The same grid of the page's record, which the browser has: a pick is written into the address, without a run.
 
@@ -111,15 +103,7 @@ def all_heads_of_record(local: Local, grids: Mapping[str, Grid], *, key: str) ->
     """
     component(
         key=key,
-        header={
-            **local.message(),
-            "grids": {
-                kind: {"file_name": one.file_name, "about": one.about.message(), "roles": list(map(list, one.roles))}
-                for kind, one in grids.items()
-            },
-            "query_axis": words("component_queries"),
-            "key_axis": words("component_keys"),
-        },
+        header={**local.message(), **all_heads_header(grids)},
         arrays={},
         options={},
         events={},

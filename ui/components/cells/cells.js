@@ -1,10 +1,10 @@
 // A layer over a heatmap of Plotly's, through which the keyboard walks its cells: arrow keys move a ring, Enter picks.
 
-import { activate } from "../shared/active.js";
-import { component } from "../shared/component.js";
-import { moved } from "../shared/grid.js";
-import { element, focusedBeside, say } from "../shared/page.js";
-import { fill, sameTexts, written } from "../shared/words.js";
+import { activate } from "../../../transformer/canvas/shared/active.js";
+import { component } from "../../../transformer/canvas/shared/component.js";
+import { moved } from "../../../transformer/canvas/shared/grid.js";
+import { element, focusedBeside, say } from "../../../transformer/canvas/shared/page.js";
+import { fill, sameTexts, written } from "../../../transformer/canvas/shared/words.js";
 import { boxOf } from "./places.js";
 
 /**
@@ -18,7 +18,7 @@ import { boxOf } from "./places.js";
  */
 
 /**
- * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
+ * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof build> & {
  *   header: Header,
  *   values: Float32Array<ArrayBuffer>,
  *   visible: Uint8Array<ArrayBuffer>,
@@ -72,7 +72,7 @@ function build(root) {
 /**
  * Take another picture; where the keyboard stands is kept while the words stay the same.
  * @param {View} view
- * @param {import("../shared/blob.js").Received} received
+ * @param {import("../../../transformer/canvas/shared/blob.js").Received} received
  */
 function receive(view, { header, arrays }) {
   /** @type {Header | undefined} */

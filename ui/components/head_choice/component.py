@@ -1,40 +1,13 @@
 """Head choice: the kind of attention, layer and head of the page's record that is shown, and what is known of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from transformer.canvas.views import Known, Link, Picker, head_choice_header
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 
 component = CanvasComponent("head_choice")
-
-
-@dataclass(frozen=True)
-class Picker:
-    """A group of buttons: what it is called, what is to be known of it, and the buttons' names where they have some."""
-
-    label: str
-    help: str
-    names: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link to a page of the app: `path` with `query`, and what of the choice goes along under which name."""
-
-    label: str
-    path: str
-    query: Mapping[str, str]
-    along: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of one head: sentences, each with an explanation or an empty text."""
-
-    sentences: Sequence[tuple[str, str]] = ()
-    links: Sequence[Link] = ()
 
 
 def head_choice(
@@ -59,12 +32,7 @@ def head_choice(
     """
     component(
         key=key,
-        header={
-            **local.message(),
-            "pickers": [asdict(picker) for picker in pickers],
-            "known": {str(site): list(map(_told, each)) for site, each in known.items()},
-            "links": [asdict(link) for link in links],
-        },
+        header={**local.message(), **head_choice_header(pickers, known, links)},
         arrays={},
         options={"asks": followed, "drawn": list(drawn)},
         events={"asked": _ask if followed else None},
@@ -73,8 +41,3 @@ def head_choice(
 
 def _ask(_: Any) -> None:
     """Nothing is left to do: the browser has changed the address, and the run that this starts reads it."""
-
-
-def _told(known: Known) -> dict[str, Any]:
-    """`asdict`, which copies whatever it meets: a page has fifty heads."""
-    return {"sentences": known.sentences, "links": [vars(link) for link in known.links]}

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from transformer.canvas import blob
+from transformer.canvas.about import About
+from transformer.canvas.views import Sides, head_view_header
 from transformer.errors import InputError
 from transformer.messages import words
-from ui.components.shared import blob
-from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 
@@ -129,16 +130,6 @@ def head_view(
     )
 
 
-@dataclass(frozen=True)
-class Sides:
-    """What the lines of one kind say: the titles of their columns; files' names and what they say, one a layer."""
-
-    query_title: str
-    key_title: str
-    file_names: Sequence[str]
-    abouts: Sequence[About]
-
-
 def head_view_of_record(local: Local, sides: Mapping[str, Sides], heads: Sequence[str], *, key: str) -> None:
     """The same for the layer that is chosen of the page's record, which the browser has: nothing starts a run.
 
@@ -146,19 +137,7 @@ def head_view_of_record(local: Local, sides: Mapping[str, Sides], heads: Sequenc
     """
     component(
         key=key,
-        header={
-            **local.message(),
-            "sides": {
-                kind: {
-                    "query_title": one.query_title,
-                    "key_title": one.key_title,
-                    "file_names": list(one.file_names),
-                    "abouts": [about.message() for about in one.abouts],
-                }
-                for kind, one in sides.items()
-            },
-            "names": list(heads),
-        },
+        header={**local.message(), **head_view_header(sides, heads)},
         arrays={},
         options={},
         events={},

@@ -1,33 +1,12 @@
 """Heatmap: one head of the page's record, large; queries down, keys across, one colour a weight."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 
-from ui.components.shared.about import About
+from transformer.canvas.views import Axes, Site, heatmap_header
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 
 component = CanvasComponent("heatmap")
-
-
-@dataclass(frozen=True)
-class Site:
-    """What a site's maps say: titles and names of files of its heads, the mean the last of them."""
-
-    titles: Sequence[str]
-    file_names: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Axes:
-    """What a kind's maps say: the titles of their axes, what is to be known of them, and facts for saved pictures."""
-
-    queries: str
-    keys: str
-    notes: str
-    facts: Sequence[str] = ()
-    edges: tuple[Sequence[int], Sequence[int]] = ((), ())
-    """Queries and keys before which a group of them ends."""
 
 
 def heatmap(
@@ -49,15 +28,7 @@ def heatmap(
     """
     component(
         key=key,
-        header={
-            **local.message(),
-            "sites": {str(name): asdict(site) for name, site in sites.items()},
-            "axes": {
-                name: {**asdict(one), "facts": About("", one.facts).message()["lines"]} for name, one in axes.items()
-            },
-            "dense": dense,
-            "save_csv": save_csv,
-        },
+        header={**local.message(), **heatmap_header(sites, axes, dense, save_csv)},
         arrays={},
         options={},
         events={},

@@ -1,8 +1,8 @@
 // The whole model as towers: point at a part to read it, open it, and step from word to word.
 
-import { themeOf } from "../shared/colours.js";
-import { component } from "../shared/component.js";
-import { button, element, focusedBeside, pen, say, shortened } from "../shared/page.js";
+import { themeOf } from "../../../transformer/canvas/shared/colours.js";
+import { component } from "../../../transformer/canvas/shared/component.js";
+import { button, element, focusedBeside, pen, say, shortened } from "../../../transformer/canvas/shared/page.js";
 import { makePlayer } from "../shared/player.js";
 import { saveMap } from "./files.js";
 import { layoutOf } from "./layout.js";
@@ -28,14 +28,14 @@ const SEEN = "heedmapRuns"; // where the page keeps which runs have risen alread
  * @property {string} file_name
  * @property {Record<"play" | "pause" | "step" | "all" | "layer" | "look" | "surest" | "sum" | "scale" | "active" |
  *   "adds" | "of_all" | "of_step" | "legend" | "lights" | "save_png", string>} words
- * @property {import("../shared/saved.js").About} saved
+ * @property {import("../../../transformer/canvas/shared/saved.js").About} saved
  */
 
 /**
- * @typedef {import("../shared/component.js").Frame & ReturnType<typeof frameOf> & {
+ * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof frameOf> & {
  *   header: Header,
  *   arrays: Record<string, any>,
- *   theme: import("../shared/colours.js").Theme,
+ *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
  *   layout: import("./layout.js").Layout,
  *   places: Map<number, import("./sentences.js").Place>,
  *   made: Map<number, SVGElement>,

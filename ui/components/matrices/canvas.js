@@ -1,11 +1,11 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
-import { bit } from "../shared/blob.js";
-import { NAN, inkOn, scale } from "../shared/colours.js";
-import { pen, shortened } from "../shared/page.js";
-import { written } from "../shared/words.js";
+import { bit } from "../../../transformer/canvas/shared/blob.js";
+import { NAN, inkOn, scale } from "../../../transformer/canvas/shared/colours.js";
+import { pen, shortened } from "../../../transformer/canvas/shared/page.js";
+import { written } from "../../../transformer/canvas/shared/words.js";
 
-/** @typedef {import("../shared/colours.js").Theme} Theme */
+/** @typedef {import("../../../transformer/canvas/shared/colours.js").Theme} Theme */
 /** @typedef {ReturnType<typeof geometry>} Geometry */
 /** @typedef {ReturnType<typeof paints>} Paints */
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from transformer.canvas.about import About
 from transformer.lessons.expressions.board import Board, Highlight
 from transformer.lessons.expressions.operations import Cells
 from transformer.messages import words
 from ui.components.matrices.readable import readable
-from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("matrices")

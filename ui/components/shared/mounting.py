@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from ui.components.shared import blob, bundle
-from ui.components.shared.sentences import sentences
+from transformer.canvas import blob
+from transformer.canvas.sentences import sentences
+from ui.components.shared import bundle
 
 _by_page = list[None]()
 """One, where the page loads all scripts by itself (`ui.scripts`)."""

@@ -1,7 +1,7 @@
 // Posts a part of a picture, such as what a window shows of a map, to the picture of the same name: it alone changes.
 
-import { decode } from "./blob.js";
-import { POSTED, posted } from "./posted.js";
+import { decode } from "../../../transformer/canvas/shared/blob.js";
+import { POSTED, posted } from "../../../transformer/canvas/shared/posted.js";
 
 /** @param {{ data: Uint8Array<ArrayBuffer> }} run */
 export default function ({ data }) {

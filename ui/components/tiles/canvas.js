@@ -1,8 +1,8 @@
 // Draws a window of a map on a canvas: pixels, numbers where they fit, names or numbers of rows and columns, the cursor.
 
-import { inkOn, scale } from "../shared/colours.js";
-import { shortened } from "../shared/page.js";
-import { counted } from "../shared/words.js";
+import { inkOn, scale } from "../../../transformer/canvas/shared/colours.js";
+import { shortened } from "../../../transformer/canvas/shared/page.js";
+import { counted } from "../../../transformer/canvas/shared/words.js";
 import { paint, palette } from "./paint.js";
 import { ticks } from "./window.js";
 

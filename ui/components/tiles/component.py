@@ -7,9 +7,10 @@ import numpy as np
 import streamlit as st
 
 from transformer.attention.zoom import View
+from transformer.canvas import blob
+from transformer.canvas.about import About
 from transformer.errors import InputError
-from ui.components.shared import blob, bundle
-from ui.components.shared.about import About
+from ui.components.shared import bundle
 from ui.components.shared.mounting import CanvasComponent
 
 NAMED = 64

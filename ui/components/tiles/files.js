@@ -1,8 +1,8 @@
 // What is seen of a map as a picture file: title, the window, what colours and blocks mean.
 
-import { element, pen, savePng, sheetOf } from "../shared/page.js";
-import { legendOf, titleOf, writeLines } from "../shared/saved.js";
-import { counted, fill } from "../shared/words.js";
+import { element, pen, savePng, sheetOf } from "../../../transformer/canvas/shared/page.js";
+import { legendOf, titleOf, writeLines } from "../../../transformer/canvas/shared/saved.js";
+import { counted, fill } from "../../../transformer/canvas/shared/words.js";
 import { drawMap, geometry } from "./canvas.js";
 import { meaning } from "./legend.js";
 import { blockOf } from "./sentences.js";

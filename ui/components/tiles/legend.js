@@ -1,20 +1,20 @@
 // What the colours of a map mean, on the page and in a saved picture.
 
-import { NAN } from "../shared/colours.js";
-import { fill } from "../shared/words.js";
+import { NAN } from "../../../transformer/canvas/shared/colours.js";
+import { fill } from "../../../transformer/canvas/shared/words.js";
 import { marked } from "./paint.js";
 import { number } from "./sentences.js";
 
 /**
  * @param {import("./tiles.js").View} view
- * @returns {import("../shared/saved.js").Legend}
+ * @returns {import("../../../transformer/canvas/shared/saved.js").Legend}
  */
 export function meaning(view) {
   const { header, theme, relative, layers } = view;
   const { words, largest } = header;
   const end = relative ? largest : 1;
   const is = marked(layers);
-  /** @type {import("../shared/saved.js").Legend["marks"]} */
+  /** @type {import("../../../transformer/canvas/shared/saved.js").Legend["marks"]} */
   const marks = [];
   if (is.masked) marks.push([words.masked, (context, x, y, side) => hatched(context, x, y, side, theme)]);
   if (is.nan) {
@@ -37,7 +37,7 @@ export function meaning(view) {
  * @param {number} x
  * @param {number} y
  * @param {number} side
- * @param {import("../shared/colours.js").Theme} theme
+ * @param {import("../../../transformer/canvas/shared/colours.js").Theme} theme
  */
 function hatched(context, x, y, side, theme) {
   context.fillStyle = `rgb(${theme.masked})`;

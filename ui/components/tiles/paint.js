@@ -1,7 +1,7 @@
 // From codes to pixels: the whole map in blocks, and over it the part that was asked for. Every pixel is one block.
 
-import { bit } from "../shared/blob.js";
-import { NAN, rgb, scale } from "../shared/colours.js";
+import { bit } from "../../../transformer/canvas/shared/blob.js";
+import { NAN, rgb, scale } from "../../../transformer/canvas/shared/colours.js";
 
 const MASKED = 255;
 const LARGEST_CODE = 254;
@@ -33,7 +33,7 @@ export function weightOf(code, largest) {
 
 /**
  * The colour of every code, on a scale that ends at `end`.
- * @param {import("../shared/colours.js").Theme} theme
+ * @param {import("../../../transformer/canvas/shared/colours.js").Theme} theme
  * @param {number} largest
  * @param {number} end
  * @returns {Palette}

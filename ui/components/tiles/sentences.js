@@ -1,6 +1,6 @@
 // What tiles say in words: the cell or block that is pointed at, and what a block is.
 
-import { counted, fill } from "../shared/words.js";
+import { counted, fill } from "../../../transformer/canvas/shared/words.js";
 import { blockAt } from "./paint.js";
 
 /**

@@ -1,11 +1,11 @@
 // A map of any length: the whole in blocks, and what its window shows as near as that, asked for when the window rests.
 
-import { activate } from "../shared/active.js";
-import { themeOf } from "../shared/colours.js";
-import { component } from "../shared/component.js";
-import { button, element, focusedBeside, onOptions, pen, resized, say, screenRatio } from "../shared/page.js";
-import { legendOf } from "../shared/saved.js";
-import { counted, fill } from "../shared/words.js";
+import { activate } from "../../../transformer/canvas/shared/active.js";
+import { themeOf } from "../../../transformer/canvas/shared/colours.js";
+import { component } from "../../../transformer/canvas/shared/component.js";
+import { button, element, focusedBeside, onOptions, pen, resized, say, screenRatio } from "../../../transformer/canvas/shared/page.js";
+import { legendOf } from "../../../transformer/canvas/shared/saved.js";
+import { counted, fill } from "../../../transformer/canvas/shared/words.js";
 import { drawMap, geometry } from "./canvas.js";
 import { saveTiles } from "./files.js";
 import { meaning } from "./legend.js";
@@ -31,7 +31,7 @@ const DRAG = 4; // pixels from which a press is a drag
  * @property {string} query_axis
  * @property {string} key_axis
  * @property {string} file_name
- * @property {import("../shared/saved.js").About} about
+ * @property {import("../../../transformer/canvas/shared/saved.js").About} about
  * @property {[number, number]} rows
  * @property {[number, number]} columns
  * @property {number} tall
@@ -41,11 +41,11 @@ const DRAG = 4; // pixels from which a press is a drag
  */
 
 /**
- * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
+ * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof build> & {
  *   header: Header,
  *   overview: Layer,
  *   layers: Layer[],
- *   theme: import("../shared/colours.js").Theme,
+ *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
  *   relative: boolean,
  *   window: Window,
  *   told: Window | null,

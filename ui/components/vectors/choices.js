@@ -1,6 +1,6 @@
 // How points are coloured and which token stands out: chosen here, written into the address, without a run.
 
-import { button, element } from "../shared/page.js";
+import { button, element } from "../../../transformer/canvas/shared/page.js";
 
 const COLOURS = /** @type {const} */ (["side", "position", "class"]);
 const ADDRESS = "heedmap-address"; // the event that tells of another address

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from transformer.canvas import blob
+from transformer.canvas.about import About
 from transformer.errors import InputError
-from ui.components.shared import blob
-from ui.components.shared.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("vectors")

@@ -1,7 +1,7 @@
 // A plane of queries and keys as a picture file: title, all points with what is in focus, what colours mean.
 
-import { element, pen, savePng, sheetOf } from "../shared/page.js";
-import { titleOf, writeLines } from "../shared/saved.js";
+import { element, pen, savePng, sheetOf } from "../../../transformer/canvas/shared/page.js";
+import { titleOf, writeLines } from "../../../transformer/canvas/shared/saved.js";
 import { drawFocus, drawPoints, mark, meanings, placed } from "./plot.js";
 
 const PAD = 16;

@@ -1,7 +1,7 @@
 // A plane of queries and keys on a canvas: all points once, and over them what is in focus.
 
-import { headColour, scale } from "../shared/colours.js";
-import { shortened } from "../shared/page.js";
+import { headColour, scale } from "../../../transformer/canvas/shared/colours.js";
+import { shortened } from "../../../transformer/canvas/shared/page.js";
 import { partners } from "./points.js";
 
 const MARGIN = 26;

@@ -1,6 +1,6 @@
 // What a plane of queries and keys says in words: the point in focus, what it shares weight with, its sentence.
 
-import { fill } from "../shared/words.js";
+import { fill } from "../../../transformer/canvas/shared/words.js";
 import { partners } from "./points.js";
 
 const SPOKEN = 3; // partners, at most

@@ -1,8 +1,8 @@
 // Queries and keys of one head over many sentences: point at one to see its token, its sentence, and what it looks at.
 
-import { themeOf } from "../shared/colours.js";
-import { component } from "../shared/component.js";
-import { button, element, resized, say, screenRatio } from "../shared/page.js";
+import { themeOf } from "../../../transformer/canvas/shared/colours.js";
+import { component } from "../../../transformer/canvas/shared/component.js";
+import { button, element, resized, say, screenRatio } from "../../../transformer/canvas/shared/page.js";
 import { makeChoices } from "./choices.js";
 import { saveVectors } from "./files.js";
 import { drawFocus, drawPoints, mark, meanings, placed } from "./plot.js";
@@ -21,7 +21,7 @@ const LARGEST = 40;
  * @property {string[]} classes
  * @property {import("./choices.js").Owned | null} owned
  * @property {string} file_name
- * @property {import("../shared/saved.js").About} about
+ * @property {import("../../../transformer/canvas/shared/saved.js").About} about
  * @property {Record<"save_png" | "hint" | "plane" | "queries" | "keys" | "beginning" | "middle" | "end" | "larger" |
  *   "smaller" | "whole" | "weighted" | "listed" | "query_looks" | "query_alone" | "key_seen" | "key_alone", string>} words
  */
@@ -29,14 +29,14 @@ const LARGEST = 40;
 /** @typedef {import("./choices.js").Choice & { kept: import("./points.js").Point | null }} Options */
 
 /**
- * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
+ * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof build> & {
  *   header: Header,
  *   places: Float32Array<ArrayBuffer>,
  *   classes: Uint8Array<ArrayBuffer>,
  *   weights: Float32Array<ArrayBuffer>,
  *   held: import("./points.js").Held,
  *   options: Options,
- *   theme: import("../shared/colours.js").Theme,
+ *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
  *   size: { width: number, height: number },
  *   at: Float32Array<ArrayBuffer>,
  *   zoom: number,

@@ -6,12 +6,12 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from transformer.canvas.about import About
 from transformer.figures.file_names import file_name
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from ui.components.matrices.component import Cell, matrices
 from ui.components.matrices.readable import readable
-from ui.components.shared.about import About
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
 from ui.lessons.attention_steps.captions import title_of, what_is_shown

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from transformer.canvas.about import About
 from transformer.figures.file_names import file_name
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.expressions.operations import number
@@ -15,7 +16,6 @@ from transformer.lessons.inside.layers import Run
 from transformer.lessons.inside.outputs import likeliest, output_board, positions_of
 from ui.components.matrices.component import Cell, matrices
 from ui.components.matrices.readable import readable
-from ui.components.shared.about import About
 from ui.lessons import shared
 from ui.lessons.inside_layer import controls
 from ui.lessons.inside_layer.captions import said_of, title_of

@@ -1,5 +1,7 @@
 // The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
 
+import { numberOf } from "../shared/local.js";
+
 /** @typedef {import("../shared/local.js").Kind} Kind */
 /** @typedef {[kind: number, layer: number]} Place What a row of the grid shows. */
 
@@ -20,7 +22,7 @@ export const local = {
         ...header,
         ...header.grids[name],
         shape: [sites.length, heads, queries.texts.length, keys.texts.length],
-        rows: sites.map((_site, order) => `L${order}`),
+        rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
       arrays: made.get(kind) ?? {},
@@ -38,7 +40,11 @@ export const local = {
  * @param {Float32Array} weights
  */
 export function codesOf(weights) {
-  const codes = Uint8Array.from(weights, (weight) => (weight < 0 ? 255 : Math.round(254 * Math.sqrt(Math.min(weight || 0, 1)))));
+  const codes = new Uint8Array(weights.length);
+  for (let at = 0; at < weights.length; at++) {
+    const weight = weights[at];
+    codes[at] = weight < 0 ? 255 : Math.round(254 * Math.sqrt(Math.min(weight || 0, 1)));
+  }
   if (!weights.some(Number.isNaN)) return { codes };
   const nan = new Uint8Array(Math.ceil(weights.length / 8));
   weights.forEach((weight, at) => {

@@ -7,7 +7,7 @@
 
 /** @type {Record<string, new (buffer: ArrayBuffer) => Numbers>} */
 const TYPES = { uint8: Uint8Array, uint32: Uint32Array, float32: Float32Array };
-const BYTES = { uint8: 1, uint32: 4, float32: 4 };
+const BYTES = { uint8: 1, uint32: 4, float16: 2, float32: 4 };
 
 /**
  * The header and the named arrays of a message. slice() copies, so no array needs an aligned start.
@@ -22,10 +22,26 @@ export function decode(message) {
   let offset = start;
   for (const [name, type, length] of /** @type {[string, keyof typeof BYTES, number][]} */ (header.arrays)) {
     const bytes = length * BYTES[type];
-    arrays[name] = new TYPES[type](message.slice(offset, offset + bytes).buffer);
+    const { buffer } = message.slice(offset, offset + bytes);
+    arrays[name] = type === "float16" ? widened(new Uint16Array(buffer)) : new TYPES[type](buffer);
     offset += bytes;
   }
   return { header, arrays };
+}
+
+/**
+ * Numbers of 16 bits (IEEE 754) as numbers of 32, which hold all of them exactly.
+ * @param {Uint16Array} halves
+ */
+export function widened(halves) {
+  const values = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
+    const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
+  });
+  const wide = new Float32Array(halves.length); // by a loop: `from` takes 20 times as long for millions
+  for (let at = 0; at < halves.length; at++) wide[at] = values[halves[at]];
+  return wide;
 }
 
 /**

@@ -23,6 +23,8 @@ import { element, onceAFrame, onOptions, timed } from "./page.js";
  * @property {() => void} [close] the component leaves the page
  */
 
+/** @typedef {Uint8Array<ArrayBuffer> | import("./blob.js").Received} Message What it is sent: bytes, or what was in them. */
+
 /**
  * A component as Streamlit calls it, once a run: `mount` builds it, the hooks that it returns do the rest.
  *
@@ -36,7 +38,7 @@ import { element, onceAFrame, onOptions, timed } from "./page.js";
 export function component(className, mount, local = null) {
   /** @type {WeakMap<Node, ReturnType<typeof open>>} */
   const instances = new WeakMap();
-  /** @param {{ data: Uint8Array<ArrayBuffer>, parentElement: ParentNode & Node, setTriggerValue: Frame["send"] }} run */
+  /** @param {{ data: Message, parentElement: ParentNode & Node, setTriggerValue: Frame["send"] }} run */
   return ({ data, parentElement, setTriggerValue }) => {
     const instance = instances.get(parentElement) ?? open(className, mount, parentElement, local);
     instances.set(parentElement, instance);
@@ -94,13 +96,13 @@ function open(className, mount, parent, local) {
   };
   return {
     /**
-     * @param {Uint8Array<ArrayBuffer>} data
+     * @param {Message} data
      * @param {Frame["send"]} setTriggerValue
      */
     run(data, setTriggerValue) {
       const number = ++runs;
       trigger = setTriggerValue;
-      const received = decode(data);
+      const received = data instanceof Uint8Array ? decode(data) : data;
       if (here?.receive(received) !== true) {
         hasNumbers = true;
         hooks.receive(received);

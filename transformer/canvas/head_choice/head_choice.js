@@ -2,7 +2,7 @@
 
 import { component } from "../shared/component.js";
 import { button, element } from "../shared/page.js";
-import { addressOf, MEAN } from "../shared/local.js";
+import { addressOf, MEAN, numberOf } from "../shared/local.js";
 
 const PAUSE = 250; // milliseconds without another choice before the server draws what follows it
 
@@ -82,11 +82,13 @@ function draw(view) {
   const [kinds, layers, heads] = header.pickers;
   const numbers = (/** @type {number} */ count) => Array.from({ length: count }, (_, order) => String(order));
   const called = layersOf(record.kinds);
-  view.groups[0].box.hidden = called.length > 0;
+  const { groups } = view;
+  groups[0].box.hidden = called.length > 0;
   if (called.length) show(view, 1, called.map((one) => layers.names[one] ?? one), called.indexOf(kind.layers?.[layer] ?? ""));
   else {
     show(view, 0, record.kinds.map(({ name }) => kinds.names[name] ?? name), record.kinds.indexOf(kind));
-    show(view, 1, numbers(kind.sites.length), layer);
+    groups[1].box.hidden = kind.numbers?.length === 1;
+    show(view, 1, kind.sites.map((_, order) => numberOf(kind, order)), layer);
   }
   show(view, 2, [...numbers(kind.heads), heads.names[MEAN]], head ?? kind.heads);
   const found = head === null ? undefined : header.known[kind.sites[layer]]?.[head];
@@ -122,7 +124,7 @@ function show(view, order, texts, chosen) {
   const wanted = JSON.stringify([label, help, texts]);
   if (group.built !== wanted) {
     group.built = wanted;
-    group.name.replaceChildren(label, " ", explained(help, view.header.words.help));
+    group.name.replaceChildren(label, ...(help ? [" ", explained(help, view.header.words.help)] : []));
     group.buttons.setAttribute("aria-label", label);
     group.buttons.replaceChildren(...texts.map((text, at) => option(view, order, text, at)));
   }

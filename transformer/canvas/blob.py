@@ -25,7 +25,7 @@ TOLERANCE = 1e-3
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """One message from a JSON header and named arrays (uint8, uint32 or float32), sent row by row.
+    """One message from a JSON header and named arrays (uint8, uint32, float16 or float32), sent row by row.
 
     The header gains `arrays`: `[name, type, length]` of each, in order.
     """
@@ -66,7 +66,7 @@ def nan_bits(
 
 
 def mask_like(
-    weights: Float[np.ndarray, "*cells"], visible: Bool[np.ndarray, "*#cells"] | None
+    weights: Float[np.ndarray, "*cells"], visible: Bool[np.ndarray, "..."] | None
 ) -> Bool[np.ndarray, "*cells"]:
     """`visible` for every cell of `weights`; None hides nothing.
 

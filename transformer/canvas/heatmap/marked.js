@@ -1,5 +1,6 @@
 // The pair that is marked, in every head of its kind.
 
+import { numberOf } from "../shared/local.js";
 import { button, element } from "../shared/page.js";
 import { fill } from "../shared/words.js";
 
@@ -32,6 +33,17 @@ export function makeTable({ header, marked, send }) {
 const found = new WeakMap();
 
 /**
+ * What a layer is called: by its number, or by its site where it has none.
+ * @param {import("../shared/local.js").Kind} kind
+ * @param {number} layer
+ * @param {import("./heatmap.js").Header["words"]} words
+ */
+function nameOf(kind, layer, words) {
+  const number = kind.layers ? "" : numberOf(kind, layer);
+  return number ? fill(words.layer, { layer: number }) : kind.sites[layer];
+}
+
+/**
  * @param {import("../shared/local.js").Kind} kind
  * @param {number[]} layers
  * @param {(layer: number, head: number) => number} at
@@ -45,7 +57,7 @@ function tableOf(kind, layers, at, words) {
   table.append(top);
   for (const layer of layers) {
     const row = element("tr");
-    row.append(element("th", "", kind.layers ? kind.sites[layer] : fill(words.layer, { layer }), { scope: "row" }));
+    row.append(element("th", "", nameOf(kind, layer, words), { scope: "row" }));
     for (const head of heads) {
       const weight = at(layer, head);
       const cell = element("td", "weight", Number.isNaN(weight) ? words.nan : weight.toFixed(3));

@@ -3,7 +3,7 @@
 
 /** The event that tells of another record, and the one that tells of another address. */
 export const RECORD = "heedmap-record";
-const ADDRESS = "heedmap-address";
+export const ADDRESS = "heedmap-address";
 
 export const MEAN = "mean";
 const USUAL_THRESHOLD = 0.05;
@@ -15,6 +15,7 @@ const HIGHEST_THRESHOLD = 0.5;
  * @property {string} name
  * @property {string[]} sites one a layer
  * @property {string[]} [layers] what addresses call the layers, where that alone tells the kind too
+ * @property {string[]} [numbers] the layers' own numbers, where they are not 0, 1, 2; "" for a site without one
  * @property {number} heads
  * @property {Axis} queries
  * @property {Axis} keys
@@ -60,6 +61,29 @@ const HIGHEST_THRESHOLD = 0.5;
  */
 
 /**
+ * A layer's number as a reader knows it.
+ * @param {Kind} kind
+ * @param {number} layer
+ */
+export function numberOf({ numbers }, layer) {
+  return numbers?.[layer] ?? String(layer);
+}
+
+/**
+ * Take a record that has arrived; returns what takes it away again.
+ * @param {import("./blob.js").Received} received
+ */
+export function keepRecord({ header, arrays }) {
+  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
+  const [found, mine] = [records(), { ...header, kinds }];
+  found.set(header.id, mine);
+  window.dispatchEvent(new Event(RECORD));
+  return () => {
+    if (found.get(header.id) === mine) found.delete(header.id); // Streamlit ends a late run after newer ones have begun
+  };
+}
+
+/**
  * The records of the page by their names.
  * @returns {Map<string, RecordOfPage>}
  */
@@ -69,10 +93,12 @@ export function records() {
 }
 
 /**
- * What history.js does with the address.
- * @returns {{ arrive: (keys: string[], number: number, values: Values, by: unknown) => void, leave: (by: unknown) => void, arrival: () => number,
- *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }}
+ * What a page does with its address: history.js in the dashboard, address.js where there is no server.
+ * @typedef {{ arrive: (keys: string[], number: number, values: Values, by: unknown) => void, leave: (by: unknown) => void, arrival: () => number,
+ *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
  */
+
+/** @returns {AddressBar} */
 function addressBar() {
   return /** @type {any} */ (window).heedmapAddress;
 }

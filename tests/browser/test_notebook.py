@@ -1,0 +1,219 @@
+"""A saved record, and a record in a notebook's cell, in a Chromium without a network: the record's own numbers."""
+
+import re
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, Frame, Page, expect
+
+from tests.browser.visiting import until
+from transformer.attention.record import AttentionMap, Record
+from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.layers.masks import Mask
+from transformer.pictures.axes import Axis
+from transformer.sites import Site
+
+pytestmark = pytest.mark.browser
+
+LAYERS, HEADS, QUERIES, KEYS = 2, 3, 5, 7
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+STOPS = [
+    [68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
+    [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
+]  # fmt: skip
+"""Viridis in ten stops, as Plotly has it."""
+
+PIXEL = """(canvas, [x, y]) => {
+  const ratio = canvas.width / canvas.getBoundingClientRect().width;
+  return [...canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data.slice(0, 3)];
+}"""
+ROOM = "innerHeight - document.querySelector('main').offsetHeight"
+DARK = "document.documentElement.matches(':root') && getComputedStyle(document.documentElement).colorScheme"
+
+Opened = Callable[..., Page]
+
+
+def attention(site: str, queries: int, keys: int, causal: bool = False) -> AttentionMap:
+    q, k = (2 * torch.randn(1, HEADS, count, 11) for count in (queries, keys))
+    axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
+    if not causal:
+        axes[1] = Axis.of_tokens("k", [HOSTILE, *axes[1].texts[1:]])
+    return AttentionMap(Site(site), axes[0], axes[1], QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
+
+
+@pytest.fixture
+def record() -> Record:
+    """Two layers of cross-attention, and one of causal self-attention."""
+    maps = [attention(f"decoder.{layer}.cross", QUERIES, KEYS) for layer in range(LAYERS)]
+    maps.append(attention("decoder.0.self", QUERIES, QUERIES, causal=True))
+    return Record({one.site: one for one in maps})
+
+
+def weights(one: AttentionMap, head: int) -> np.ndarray:
+    """The weights of a map without a mask, by the book."""
+    assert isinstance(one.source, QueriesKeys)
+    exponents = np.exp((one.source.q[0, head] @ one.source.k[0, head].T).double().numpy() * one.source.scale)
+    return exponents / exponents.sum(1, keepdims=True)
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
+    """`opened(html, dark=False, width=1280)` is a page of this text, from a file, offline; no script of it fails."""
+    pages: list[Page] = []
+    errors: list[str] = []
+
+    def go(html: str, dark: bool = False, width: int = 1280, after: str = "") -> Page:
+        path = tmp_path / f"page{len(pages)}.html"
+        path.write_text(html, encoding="utf-8")
+        scheme = "dark" if dark else "light"
+        window = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 900})
+        page = window.new_page()
+        page.on("console", lambda message: errors.extend([message.text] if message.type == "error" else []))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(dialog.message))
+        page.goto(f"{path.as_uri()}{after}")
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        page.context.close()
+    assert errors == []
+
+
+def middle(page: Page | Frame, query: int, key: int) -> tuple[float, float]:
+    """Where the middle of a cell of the large map is on its canvas."""
+    canvas = page.locator(".heatmap canvas")
+    until(canvas.page, lambda: bool(canvas.get_attribute("data-cells")))
+    left, top, wide, tall = map(float, str(canvas.get_attribute("data-cells")).split(" "))
+    return left + (key + 0.5) * wide, top + (query + 0.5) * tall
+
+
+def colour(page: Page | Frame, query: int, key: int) -> list[int]:
+    return list(page.locator(".heatmap canvas").evaluate(PIXEL, middle(page, query, key)))
+
+
+def viridis(weight: float) -> np.ndarray:
+    at = weight * (len(STOPS) - 1)
+    return np.array([np.interp(at, range(len(STOPS)), [stop[channel] for stop in STOPS]) for channel in range(3)])
+
+
+def shows(page: Page | Frame, expected: np.ndarray, of: AttentionMap) -> None:
+    """The large map shows these numbers: by the text that the pointer brings, and by their colours."""
+    canvas = page.locator(".heatmap canvas")
+    for query, key in ((0, 0), (QUERIES - 1, KEYS - 1), (3, 5)):
+        assert np.abs(colour(page, query, key) - viridis(float(expected[query, key]))).max() <= 1.0
+        x, y = middle(page, query, key)
+        canvas.hover(position={"x": x, "y": y})
+        told = f"Query {of.queries.labels[query]}, key {of.keys.labels[key]}: {expected[query, key]:.3f}."
+        expect(page.locator(".heatmap .reading")).to_have_text(told)
+
+
+def choose(page: Page | Frame, group: int, name: str) -> None:
+    page.locator(".head-choice .options").nth(group).get_by_role("radio", name=name, exact=True).click()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 700])
+def test_a_saved_page_shows_the_records_numbers(record: Record, opened: Opened, dark: bool, width: int) -> None:
+    page = opened(record.html(), dark, width)
+    assert page.evaluate(DARK) == ("dark" if dark else "light")
+    one = record["decoder.0.cross"]
+    mean = np.mean([weights(one, head) for head in range(HEADS)], axis=0)
+    shows(page, mean, one)
+    page.locator(".all-heads .cell").nth(HEADS + 2).click()
+    expect(page.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 2")
+    shows(page, weights(record["decoder.1.cross"], 2), record["decoder.1.cross"])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is beyond the page's side"
+
+
+def test_what_the_mask_hides_is_hatched_and_named(record: Record, opened: Opened) -> None:
+    page = opened(record.html())
+    choose(page, 0, "decoder.0.self")
+    expect(page.locator(".heatmap .title")).to_contain_text("decoder.0.self")
+    expect(page.locator(".head-choice .group").nth(1)).to_be_hidden()
+    x, y = middle(page, 1, 3)
+    page.locator(".heatmap canvas").hover(position={"x": x, "y": y})
+    expect(page.locator(".heatmap .reading")).to_have_text("Query q1, key k3: masked.")
+    grey = colour(page, 0, 2)
+    assert max(grey) - min(grey) <= 4, "which no weight is"
+
+
+def test_lines_are_of_the_chosen_layer_and_a_pair_is_marked_in_every_view(record: Record, opened: Opened) -> None:
+    page = opened(record.html())
+    choose(page, 1, "1")
+    choose(page, 2, "0")
+    x, y = middle(page, 2, 4)
+    page.locator(".heatmap canvas").click(position={"x": x, "y": y})
+    weight = weights(record["decoder.1.cross"], 0)[2, 4]
+    row = page.locator(".heatmap .marked tr").nth(2)
+    assert re.findall(r"0\.\d{3}", row.inner_text())[0] == f"{weight:.3f}"
+    page.get_by_role("tab", name="Lines").click()
+    expect(page.locator(".head-view .chip[aria-pressed=true]")).to_have_text(["head 0"])
+    expect(page.locator(".head-view .reading")).to_contain_text(f"q2 (query 2) → k4 (key 4): {weight:.3f}, head 0")
+    page.locator(".head-view .query .token").nth(3).hover()
+    expect(page.locator(".head-view .key .number").nth(5)).to_have_text(
+        f"{weights(record['decoder.1.cross'], 0)[3, 5]:.3f}"
+    )
+
+
+def test_a_link_to_a_saved_page_shows_the_same_and_back_undoes(record: Record, opened: Opened) -> None:
+    page = opened(record.html())
+    choose(page, 1, "1")
+    choose(page, 2, "2")
+    address = page.evaluate("location.hash")
+    assert address == "#layer=1&head=2"
+    page.go_back()
+    expect(page.locator(".heatmap .title")).to_contain_text("decoder.1.cross · mean")
+    again = opened(record.html(), after=address)
+    expect(again.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 2")
+
+
+@pytest.mark.parametrize("ground", [("#fff", "#111", "light"), ("#111", "#eee", "dark")])
+@pytest.mark.parametrize("nested", [False, True])
+def test_cells_of_a_notebook_do_not_meet_and_are_as_high_as_they_need(
+    record: Record, opened: Opened, ground: tuple[str, str, str], nested: bool
+) -> None:
+    paper, ink, theme = ground
+    cell = record._repr_html_()
+    html = f'<!DOCTYPE html><meta charset="utf-8"><body style="background:{paper};color:{ink}"><p>above</p>{cell}{cell}'
+    if nested:  # as Colab shows what a cell brings
+        html = (
+            '<!DOCTYPE html><meta charset="utf-8"><iframe id="output" sandbox="allow-scripts" '
+            f'style="width:100%;height:2400px" srcdoc="{escape(html)}"></iframe>'
+        )
+    page = opened(html, dark=theme == "light")
+    first = page.frames[1] if nested else page.main_frame
+    until(page, lambda: len(first.child_frames) == 2)
+    one, other = first.child_frames
+    record_of = record["decoder.0.cross"]
+    for frame in (one, other):
+        frame.locator(".heatmap canvas").scroll_into_view_if_needed()
+        until(page, lambda frame=frame: frame.evaluate(DARK) == theme)
+        until(
+            page, lambda frame=frame: frame.evaluate("innerHeight - document.querySelector('main').offsetHeight") == 0
+        )
+    choose(one, 2, "1")
+    shows(one, weights(record_of, 1), record_of)
+    expect(other.locator(".heatmap .title")).to_have_text("decoder.0.cross · mean of 3 heads")
+    before = one.evaluate("innerHeight")
+    x, y = middle(one, 0, 1)
+    one.locator(".heatmap canvas").click(position={"x": x, "y": y})
+    until(page, lambda: one.evaluate("innerHeight") > before)
+    assert one.evaluate("(() => { try { return parent.document.title } catch { return null } })()") is None
+
+
+def test_blocks_of_a_long_record_are_drawn(opened: Opened) -> None:
+    one = attention("encoder.0.self", 397, 401)
+    page = opened(one.html(), width=700)
+    expect(page.locator(".fact").first).to_contain_text('record.save("run.heedmap")')
+    choose(page, 2, "1")
+    expected = weights(one, 1)[99 : 99 + 3, 42 : 42 + 3].max()
+    canvas = page.locator(".heatmap canvas")
+    x, y = middle(page, 33, 14)
+    canvas.hover(position={"x": x, "y": y})
+    expect(page.locator(".heatmap .reading")).to_have_text(f"Query q99, key k42: {expected:.3f}.")

@@ -1,0 +1,1 @@
+"""The modules, by what they are for; importing one enters its cases."""
