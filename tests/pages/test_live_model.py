@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
 from tests.pages.opening import address_of, figure, fine, gone, numbers, opened, problems, record_sent
+from tests.pages.test_chinese import english
 from transformer import Record
 from ui.checkpoints.ways import EXAMPLE
 from ui.store import live
@@ -148,6 +149,14 @@ def test_a_slow_model_is_waited_for(code) -> None:
 def test_a_file_that_is_not_there_is_named(code, tmp_path: Path) -> None:
     page = page_of()
     assert "-model names my_model.py, which is not here" in said(page)
+
+
+@pytest.mark.parametrize("show", ["attention", "off", "beside"])
+def test_a_live_model_in_chinese_has_no_english_sentence(code, show: str) -> None:
+    code(OWN)
+    page = page_of(lang="zh", input="Wort eins", show=show, do=f"{SITE}~zero~h0")
+    assert not page.exception
+    assert english(page) == []
 
 
 def test_the_complete_example_runs(code) -> None:

@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
 from tests.pages.opening import chosen, figure, fine, head_shown, numbers, opened, problems, record_sent
-from transformer import Intervention, Record, intervening, recording
+from tests.pages.test_chinese import english
+from transformer import AttentionMap, Intervention, Record, intervening, recording
 from ui.store import records
 from ui.store.ledger import LEDGER, UploadLimits
 
@@ -256,6 +257,31 @@ def test_a_long_record_is_seen_through_a_window(net: Net):
     assert not page.get("plotly_chart")
 
 
+class ManyHeads(nn.Module):
+    """4,096 heads of one number each: a small file, and 69 million weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def test_a_small_file_of_very_many_weights_is_never_computed_whole(monkeypatch: pytest.MonkeyPatch):
+    module = ManyHeads()
+    with torch.no_grad(), recording(module) as seen:
+        module(torch.randn(1, 4096, 130, 1))
+    data = seen.record().to_bytes()
+
+    def refuse(self: AttentionMap) -> None:
+        raise AssertionError("every weight of a site is computed at once")
+
+    monkeypatch.setattr(AttentionMap, "all_weights", refuse)
+    page = dropped(opened("your_model"), many=data)
+    fine(page)
+    assert "An overview of all heads would take too long (4,096 heads" in texts(page)
+    assert [part for part in page.get("bidi_component") if part.key == "tokens-tiles"]
+    page.selectbox(key="head").set_value("4000")
+    fine(page.run())
+
+
 def test_a_link_to_a_record_of_another_session_says_so(net: Net):
     dropped(opened("your_model"), run=recorded(net).to_bytes())
     page = opened("your_model", model="record/run")
@@ -275,6 +301,17 @@ def test_records_count_among_what_a_session_may_hold(net: Net, monkeypatch: pyte
     assert "remove a checkpoint first" in problems(page)[0]
     assert page.selectbox(key="model").options[0] == "record/one"
     assert "record/two" not in page.selectbox(key="model").options
+
+
+@pytest.mark.parametrize("show", ["attention", "beside"])
+def test_records_in_chinese_hold_no_english_sentence(net: Net, show: str):
+    change = Intervention("blocks.0", "uniform", heads=(1,))
+    page = dropped(opened("your_model", lang="zh"), a=recorded(net).to_bytes(), b=recorded(net, change).to_bytes())
+    page.query_params["show"] = show
+    page.run()
+    assert not page.exception
+    assert page.title[0].value == "您的模型"
+    assert english(page) == []
 
 
 def test_only_the_ending_makes_a_record_and_names_are_made_plain():

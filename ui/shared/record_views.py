@@ -23,6 +23,7 @@ from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, kind_title, kinds, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
 from ui.shared.theme import is_dark
+from ui.store import turns
 from ui.texts import in_this_language, plain, t
 from ui.texts.markdown import as_text
 
@@ -163,7 +164,11 @@ def head_view_panel(record: Record, choice: Selection, *, origin: Origin = NOWHE
 
 def measures_panel(record: Record, origin: Origin) -> None:
     """A row of numbers for each head."""
-    table = record.measures().drop(columns="roles")
+    known = vars(next(iter(record.values())))  # as the grid: it goes with its record
+    if "measures" not in known:
+        turns.give_back()  # a long text takes seconds
+        known["measures"] = record.measures().drop(columns="roles")
+    table: pd.DataFrame = known["measures"]
     columns = {
         name: st.column_config.NumberColumn(
             plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -101,13 +101,12 @@ def key(text: str) -> tuple[str, int, str]:
 
 
 def _run(made: Made, text: str, changes: str) -> LiveRun:
+    model = _file()[0].stem
     with _LOCK, forward_slot(), torch.no_grad():
         labels, inputs = _read(_of_user(lambda: made.read(text)))
         with intervening(from_text(changes)), recording(made.module) as seen:
             output = _of_user(lambda: _called(made.module, inputs))
-        found = seen.record(queries=labels.get("queries"), keys=labels.get("keys"))
-    model = Path(named().rpartition(":")[0] or named()).stem
-    record = replace(found, model=model, text=text)
+        record = seen.record(queries=labels.get("queries"), keys=labels.get("keys"), model=model, text=text)
     return LiveRun(AnyRun(model, text, record), seen.notes, _numbers(output))
 
 
@@ -166,8 +165,7 @@ def _made() -> tuple[int, Made]:
     Raises:
         InputError: its code fails, or gives no module and function.
     """
-    path, _, name = named().rpartition(":") if ".py:" in named() else (named(), "", MAKE)
-    file = Path(path).expanduser().resolve()
+    file, name = _file()
     if not file.is_file():
         raise InputError("live_no_file", file=file.name)
     stamp = file.stat().st_mtime_ns
@@ -182,6 +180,12 @@ def _made() -> tuple[int, Made]:
     if isinstance(known[1], HeedmapError):
         raise known[1].with_traceback(None)
     return stamp, known[1]
+
+
+def _file() -> tuple[Path, str]:
+    """The file and the function that the command line names."""
+    path, _, name = named().rpartition(":") if ".py:" in named() else (named(), "", MAKE)
+    return Path(path).expanduser().resolve(), name
 
 
 def _loaded(file: Path, name: str) -> Made:
