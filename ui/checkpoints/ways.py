@@ -44,7 +44,7 @@ def ways_panel(*, is_open: bool) -> None:
         for place, name, lines in ((record, "record", RECORD), (live, "live", LIVE), (weights, "weights", WEIGHTS)):
             with place:
                 st.markdown(f"**{t(f'your_model.way_{name}')}**")
-                st.code(lines, language="python")
+                st.code(lines, language=None)
         with live, st.popover(t("your_model.example"), icon=":material/code:"):
             st.caption(t("your_model.example_note"))
-            st.code(EXAMPLE, language="python")
+            st.code(EXAMPLE, language=None)
