@@ -1,6 +1,7 @@
 """The user's own code, live on the page Your model: what it gives is shown, what it raises is said with its place."""
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
-from tests.pages.opening import address_of, figure, fine, gone, numbers, opened, problems, record_sent
+from tests.pages.opening import ROOT, address_of, figure, fine, gone, numbers, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import Record
 from ui.checkpoints.ways import EXAMPLE
@@ -163,6 +164,12 @@ def test_the_complete_example_runs(code) -> None:
     code(EXAMPLE)
     page = fine(page_of(input="a man rides"))
     assert record_sent(page)["1.layers.self_attn"][1].shape == (2, 4, 3, 3)
+
+
+def test_the_example_of_the_guide_runs(code) -> None:
+    guide = (ROOT / "docs" / "your-model.md").read_text()
+    code(next(part for part in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def make" in part))
+    assert record_sent(fine(page_of(input="a man rides")))["1.layers.self_attn"][1].shape == (2, 4, 3, 3)
 
 
 def test_nothing_but_the_command_line_names_the_code(

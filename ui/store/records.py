@@ -16,6 +16,9 @@ from ui.store.ledger import Counted, UploadLimits
 from ui.store.memory import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
 
+LONGEST_TEXT, LONGEST_NAME = 10_000, 200
+"""Characters that are shown of what a record's model read, and of the model's name."""
+
 
 @dataclass(frozen=True, eq=False)
 class Brought:
@@ -95,5 +98,6 @@ def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -
         raise
     ref = room.free_ref(Path(name).stem, Origin.RECORD)
     model = record.model.rpartition("/")[2] or ref.name  # never the name of a checkpoint of this session
-    holdings.mine().records[ref] = Brought(AnyRun(model, record.text, record), tuple(counted))
+    run = AnyRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
+    holdings.mine().records[ref] = Brought(run, tuple(counted))
     return str(ref)
