@@ -1,6 +1,7 @@
 """What was seen while a module ran: its attention by site, and what of it could not be seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,19 +15,19 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError, RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.value import Intervention
-from transformer.layers.rows import going_on
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
-from transformer.recording.fused import FusedInputs, four_axes
+from transformer.recording.fused import FusedInputs, four_axes, with_sums
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
 from transformer.recording.naming import named, places_in_lists
 from transformer.recording.paths import COMPILED, Paths
 from transformer.recording.unseen import notes_of
+from transformer.recording.watching import Watching
 from transformer.sites import Site
 
 MOST_BYTES = 2 * 1024**3
@@ -137,24 +138,30 @@ class ModuleRecording(Recording):
         labels.refuse_unused()
         return Record(maps, model or self._root, text)
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """See what the module runs inside."""
+        with self.paths.followed(), Watching(self.module, self):
+            yield
+
     # What the watching mode tells.
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
-        output = run()
-        q4, k4, v4, output4 = (four_axes(one) for one in (q, k, v, output))
-        base = self._inputs.of(q4.detach(), k4.detach(), options)
-        values = v4.movedim(2, 0)
-        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), values, written=False)
+        q4, k4, v4 = (four_axes(one) for one in (q, k, v))
+        summed = with_sums(q4, k4, v4, options)
+        output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
+        output4 = four_axes(output)
+        base = self._inputs.of(q4.detach(), k4.detach(), options, None if summed is None else summed[1])
+        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), v4.movedim(2, 0), written=False)
         changed = output4
         source: SoftmaxInputs = base
         if arrival.asked:
-            with going_on():
-                changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
+            changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
             source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
         notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
-        self._keep(arrival, self._call(arrival, source, values, changed, notes))
-        return output if changed is output4 else changed.reshape(output.shape)
+        self._keep(arrival, source, v4.movedim(2, 0), v4, changed, notes)
+        return output if changed is output4 is output else changed.reshape(output.shape)
 
     def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
@@ -172,7 +179,10 @@ class ModuleRecording(Recording):
             shown = arranged.wider().arranged(softmax.whole)
             sink = "first" if softmax.sink_first else "last"
         back = partial(arranged.restored, shape=weights.shape)
-        return self._written_out(used, shown, values, lambda w: run(back(w)), run, weights, out, sink, tuple(notes))
+        mixed = None if layout.values is None else self._with_heads(layout.values).arranged(values)
+        return self._written_out(
+            used, shown, values, mixed, lambda w: run(back(w)), run, weights, out, sink, tuple(notes)
+        )
 
     def of_heads(
         self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
@@ -182,8 +192,8 @@ class ModuleRecording(Recording):
         width = values.shape[-1]
         shape = (n_batch, n_heads, weights.shape[1], width)
         out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
-        keys = values.movedim(1, 0)
-        return self._written_out(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+        keys, mixed = values.movedim(1, 0), values.unflatten(0, (n_batch, n_heads))
+        return self._written_out(used, used, keys, mixed, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
@@ -198,6 +208,7 @@ class ModuleRecording(Recording):
         used: Tensor,
         shown: Tensor,
         values: Tensor,
+        mixed: Tensor | None,
         rerun: Callable[[Tensor], Tensor],
         run: Callable[[Tensor], Tensor],
         weights: Tensor,
@@ -216,25 +227,16 @@ class ModuleRecording(Recording):
             sink = "" if changed is not used else sink
             result = acted_on_output(here, first, result, out, used)
         output = None
-        if out is not None and self.keeps_outputs:
+        if out is not None and (self.keeps_outputs or self.keeps_mixing):
             output = out.arranged(result)
         kept = in_single(shown.detach())
         self._kept_bytes += kept.nbytes
         if self._kept_bytes > self.most_bytes:
             kept = kept[:, :, :0]
-        self._keep(arrival, self._call(arrival, Weights(kept), values, output, notes, sink))
-        return result
-
-    def _call(
-        self,
-        arrival: "_Arrival",
-        source: SoftmaxInputs,
-        values: Tensor,
-        output: Tensor | None,
-        notes: tuple[str, ...],
-        sink: str = "",
-    ) -> Attention:
-        return Attention(arrival.path, tuple(self.paths.calls), source, values.detach(), output, sink, notes)
+        self._keep(arrival, Weights(kept), values, mixed, output, notes, sink)
+        if out is None or output is None or not self.keeps_mixing:
+            return result
+        return out.restored(output, result.shape)  # what goes on is made of what is kept
 
     def _with_heads(self, layout: Layout) -> Layout:
         """Heads that lie beside one another in the batch's axis, of a module that says how many it has."""
@@ -247,7 +249,7 @@ class ModuleRecording(Recording):
             return layout
         return split_heads(layout, told)
 
-    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "_Arrival":
+    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "Arrival":
         """A new call of so many heads, queries and keys: where it runs, what it goes on with, what is asked there."""
         now = self.paths.current
         path = now.path or self._root
@@ -256,7 +258,7 @@ class ModuleRecording(Recording):
         at = next((i for i, kind in enumerate(kinds) if kind), len(chains))
         kind = kinds[at] if at < len(chains) else ""
         first = chains[at].n_rows if kind == "next" else 0 if shape[1] == 1 else None
-        return _Arrival(path, at, kind, first, self._asked(path, at + 1))
+        return Arrival(path, at, kind, first, self._asked(path, at + 1))
 
     def _asked(self, path: str, ordinal: int) -> tuple[Intervention, ...]:
         """What is to be done at a call: at its path, at its number there, or at the list of heads that it is one of."""
@@ -283,9 +285,20 @@ class ModuleRecording(Recording):
             raise InputError("past_the_site", name="heads", site=one.site, position=one.heads[-1], last=count - 1)
         return True
 
-    def _keep(self, arrival: "_Arrival", call: Attention) -> None:
+    def _keep(
+        self,
+        arrival: "Arrival",
+        source: SoftmaxInputs,
+        values: Tensor,
+        mixed: Tensor | None,
+        output: Tensor | None,
+        notes: tuple[str, ...],
+        sink: str = "",
+    ) -> None:
         self.interventions = tuple(dict.fromkeys([*self.interventions, *interventions()]))
-        call = call if self.keeps_outputs else replace(call, output=None)
+        inside = tuple(self.paths.calls)
+        given = output if self.keeps_outputs else None
+        call = Attention(arrival.path, inside, source, values.detach(), given, sink, notes)
         chains = self._chains[arrival.path]
         if arrival.kind:
             chains[arrival.chain].add(call, arrival.kind)
@@ -312,7 +325,7 @@ class ModuleRecording(Recording):
 
 
 @dataclass(frozen=True)
-class _Arrival:
+class Arrival:
     """A call of an attention: where it runs, which map it goes on with and how, its first row, what is asked there."""
 
     path: str
