@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/your-model.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/recording.md"])
 def test_its_python_runs_from_the_first_line_to_the_last(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)

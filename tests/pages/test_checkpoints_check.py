@@ -1,4 +1,4 @@
-"""The panel Check of the page Checkpoints: what is expected is dropped once, and compared after every answer."""
+"""The panel Check of the page Your model: what is expected is dropped once, and compared after every answer."""
 
 import io
 

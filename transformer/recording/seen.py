@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
-from zipfile import ZipFile
 
 import numpy as np
 from torch import Tensor, nn
@@ -25,6 +24,7 @@ from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
+from transformer.recording.expected_file import as_array, save_arrays
 from transformer.recording.fused import FusedCall, FusedInputs, four_axes, with_sums
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
@@ -187,7 +187,7 @@ class ModuleRecording(Recording):
         """
         if not self.sites:
             raise RecordError("nothing_seen", notes=self.notes)
-        ids = _array(inputs)
+        ids = as_array(inputs)
         n_batch = 1 if ids.ndim == 1 else len(ids)
         arrays: dict[str, np.ndarray] = {}
         for site in self.sites:
@@ -196,13 +196,10 @@ class ModuleRecording(Recording):
             if found != n_batch:
                 raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
             arrays[site] = np.stack([self.map(site, batch=row).all_weights() for row in range(n_batch)])
-        arrays |= {"input": ids} if targets is None else {"source": ids, "target": _array(targets)}
+        arrays |= {"input": ids} if targets is None else {"source": ids, "target": as_array(targets)}
         if output is not None:
-            arrays["output"] = _array(output)
-        with Path(path).open("wb") as file, ZipFile(file, "w") as archive:  # numpy.savez reserves some names
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
+            arrays["output"] = as_array(output)
+        save_arrays(path, arrays)
 
     # What the watching mode tells.
 
@@ -412,12 +409,6 @@ class Arrival:
 
 def _notes(call: FusedCall) -> tuple[str, ...]:
     return (Message("note_before_dropout"),) if call.options.get("dropout_p") else ()
-
-
-def _array(values: ArrayLike) -> np.ndarray:
-    if not isinstance(values, Tensor):
-        return np.asarray(values)
-    return (in_single(values) if values.is_floating_point() else values).detach().cpu().numpy()
 
 
 def _heads(module: nn.Module | None) -> list[int]:
