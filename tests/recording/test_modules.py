@@ -263,3 +263,25 @@ def module_sums(module: Deep, x: Tensor) -> Tensor:
     for _ in range(module.n_sums):
         h = h + module.project(h) * 0.001
     return h.detach()
+
+
+def test_two_sentences_are_no_steps_of_one() -> None:
+    """A pooling query looks at each once, and both are equally long: only what is mixed tells them apart."""
+
+    class Pooling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score = nn.Linear(5, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.score(x).softmax(1) * x).sum(1)
+
+    module, inputs = Pooling(), [torch.randn(2, 7, 5) for _ in range(2)]
+    with torch.no_grad(), recording(module) as seen:
+        for x in inputs:
+            module(x)
+    assert tuple(seen.sites) == ("Pooling#1", "Pooling#2")
+    for site, x in zip(seen.sites, inputs, strict=True):
+        scores = x @ module.score.weight[0] + module.score.bias
+        expected = scores.exp() / scores.exp().sum(1, keepdim=True)
+        assert torch.allclose(torch.tensor(seen.map(site, batch=1).weights(0)[0]), expected[1], atol=1e-12)
