@@ -126,7 +126,7 @@ def tour(browser: Browser, address: str) -> None:
 PICTURES: tuple[Callable[[Browser, str], None], ...] = (
     tour,
     still("translate", f"translate?{urlencode({'text': SENTENCE})}", 360, 640),
-    still("what-if", "what_if?do=decoder.2.cross~mean~h3&layer=2&head=3", 640, 680),
+    still("what-if", "what_if?do=decoder.2.cross~mean~h3&layer=2&head=3", 662, 658),
     still("atlas", "atlas", 50, 700),
     still("sequences", "sequences", 660, 860),
     still("lesson", "attention_steps", 50, 800),

@@ -21,8 +21,9 @@ def outputs(code: str, names: dict[str, object]) -> list[Output]:
     """Run a cell; returns what it prints, and its last line if that is an expression."""
     tree = ast.parse(code)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    printed, found = io.StringIO(), []
-    value = None
+    printed = io.StringIO()
+    found: list[Output] = []
+    value: object = None
     with redirect_stdout(printed):
         exec(compile(tree, "cell", "exec"), names)  # noqa: S102 - the code is ours
         if isinstance(last, ast.Expr):

@@ -68,7 +68,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """How far a checkpoint is from what was expected of it, array by array in the order in which the model runs.
+    """Differences between a checkpoint's arrays and the expected ones, in the order in which the model computes them.
 
     `other` names what the file holds beside them, which this model has not.
     """
@@ -112,7 +112,7 @@ def check(
     *,
     tolerance: float | None = None,
 ) -> Check:
-    """Run `checkpoint` on a batch of ids in double precision, and hold it against what the original made of them.
+    """Run `checkpoint` on a batch of ids in double precision and compare with the original implementation's output.
 
     `expected` has arrays by name: attention under its site (`encoder.0.self`, `decoder.2.cross`), (batch, head, query,
     key) or its mean over heads, and outputs under the names that `attention_maps` gives them. Of a decoder, `logits`
@@ -147,7 +147,7 @@ def check(
 
 
 def check_file(checkpoint: Checkpoint, path: str | Path, *, tolerance: float | None = None) -> Check:
-    """As `check`, with the ids (`input`, or `source` and `target`) and what is expected in one .npz or .safetensors.
+    """As `check`, with ids (`input`, or `source` and `target`) and expected arrays from one .npz or .safetensors file.
 
     Raises:
         CheckpointError: the file is refused.
