@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """Logit lens: the prediction read from the state after every layer. Row 0 precedes the first layer; the last is the output.
+    """Logit lens: the prediction read from the state after each layer; row 0 is before the first layer.
 
     `ids` and `probabilities` hold the likeliest outputs, likeliest first; `entropy` is in nats. `final` is what each
     position was given as its result (a written token, a class), `final_probabilities` what each layer thought of it.
