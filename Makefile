@@ -1,5 +1,6 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
-#               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints)
+#               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints,
+#               MODEL=my_model.py:make runs your own code on the page Your model: docs/your-model.md)
 # make docs     the documentation as a site, in site/
 # make test     lint, types and every test, some with other processors' kernels too; finds or installs a Chromium
 # make test-gpu what a GPU says against what the CPU says, on a machine with one
@@ -21,7 +22,7 @@ setup: $(VENV)/installed
 setup-dev: $(VENV)/installed-dev
 
 run: setup
-	MALLOC_ARENA_MAX=1 $(IN_VENV) -m streamlit run app.py $(if $(CHECKPOINTS),-- --checkpoints "$(CHECKPOINTS)")
+	MALLOC_ARENA_MAX=1 $(IN_VENV) -m streamlit run app.py -- $(if $(CHECKPOINTS),--checkpoints "$(CHECKPOINTS)") $(if $(MODEL),--model "$(MODEL)")
 
 # Both at a time: each uses one core.
 check: setup-dev node_modules/installed

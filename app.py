@@ -47,7 +47,7 @@ def _pages() -> dict[str, list[st.Page]]:
             st.Page("pages/atlas.py", title=t("atlas.title"), icon=":material/map:"),
         ],
         plain("checkpoints.section"): [
-            st.Page("pages/checkpoints.py", title=t("checkpoints.title"), icon=":material/folder_open:"),
+            st.Page("pages/your_model.py", title=t("your_model.title"), icon=":material/folder_open:"),
         ],
         plain("lessons.section"): [
             st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),

@@ -17,6 +17,7 @@ import streamlit
 import torch
 
 from benchmarks import (
+    any_module,
     atlas,
     attribution,
     first_screen,
@@ -40,6 +41,7 @@ BEGIN, END = "<!-- measured -->\n", "<!-- end of what was measured -->"
 REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
+    "any_module": any_module.measure,
     "flow": flow.measure,
     "attribution": attribution.measure,
     "reading": reading.measure,

@@ -15,12 +15,12 @@ from benchmarks.measuring import Result
 from tests.browser.visiting import PATIENCE, chromium_opened
 
 PAGES = (
-    *("", "translate", "align", "sequences", "checkpoints"),
+    *("", "translate", "align", "sequences", "your_model"),
     *("attention_steps", "inside_layer", "masks", "positions"),
 )
 """The pages by their addresses; the first is the map."""
 
-WITHOUT = "checkpoints"
+WITHOUT = "your_model"
 """The page that shows no picture before something is brought."""
 
 SIZE = {"width": 1280, "height": 800}

@@ -72,7 +72,7 @@ async def _lines(session: Session, told: Told) -> None:
 
 async def _uploads(session: Session, told: Told) -> None:
     data = (ROOT / "checkpoints" / "multi30k-en-de" / "model.safetensors").read_bytes()
-    told("first visits", await session.open("checkpoints"))
+    told("first visits", await session.open("your_model"))
     while True:
         told("uploads", await session.upload("model.safetensors", data))
         told("removals", await session.press(in_language("en", "checkpoints.remove")))

@@ -22,6 +22,7 @@ FLOORS = (
     ("transformer.figures", "transformer.checkpoint.safe"),
     ("transformer.canvas",),
     ("transformer.attention",),
+    ("transformer.recording",),
     ("transformer.sequences",),
     ("transformer.checkpoint.checkpoint", "transformer.checkpoint.meta_shapes", "transformer.checkpoint.weight_files"),
     ("transformer.checkpoint.ours",),

@@ -38,6 +38,6 @@ x = torch.randn(1, len(tokens), 32)
 
 def notebook_names() -> dict[str, object]:
     """Names that code of a page may use without making them."""
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "page"}
     exec(MODEL, names)
     return names

@@ -52,7 +52,7 @@ async def opened(address: str, count: int = 1) -> AsyncIterator[list[Session]]:
     sessions = [Session(address) for _ in range(count)]
     try:
         for one in sessions:
-            await one.open("checkpoints")
+            await one.open("your_model")
         yield sessions
     finally:
         for one in sessions:

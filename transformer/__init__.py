@@ -8,6 +8,8 @@ from transformer.attention.capture import watch
 from transformer.attention.record import AttentionMap, Record
 from transformer.attribution.result import Attribution
 from transformer.checkpoint import Checkpoint, Report, load, report
+from transformer.checkpoint.inspect.expected import Check
+from transformer.checkpoint.inspect.search import Search
 from transformer.decoding.search import DecodingOptions
 from transformer.diagrams.diagram import Diagram
 from transformer.diagrams.of_model import architecture
@@ -30,7 +32,7 @@ from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.recording.block import recording
 from transformer.runs.any_model import AnyRun, run_any
-from transformer.runs.check import Check, check, check_file
+from transformer.runs.check import check, check_file, find_answers
 from transformer.runs.classify import Classification, classify
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
 from transformer.runs.filling import Gap, fill
@@ -64,6 +66,7 @@ __all__ = [
     "Record",
     "RecordError",
     "Report",
+    "Search",
     "Site",
     "Trace",
     "TrainingError",
@@ -75,6 +78,7 @@ __all__ = [
     "classify",
     "continue_text",
     "fill",
+    "find_answers",
     "follow",
     "intervening",
     "lens",

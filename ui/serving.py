@@ -13,8 +13,11 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.errors import HeedmapError
+from transformer.messages import Message
+from ui.guard import LOCAL
 from ui.same_theme import read_once
-from ui.store import holdings, log, open_files, readers, settings
+from ui.store import holdings, live, log, open_files, readers, settings
 from ui.store.shortage import shortage
 from ui.store.user_folder import own_folder
 from ui.texts import said, t
@@ -58,6 +61,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     wake_once(asyncio.get_running_loop())
     send_at_once()
     start = time.monotonic()
+    _begin_live()
     log.event(
         "start",
         pid=os.getpid(),
@@ -73,6 +77,19 @@ async def life(_app: object) -> AsyncIterator[None]:
         yield
     finally:
         log.event("stop", seconds=round(time.monotonic() - start))
+
+
+def _begin_live() -> None:
+    """Load the model that the server was started with; the server lives on where that fails, and the page says why."""
+    if not live.named():
+        return
+    address = st.get_option("server.address") or "0.0.0.0"  # noqa: S104  (what a server without one listens on)
+    if address not in LOCAL:
+        log.event("live", "warning", text=Message("live_open", address=address))
+    try:
+        live.begin()
+    except HeedmapError as error:
+        log.event("live", "warning", text=error.message)
 
 
 def on_error(error: Exception) -> bool:

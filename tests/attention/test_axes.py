@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer.errors import InputError
 from transformer.pictures.axes import WORD_START, Axis
 
 tokens = st.lists(st.sampled_from(["the", "▁the", "the (1)", "the (2)", "the (1) (2)", "", "é", "😀"]), max_size=11)
@@ -116,3 +117,52 @@ def test_tokens_are_words_of_their_own(pieces: list[str]) -> None:
     axis = Axis.of_tokens("base", pieces)
     assert axis.words == tuple(range(len(pieces)))
     assert not any(axis.special)
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "words", "merged"),
+    [
+        ("unbelievable stuff", [(0, 2), (2, 12), (13, 18)], (0, 0, 1), ("unbelievable", "stuff")),
+        ("a new  dog.", [(0, 1), (1, 5), (5, 10), (10, 11)], (0, 1, 2, 3), ("a", "new", "dog", ".")),  # spaces inside
+        ("a new dog", [(0, 2), (2, 6), (6, 9)], (0, 1, 2), ("a", "new", "dog")),  # and at ends
+        ("a (b)", [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], (0, 1, 1, 2, 3), ("a", "(", "b", ")")),  # a space alone
+        ("don't", [(0, 3), (3, 4), (4, 5)], (0, 0, 0), ("don't",)),
+        ("x\ty", [(0, 1), (2, 3)], (0, 1), ("x", "y")),
+        ("", [], (), ()),
+    ],
+)
+def test_pieces_that_touch_are_a_word_and_white_space_divides(text, offsets, words, merged) -> None:
+    axis = Axis.of_offsets("source", text, offsets)
+    assert axis.words == words
+    assert axis.merged().texts == merged
+    assert not any(axis.special)
+
+
+def test_special_tokens_stand_at_nothing_and_bytes_of_a_letter_share_its_place() -> None:
+    offsets = np.array([(0, 0), (0, 1), (0, 1), (0, 2), (1, 2), (0, 0), (0, 0)])  # two letters of three bytes and two
+    axis = Axis.of_offsets("source", "😀é", offsets)
+    assert axis.special == (True, False, False, False, False, True, True)
+    assert axis.words == (0, 1, 1, 1, 1, 2, 3)
+    assert axis.texts[0] == "[special]"
+    assert axis.labels[5] == "[special] (2)"
+    named = Axis.of_offsets("source", "ab", [(0, 0), (0, 1), (1, 2), (0, 0)], ["[CLS]", "a", "##b", "[SEP]"])
+    assert named.texts == ("[CLS]", "▁a", "b", "[SEP]")
+    assert named.words == (0, 1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "said"),
+    [
+        ([(0, 1), (2, 9)], r"offset 1 is \(2, 9\), and the text has 5"),
+        ([(-1, 1)], "the text has 5"),
+        ([(3, 2)], "the text has 5"),
+        ([(2, 3), (0, 1)], r"offset 1 is \(0, 1\), before"),
+        ([(0, 5), (1, 2)], "before the one that precedes it"),
+        ([(0, 0), (3, 5), (0, 0), (0, 2)], "offset 3"),
+    ],
+)
+def test_offsets_of_another_text_are_refused(offsets, said) -> None:
+    with pytest.raises(InputError, match=said):
+        Axis.of_offsets("source", "ab cd", offsets)
+    with pytest.raises(InputError, match=f"tokens has 7, offsets {len(offsets)}"):
+        Axis.of_offsets("source", "ab cd", offsets, ["x"] * 7)

@@ -1,4 +1,4 @@
-"""What an engineer does on the page Checkpoints: drop a file, answer, look; drop harm, read why it is refused."""
+"""What an engineer does on the page Your model: drop a file, answer, look; drop harm, read why it is refused."""
 
 import re
 from pathlib import Path
@@ -27,8 +27,8 @@ TRICKS = ("plain pickle, protocol 2", "bomb", "a million keys", "empty")
 
 @pytest.fixture
 def opened(serve, visit):
-    """`opened(query)` opens the page Checkpoints."""
-    return lambda query="", **window: visit(f"{serve(ROOT / 'app.py')}/checkpoints{query}", **window)
+    """`opened(query)` opens the page Your model."""
+    return lambda query="", **window: visit(f"{serve(ROOT / 'app.py')}/your_model{query}", **window)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_another_session_has_no_way_to_an_upload(opened, annotated: Path) -> Non
     drop(here, annotated)
     expect(here.page.get_by_text("The Annotated Transformer", exact=True)).to_be_visible()
     other = opened("?model=upload/engineer")
-    expect(other.page.get_by_role("heading", name="Checkpoints")).to_be_visible()
+    expect(other.page.get_by_role("heading", name="Your model")).to_be_visible()
     expect(other.page.get_by_role("button", name="Run", exact=True)).to_be_visible()
     expect(here.page.locator(".st-key-remove")).to_be_visible()
     expect(other.page.locator(".st-key-remove")).to_have_count(0)

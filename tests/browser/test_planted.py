@@ -65,7 +65,7 @@ KEYS = sorted(
 )
 TEXTS = {
     "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
-    "checkpoints": ("token",),
+    "your_model": ("token",),
     "what_if": ("text", "force", "do", "donor"), "atlas": ("site",), "attention_steps": ("source", "target"),
     "inside_layer": ("text", "target"),
     "masks": ("sources", "targets"), "positions": ("text",),
@@ -266,7 +266,7 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
 )
 def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows: tuple[str, ...]) -> None:
     for show in shows:
-        walk.go("checkpoints", told=True, model=mine[what], show=show)
+        walk.go("your_model", told=True, model=mine[what], show=show)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_planted_checkpoints_on_other_pages(walk: Walk, mine: dict[str, str], pa
 
 
 def test_files_that_are_brought(walk: Walk, mine: dict[str, str], dashboard: tuple[str, Path]) -> None:
-    walk.load("checkpoints", show="tensors")
+    walk.load("your_model", show="tensors")
     for what in ("tensors.pt", "broken.bin", "broken.safetensors", "words"):
         before, path = walk.seen, dashboard[1] / mine[what].removeprefix("mine/")
         walk.bring(*(path.iterdir() if path.is_dir() else [path]))

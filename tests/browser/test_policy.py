@@ -20,7 +20,7 @@ STOPPED = ("Content Security Policy", "Content-Security-Policy")
 ADDRESSES = (
     "", "translate", "translate?view=Downloads", "translate?lang=zh&layer=1", "align", "align?screen=lesson",
     "align?screen=downloads", "sequences", "sequences?read=motifs", "sequences?read=file", "sequences?read=scan",
-    "checkpoints", "checkpoints?show=tensors", "checkpoints?show=circuits", "attention_steps", "inside_layer", "masks",
+    "your_model", "your_model?show=tensors", "your_model?show=circuits", "attention_steps", "inside_layer", "masks",
     "masks?screen=test", "positions", "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0",
     "atlas", "atlas?screen=table", "atlas?screen=map", "atlas?screen=head", "translate?view=steps",
     "translate?view=sources", "translate?view=head_view",
@@ -117,7 +117,7 @@ def test_pictures_components_and_downloads_work_under_it(watched: Watched, serve
     watched.go(f"{serve(ROOT / 'app.py')}/translate")
     watched.visit.drawn(page.locator(".all-heads"))
     watched.visit.drawn(page.locator(".heatmap"))
-    watched.go(f"{serve(ROOT / 'app.py')}/checkpoints?show=tensors")
+    watched.go(f"{serve(ROOT / 'app.py')}/your_model?show=tensors")
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     with page.expect_download() as saved:
         page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()

@@ -53,6 +53,6 @@ def session(serve, browser: Browser):
 def test_only_a_page_with_an_uploader_takes_files(session) -> None:
     page, name = session("/masks")
     assert page.evaluate(PUT, [name, "one", 3000]) == 413
-    page, name = session("/checkpoints")
+    page, name = session("/your_model")
     page.locator("input[type=file]").first.wait_for(state="attached")
     assert page.evaluate(PUT, [name, "one", 3000]) == 204

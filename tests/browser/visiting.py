@@ -135,8 +135,8 @@ class Visit:
             self._is_followed = message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
-def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.Popen[bytes], str]:
-    """A server of this script that answers, and its address; `settings` are environment variables on top.
+def start_server(script: Path, log: Path, *arguments: str, **settings: str) -> tuple[subprocess.Popen[bytes], str]:
+    """A server of this script, given `arguments`, that answers, and its address; `settings` are environment variables.
 
     Raises:
         RuntimeError: it stopped, or did not answer in time.
@@ -151,7 +151,7 @@ def start_server(script: Path, log: Path, **settings: str) -> tuple[subprocess.P
         **settings,
     }
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "streamlit", "run", str(script)]
+        command = [sys.executable, "-m", "streamlit", "run", str(script), *(["--", *arguments] if arguments else [])]
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
     address = f"http://127.0.0.1:{settings['STREAMLIT_SERVER_PORT']}"
     deadline = time.monotonic() + PATIENCE

@@ -235,7 +235,7 @@ CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def unwatched(family: str) -> HuggingFaceModel:
-    """A model as it is recorded eagerly: nobody told its modules their sites."""
+    """A model whose attention is kept as it is returned: in which modules it runs is not known."""
     class_name, sizes = CLASSES[family]
     net = random_model(class_name, dict(vocab_size=37) | sizes)
     both, encoder = net.config.is_encoder_decoder, class_name.endswith("Model") and family in NORMS_AFTER | {"albert"}
@@ -244,7 +244,9 @@ def unwatched(family: str) -> HuggingFaceModel:
     groups = [("encoder", 2, "self"), ("decoder", 3, "self"), ("decoder", 3, "cross")] if both else [(kind, 2, "self")]
     sites = [Site.of(stack, i, name) for stack, layers, name in groups for i in range(layers)]
     build = HuggingFaceTranslator if both else HuggingFaceReader
-    return build(config, net, sites, note="eager").eval()
+    model = build(config, net).eval()
+    model.returned, model.note = tuple(sites), "eager"
+    return model
 
 
 @pytest.mark.parametrize("family", CLASSES)

@@ -43,7 +43,7 @@ def problems(at: AppTest) -> list[str]:
 
 
 def with_heads(at: AppTest, count: int) -> AppTest:
-    """The page Checkpoints, once it is answered how many heads there are and, where that is asked, what is scaled."""
+    """The page Your model, once it is answered how many heads there are and, where that is asked, what is scaled."""
     widgets = [one for kind in ("button_group", "selectbox") for one in at.get(kind)]
     next(one for one in widgets if str(one.key).endswith(".n_heads")).set_value(count)
     for one in widgets:

@@ -259,7 +259,7 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
 def test_a_file_is_measured_by_an_uploaded_checkpoint_and_fasta_by_a_classifier(tmp_path: Path) -> None:
     """What is opened has the numbers of a pass over the same file; a file that is no text is one sentence."""
     toy = write_checkpoint(tmp_path / "toy")
-    page = opened("checkpoints")
+    page = opened("your_model")
     page.file_uploader[0].set_value([(path.name, path.read_bytes(), "") for path in sorted(toy.iterdir())])
     fine(page.run())
     page.query_params.clear()

@@ -27,7 +27,7 @@ ODD: dict[str, dict[str, Any]] = {
     },
     "align": {"screen": "changes", "target": "second", "text": "two dogs"},
     "sequences": {"head": "1", "layer": "0", "view": "heads", "lang": "en"},
-    "checkpoints": {
+    "your_model": {
         "model": "tiny",
         "show": "attention",
         "head": "1",

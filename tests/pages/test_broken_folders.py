@@ -48,7 +48,7 @@ def test_a_broken_config_is_told_of_and_the_others_are_listed(kind: str, shipped
 
 
 @pytest.mark.parametrize(
-    "page", ["map", "align", "masks", "positions", "checkpoints", "sequences", "attention_steps", "inside_layer"]
+    "page", ["map", "align", "masks", "positions", "your_model", "sequences", "attention_steps", "inside_layer"]
 )
 def test_every_page_opens_beside_a_broken_folder(page: str, shipped: Path):
     (shipped / "broken" / "config.json").write_bytes(BROKEN["not UTF-8"])

@@ -1,4 +1,4 @@
-"""The page Checkpoints: files in, questions, attention and tensors out; refusals are sentences; sessions stay apart."""
+"""The page Your model: files in, questions, attention and tensors out; refusals are sentences; sessions stay apart."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def opened(**address: str) -> AppTest:
     page.run()
     for name, value in address.items():
         page.query_params[name] = value
-    page.switch_page("pages/checkpoints.py").run()
+    page.switch_page("pages/your_model.py").run()
     return fine(page)
 
 
@@ -244,7 +244,7 @@ def test_an_upload_can_be_chosen_on_translate():
     next(button for button in page.button if button.label == "Run").click()
     fine(page.run())
     assert [warning.value for warning in page.warning] == [  # on top of the page, once
-        r"Assumed, since the file does not say: bos\_id=1. Answer it on the page Checkpoints."
+        r"Assumed, since the file does not say: bos\_id=1. Answer it on the page Your model."
     ]
 
 

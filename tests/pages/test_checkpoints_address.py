@@ -1,4 +1,4 @@
-"""The page Checkpoints: its picture stands in its address; each kind of checkpoint starts with something to see."""
+"""The page Your model: its picture stands in its address; each kind of checkpoint starts with something to see."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def at(**address: str) -> AppTest:
     session = AppTest.from_file(APP, default_timeout=120)
     session.query_params.update(address)
-    return fine(session.switch_page("pages/checkpoints.py").run())
+    return fine(session.switch_page("pages/your_model.py").run())
 
 
 def address(page: AppTest) -> dict[str, Any]:

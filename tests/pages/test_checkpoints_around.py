@@ -1,4 +1,4 @@
-"""The page Checkpoints on files whose parts nothing places: refused by name, and answered."""
+"""The page Your model on files whose parts nothing places: refused by name, and answered."""
 
 import io
 

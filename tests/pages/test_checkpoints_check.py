@@ -1,15 +1,19 @@
-"""The panel Check of the page Checkpoints: what is expected is dropped once, and compared after every answer."""
+"""The panel Check of the page Your model: what is expected is dropped once, and compared after every answer."""
 
 import io
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages.opening import with_heads
 from tests.pages.test_checkpoints import asked, brought, fine, opened, shipped  # noqa: F401  (a fixture)
 from ui.store import ledger
+
+ENCODER = reference_file("encoder-only")
+EXPECTED = REFERENCE / "torch-prenorm" / "expected.safetensors"
 
 LATER = {*(f"decoder.{i}.cross" for i in range(3)), "decoder.1.self", "decoder.2.self", "log_probs"}
 """What reads a feed-forward net of a model with one encoder and three decoder layers."""
@@ -36,8 +40,8 @@ def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
     monkeypatch.setattr(ledger, "LEDGER", own)
     page = fine(with_heads(brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()}), 3))
     page = fine(page.button_group(key="show").set_value("check").run())
-    assert any("numpy.savez" in code.value and "source=source" in code.value for code in page.code)
-    page = _dropped(page, "expected.safetensors", (REFERENCE / "torch-prenorm" / "expected.safetensors").read_bytes())
+    assert any("seen.expected(" in code.value and "recording(model)" in code.value for code in page.code)
+    page = _dropped(page, "expected.safetensors", EXPECTED.read_bytes())
     assert any("answer another number of heads" in one.value for one in page.warning)
     for question, answer in {"n_heads": 4, "norm_first": True}.items():
         page = fine(asked(page, "button_group", question).set_value(answer).run())
@@ -51,6 +55,33 @@ def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
     assert own.held > reference_file("torch-prenorm").stat().st_size
     page = fine(page.button(key="remove").click().run())
     assert not own.held
+
+
+def test_the_answers_are_found_and_filled_in_when_that_is_pressed():
+    page = brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()})
+    page = fine(page.button_group(key="show").set_value("check").run())  # nothing is answered yet
+    page = _dropped(page, "expected.safetensors", EXPECTED.read_bytes())
+    assert not page.success
+    page = fine(page.button(key="find").click().run())
+    right = {"n_heads": 4, "norm_first": True, "activation": "gelu", "scale_embedding": True}
+    assert {name: asked(page, "button_group", name).value for name in right} == right
+    assert any("computes what was expected" in one.value for one in page.success)
+    assert any("these answers alone compute what was expected" in one.value for one in page.info)
+    assert all(_row(page).values())
+    page = fine(asked(page, "button_group", "activation").set_value("relu").run())
+    assert any("does not compute what was expected" in error.value for error in page.error)
+    page = fine(page.button(key="find").click().run())  # what was answered wrongly is found, too
+    assert asked(page, "button_group", "activation").value == "gelu"
+
+
+def test_what_no_answers_compute_is_said_and_nothing_is_filled_in():
+    arrays = {name: tensor.numpy() for name, tensor in load_file(ENCODER.parent / "expected.safetensors").items()}
+    arrays["hidden"] = arrays["hidden"][..., ::-1]
+    page = brought(opened(), **{"model.pt": ENCODER.read_bytes()})
+    page = fine(page.button_group(key="show").set_value("check").run())
+    page = fine(_dropped(page, "expected.npz", _arrays(**arrays)).button(key="find").click().run())
+    assert any(one.value.startswith("No combination of answers") for one in page.warning)
+    assert asked(page, "button_group", "n_heads").value is None
 
 
 @pytest.mark.parametrize(

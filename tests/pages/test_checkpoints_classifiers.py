@@ -1,4 +1,4 @@
-"""The page Checkpoints on the files of a sequence classifier: its attention, and the probabilities of every page."""
+"""The page Your model on the files of a sequence classifier: its attention, and the probabilities of every page."""
 
 from pathlib import Path
 

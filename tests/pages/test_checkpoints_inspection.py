@@ -1,4 +1,4 @@
-"""The page Checkpoints: its panels of tensors, circuits and comparison; looking through a file, and stopping it."""
+"""The page Your model: its panels of tensors, circuits and comparison; looking through a file, and stopping it."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page Checkpoints: limits and folders that the environment names, and a server that is nearly full."""
+"""The page Your model: limits and folders that the environment names, and a server that is nearly full."""
 
 import shutil
 from pathlib import Path
@@ -29,7 +29,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(**address: str) -> AppTest:
     page = AppTest.from_file(APP, default_timeout=120)
     page.query_params.update(address)
-    page.switch_page("pages/checkpoints.py").run()
+    page.switch_page("pages/your_model.py").run()
     assert not page.exception
     return page
 

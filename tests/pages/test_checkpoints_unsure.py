@@ -1,4 +1,4 @@
-"""The page Checkpoints says in amber on what maps rest that a file does not say, and in green only what is known."""
+"""The page Your model says in amber on what maps rest that a file does not say, and in green only what is known."""
 
 import io
 from typing import Any

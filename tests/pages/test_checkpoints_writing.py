@@ -1,4 +1,4 @@
-"""Page Checkpoints: a decoder writes on, an encoder fills gaps, classes have names; all of it in the address."""
+"""Page Your model: a decoder writes on, an encoder fills gaps, classes have names; all of it in the address."""
 
 import gc
 import io
@@ -47,7 +47,7 @@ def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def opened(**address: str) -> AppTest:
     page = AppTest.from_file(APP, default_timeout=170)
     page.query_params.update(address)
-    page = fine(page.switch_page("pages/checkpoints.py").run())
+    page = fine(page.switch_page("pages/your_model.py").run())
     assert [warning.value for warning in page.warning] == []
     return page
 

@@ -13,6 +13,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.vision import VisionConfig, VisionTransformer
+from ui.checkpoints import ways
 
 APP = str(Path(__file__).parents[2] / "app.py")
 SENTENCE = re.compile(r"(?<![-\w./])[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
@@ -22,8 +23,9 @@ OURS = re.compile(r"<style>.*?</style>|\\[a-z]+(\{[a-z ]+\})?", re.DOTALL)
 """What is no text: styles, and commands of formulas."""
 
 TYPED = "two dogs run"
-ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al")
-"""The user's text, examples of it, and names."""
+CODE = (ways.RECORD, ways.LIVE, ways.WEIGHTS, ways.EXAMPLE)
+ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al", *CODE)
+"""The user's text, examples of it, names, and lines of Python."""
 
 SOURCES = {"js_content", "css_content", "html_content"}
 """The parts of a component that are its program."""
@@ -39,9 +41,9 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     ("sequences", {"read": "motifs"}),
     ("sequences", {"read": "file"}),
     ("sequences", {"sequence": "ACXX"}),
-    *(("checkpoints", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
-    ("checkpoints", {"model": "letters"}),
-    ("checkpoints", {"model": "pictures"}),
+    *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
+    ("your_model", {"model": "letters"}),
+    ("your_model", {"model": "pictures"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
     *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),
     ("inside_layer", {"stage": "feed_forward", "gelu": "true"}),

@@ -38,7 +38,7 @@ def _small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_checkpoints_writes_on_and_an_old_link_to_its_heads_shows_them(folder: Path) -> None:
     old = dict(kind="encoder.self", layer="1", head="2")
-    page = fine(opened("checkpoints", model="writer", input=READ, more="4", words="false", **old))
+    page = fine(opened("your_model", model="writer", input=READ, more="4", words="false", **old))
     found = continue_text(load(folder / "writer"), READ, ContinueOptions(4))
     shown = next(frame.value for frame in page.dataframe if "next token" in frame.value.columns)
     np.testing.assert_allclose(shown["probability"], [one.probability for one in found.steps[4]], atol=1e-6)

@@ -84,7 +84,7 @@ def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.M
 
 def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
-    page = opened("checkpoints", "mine/bert")
+    page = opened("your_model", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, page.text_input(key="input"))
     assert [warning.value for warning in page.warning] == []
@@ -93,7 +93,7 @@ def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_panel_opens() -> None:
-    page = opened("checkpoints", "mine/gpt2")
+    page = opened("your_model", "mine/gpt2")
     for panel in ("tensors", "circuits", "compare"):
         page = page.button_group(key="show").set_value(panel).run()
         assert not page.exception
@@ -103,7 +103,7 @@ def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest
     cache.clear()
     extra.library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
-    page = opened("checkpoints", "mine/bert")
+    page = opened("your_model", "mine/bert")
     assert "pip install -r requirements-hf.txt" in page.warning[0].value
     assert opened("translate", "tiny").selectbox(key="model").options == ["tiny"]
     cache.clear()
@@ -122,7 +122,7 @@ def test_a_folder_whose_tokenizer_panics_is_left_out_and_the_others_stay(
     monkeypatch.setattr(user_folder, "own_folder", lambda: mine)
     page = opened("translate", "mine/tiny")
     assert page.selectbox(key="model").options == ["tiny", "mine/tiny"]
-    page = opened("checkpoints", "mine/panics")
+    page = opened("your_model", "mine/panics")
     assert "panics's tokenizer is refused" in page.warning[0].value.lower()
 
 

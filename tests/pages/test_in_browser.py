@@ -13,7 +13,7 @@ from transformer import DecodingOptions, Record
 from transformer.attention.measures import sites_of
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
-from ui.shared import in_browser
+from ui.shared import controls, in_browser
 from ui.store import runs
 
 TEXT = {"text": "two dogs", "longest": "10"}
@@ -101,15 +101,17 @@ def test_larger_records_and_scores_are_drawn_by_the_server(monkeypatch: pytest.M
     assert at.button_group(key="head").value == "1"
 
 
-def test_layers_that_differ_are_drawn_by_the_server() -> None:
+def test_layers_that_differ_in_what_is_known_of_them_are_drawn_by_the_server_and_in_tokens_each_by_itself() -> None:
     found = record()
     _, second = (found[site] for site in sites_of(found, "encoder.self"))
     assert in_browser.fits(found)
-    for other in (
-        replace(second, keys=Axis.of_tokens(second.keys.name, [text.upper() for text in second.keys.texts])),
-        replace(second, notes=(Message("note_merged_how"),)),
-    ):
-        assert not in_browser.fits(Record({**found.maps, second.site: other}))
+    noted = Record({**found.maps, second.site: replace(second, notes=(Message("note_merged_how"),))})
+    assert not in_browser.fits(noted)
+    assert list(controls.kinds(noted)) == ["decoder.cross", "decoder.self", "encoder.self"]
+    keys = Axis.of_tokens(second.keys.name, [text.upper() for text in second.keys.texts])
+    other = Record({**found.maps, second.site: replace(second, keys=keys)})
+    assert in_browser.fits(other)
+    assert list(controls.kinds(other)) == ["decoder.cross", "decoder.self", "encoder.0.self", "encoder.1.self"]
 
 
 def test_a_first_layer_that_a_kind_lacks_is_its_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_a_long_text_of_an_encoder_is_zoomed_on_checkpoints(tmp_path: Path) -> N
     model = Encoder(EncoderConfig(vocab=len(words), d_model=12, n_heads=3, n_layers=2, d_ff=17, max_length=19)).eval()
     save_folder(tmp_path / "reader", "encoder", model, words, examples=("the dog runs.",))
     text = "the dog runs. " * 200
-    at = fine(opened("checkpoints", model="reader", input=text, layer="1", head="2", rows="101-140", columns="3-60"))
+    at = fine(opened("your_model", model="reader", input=text, layer="1", head="2", rows="101-140", columns="3-60"))
     record = run_any(load(tmp_path / "reader"), text).record["encoder.1.self"]
     part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
     assert (part["rows"], part["columns"]) == ([100, 140], [2, 60])
@@ -179,9 +179,7 @@ def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "mine")
     write_folder(tmp_path / "mine" / "llama", "llama", tokenizer=False, max_position_embeddings=1100)
     text = " ".join(str(5 + 7 * i % 290) for i in range(1100))
-    at = fine(
-        opened("checkpoints", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60")
-    )
+    at = fine(opened("your_model", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60"))
     assert "more than 512 tokens" in " ".join(one.value for one in at.caption)
     attention = run_any(load(tmp_path / "mine" / "llama"), text).record["decoder.1.self"]
     assert isinstance(attention.source, QueriesKeys)

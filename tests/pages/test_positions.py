@@ -200,7 +200,7 @@ def test_a_checkpoints_table_is_shown_as_far_as_it_goes(lang: str, message: str)
 
 
 def test_without_a_learned_table_the_variants_say_where_one_can_come_from():
-    assert "page Checkpoints" in said(fine(page(screen="variants")))
+    assert "page Your model" in said(fine(page(screen="variants")))
 
 
 def test_the_learned_table_of_the_small_translator_is_told_as_far_as_it_was_trained():

@@ -15,7 +15,7 @@ SEQUENCE = "ACGTTGCATTGTGTCAGTTGACGT"
 
 
 def test_letters_and_classes_that_no_file_names_are_asked_for_and_used() -> None:
-    at = opened("checkpoints")
+    at = opened("your_model")
     at.file_uploader[0].set_value([("model.pt", reference_file("kmer").read_bytes(), "application/octet-stream")])
     fine(with_heads(at.run(), 4))
     at.query_params.update(model="upload/model", sequence=SEQUENCE)

@@ -15,9 +15,9 @@ from transformer.interventions.text import from_text
 from transformer.runs.classify import classify
 from transformer.runs.donors import donor_of, log_odds
 from transformer.runs.what_if import same_target
+from ui.shared.changes import DONOR
 from ui.shared.files import Origin
 from ui.store.shipped import CHECKPOINTS
-from ui.what_if.changes import DONOR
 from ui.what_if.runs import Sweep
 from ui.what_if.try_this import TRIALS
 

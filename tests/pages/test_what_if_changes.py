@@ -16,9 +16,9 @@ from transformer import DecodingOptions, Intervention, intervening, translate
 from transformer.errors import InputError
 from transformer.interventions.text import from_text, to_text
 from transformer.runs.what_if import same_target
+from ui.shared.changes import Changes, in_force
 from ui.shared.files import Origin
 from ui.store.shipped import CHECKPOINTS
-from ui.what_if.changes import Changes, in_force
 from ui.what_if.try_this import TRIALS
 from ui.what_if.views import effects_csv
 

@@ -111,7 +111,7 @@ def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(folde
     long = opened("what_if", model="states", text="the dog runs. " * 140)
     assert "at most 512 are run here" in long.warning[0].value
     (link,) = (one.proto for one in long.get("page_link") if "all of it" in one.proto.label)
-    assert (link.page, "input=the+dog" in link.query_string) == ("checkpoints", True)
+    assert (link.page, "input=the+dog" in link.query_string) == ("your_model", True)
     empty = opened("what_if", model="states", text=" ")
     assert not empty.exception
     assert empty.warning

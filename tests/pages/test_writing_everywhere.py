@@ -158,7 +158,7 @@ def test_what_if_shows_gaps_and_named_classes_of_tokens_before_and_after() -> No
 
 
 def test_a_class_is_explained_by_its_words_and_the_gap_is_told() -> None:
-    page = fine(opened("checkpoints", model="mine/classes", input=TEXT))
+    page = fine(opened("your_model", model="mine/classes", input=TEXT))
     assert not any("log-odds" in str(chart.proto.spec) for chart in page.get("plotly_chart"))
     page.toggle(key="why").set_value(True)
     page = fine(page.run())
@@ -173,7 +173,7 @@ def test_a_class_is_explained_by_its_words_and_the_gap_is_told() -> None:
             page = fine(page.run())
             assert {"why": "True", "class": str(other), "reasons": way}.items() <= address_of(page).items()
         found = class_reasons(checkpoint, run, target, way)  # type: ignore[arg-type]
-        for one in (page, fine(opened("checkpoints", **address_of(page)))):
+        for one in (page, fine(opened("your_model", **address_of(page)))):
             bars = figure(one)
             np.testing.assert_allclose(numbers(bars["data"][0]["x"]), found.added, atol=1e-4)
             assert list(bars["layout"]["yaxis"]["ticktext"]) == ["the", "dog", "runs", "."]

@@ -14,7 +14,7 @@ PAGES = (
     "translate",
     "align",
     "sequences",
-    "checkpoints",
+    "your_model",
     "attention_steps",
     "inside_layer",
     "masks",
@@ -25,7 +25,7 @@ PAGES = (
 
 CHOICES = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area", "tab", "button")
 TEXTS = ("two dogs run", "a red", "", "A man rides a bicycle.\na red dog", "ACGTTGCAAGTGTCAGTTGACGTACC", "3")
-TABS = {"checkpoints": "map"}
+TABS = {"your_model": "map"}
 """Under which key a page's tabs stand."""
 
 NEVER = ("measure", "look-through", "to-sequences", "remove", "forget-answers", "forget-all-answers")

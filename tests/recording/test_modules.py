@@ -229,3 +229,37 @@ def test_a_mapped_function_runs_as_ever() -> None:
     assert torch.equal(plain, output)
     assert seen.sites or seen.notes
     assert all(seen.map(site).all_weights().shape[1:] == (7, 7) for site in seen.sites)
+
+
+class Deep(nn.Module):
+    """Sums of projections, one upon the other, and attention that is written out at their end."""
+
+    def __init__(self, n_sums: int) -> None:
+        super().__init__()
+        self.project, self.n_sums = nn.Linear(6, 6), n_sums
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend by what the sums make."""
+        h = self.project(x)
+        for _ in range(self.n_sums):
+            h = h + self.project(h) * 0.001
+        mixed: Tensor = (h @ x.mT).softmax(-1) @ x
+        return mixed
+
+
+def test_thousands_of_functions_before_a_softmax_do_not_exhaust_the_stack() -> None:
+    module, x = Deep(1_500), torch.randn(2, 5, 6)
+    plain = module(x)
+    with recording(module) as seen:
+        assert torch.equal(module(x), plain)
+    assert seen.sites == ("Deep",)
+    expected = (module_sums(module, x) @ x.mT).softmax(-1)
+    assert torch.allclose(torch.from_numpy(seen.map("Deep", batch=1).all_weights())[0], expected[1], atol=1e-6)
+
+
+def module_sums(module: Deep, x: Tensor) -> Tensor:
+    """What its projections add up to."""
+    h = module.project(x)
+    for _ in range(module.n_sums):
+        h = h + module.project(h) * 0.001
+    return h.detach()

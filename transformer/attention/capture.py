@@ -170,6 +170,12 @@ def is_recording() -> bool:
     return _sink.get() is not None
 
 
+def wants_mixing() -> bool:
+    """Whether the caller's recording keeps what was mixed, so that slopes can be taken by it."""
+    sink = _sink.get()
+    return sink is not None and sink.keeps_mixing
+
+
 def record_site(site: Site, source: SoftmaxInputs, output: Tensor, values: Tensor | None = None) -> None:
     """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
     sink = _sink.get()

@@ -167,12 +167,16 @@ def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> M
     return known
 
 
-def bias_of(table: Float[Tensor, "#batch #head #query key"] | None) -> Bias | None:
-    """The smallest bias that says the same as `table`; None where it adds nothing."""
+def bias_of(
+    table: Float[Tensor, "#batch #head #query key"] | None, visible: Bool[Tensor, "#batch 1 query key"] | None = None
+) -> Bias | None:
+    """The smallest bias that says the same as `table`, where it is `visible`; None where it adds nothing."""
     if table is None:
         return None
+    if visible is not None:
+        return _smallest_bias(table, visible)
     if table not in _biases:
-        _biases[table] = _smallest_bias(table)
+        _biases[table] = _smallest_bias(table, None)
     return _biases[table]
 
 
@@ -189,12 +193,23 @@ def _smallest_mask(table: Tensor) -> Mask:
     return MaskTable(visible=table.clone())
 
 
-def _smallest_bias(table: Tensor) -> Bias | None:
-    if not bool(table.any()):
+def _smallest_bias(table: Tensor, visible: Tensor | None) -> Bias | None:
+    if not bool((table != 0).any() if visible is None else ((table != 0) & visible).any()):
         return None
-    if len(table) == 1 < table.shape[2] and torch.equal(table[..., 1:, 1:], table[..., :-1, :-1]):
-        return RelativeBias(diagonals_of(table[0]), table.shape[2])
-    return BiasTable(table.detach())
+    shown = table if visible is None else table.masked_fill(~visible, -torch.inf)
+    if table.shape[2] > 1:
+        same = shown[..., 1:, 1:] == shown[..., :-1, :-1]
+        if visible is not None:
+            same |= ~visible[..., 1:, 1:]
+        if bool(same.all()) and (len(table) == 1 or _is_one(shown)):
+            diagonals = diagonals_of(shown.amax(0) if len(table) > 1 else shown[0])
+            return RelativeBias(diagonals.masked_fill(diagonals == -torch.inf, 0.0), table.shape[2])
+    return BiasTable(table.detach() if visible is None else table.masked_fill(~visible, 0.0))
+
+
+def _is_one(tables: Tensor) -> bool:
+    """Whether all tables of a batch agree, but for cells that are hidden (-inf) in some."""
+    return bool(((tables == tables.amax(0, keepdim=True)) | (tables == -torch.inf)).all())
 
 
 def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:

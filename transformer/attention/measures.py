@@ -148,7 +148,8 @@ def measure(attention: AttentionMap, head: int) -> HeadMeasures:
     """
     weights, visible = attention.weights(head).astype(np.float64), attention.mask()
     choosing, special = _choosing(visible), np.array(attention.keys.special, dtype=bool)
-    is_self = attention.site.kind == "self" and weights.shape[0] == weights.shape[1]
+    kind, same_tokens = attention.site.kind, attention.queries.texts == attention.keys.texts
+    is_self = weights.shape[0] == weights.shape[1] and (kind == "self" or (same_tokens and kind != "cross"))
     previous, same, following = (share_at(weights, visible, offset) if is_self else np.nan for offset in (-1, 0, 1))
     return HeadMeasures(
         site=attention.site,
@@ -205,13 +206,36 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
     return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
+def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:
+    """What can be drawn as one wall of layers x heads, by name, in the order in which it ran.
+
+    The sites of a group, first layer first, where they have the same labels and as many heads; else each by itself.
+    """
+    groups: dict[str, list[Site]] = {}
+    for site in record.sites:
+        groups.setdefault(_wall(site), []).append(site)
+    found: dict[str, tuple[Site, ...]] = {}
+    for group, sites in groups.items():
+        first, *others = [(record[site].n_heads, record[site].queries, record[site].keys) for site in sites]
+        alike = all(one == first for one in others)
+        found |= {group: tuple(sites)} if alike else {str(site): (site,) for site in sites}
+    return found
+
+
+def _wall(site: Site) -> str:
+    """The group of a site, also where the numbered module itself attends: `blocks` for `blocks.0`."""
+    path, mark, time = site.partition("#")
+    stack, _, number = path.rpartition(".")
+    return f"{stack}{mark}{time}" if stack and number.isdigit() else site.group
+
+
 def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
-    """The sites of a kind, first layer first.
+    """The sites of a kind (a group, or a site by its name), first layer first.
 
     Raises:
         RecordError: the record has none.
     """
-    sites = tuple(site for site in record.sites if site.group == kind)
+    sites = tuple(site for site in record.sites if kind in (site.group, site)) or kinds_of(record).get(kind, ())
     if not sites:
         kinds = tuple(dict.fromkeys(site.group for site in record.sites))
         raise RecordError("kind_not_in_record", kind=kind, kinds=kinds)
@@ -220,7 +244,7 @@ def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
 
 def has_kind(record: Record, kind: str) -> bool:
     """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
-    return any(site.group == kind for site in record.sites)
+    return any(kind in (site.group, site) for site in record.sites)
 
 
 def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "position position"]:

@@ -18,10 +18,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.attribution.sums import SubLayer, linear_part, shift
 from transformer.attribution.twins import twin_of
 from transformer.errors import NotDefinedError
+from transformer.layers.masks import Mask
 from transformer.layers.norms import deviation
 from transformer.messages import Message
 from transformer.models.protocols import Attending
@@ -73,7 +74,7 @@ class TracedSubLayer(SubLayer):
     """One attention sub-layer of another library's model, as it ran."""
 
     name: str
-    softmax: QueriesKeys
+    softmax: QueriesKeys | Weights
     values: Float[Tensor, "key_head key d_v"]
     call: _Call
 
@@ -190,13 +191,13 @@ def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> Trac
     if call is None or len(mixed) != 1:
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values_of", site=site))
     softmax = seen.source(site)
-    if call.projection is None or not isinstance(softmax, QueriesKeys):
+    if call.projection is None or not isinstance(softmax, QueriesKeys | Weights):
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_projection", site=site))
     if call.total is None:
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_residual", site=site))
     carried = call.read if call.norm_last else cast(Tensor, call.before)
     x = carried.reshape(-1, carried.shape[-1])
-    found = TracedSubLayer(site, x, softmax.mask, name, softmax, mixed[0].values[0], call)
+    found = TracedSubLayer(site, x, softmax.mask or Mask(), name, softmax, mixed[0].values[0], call)
     total = torch.einsum("htj,hjd->td", found.weights().double(), found.given()) + found.constant + x.double()
     if found.norm is not None:
         total = linear_part(found.norm, total, deviation(found.norm, total)) + shift(found.norm)

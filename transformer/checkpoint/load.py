@@ -344,6 +344,11 @@ def check_together(sizes: Mapping[str, int], limits: ReadLimits) -> None:
         )
 
 
+def says_all(path: Path) -> bool:
+    """Whether the folder at `path` says all of itself, so that nothing is asked about it."""
+    return isinstance(reader_of(path), HuggingFaceFolders | OwnFolders)
+
+
 def _refuse_answers(path: Path, answers: Answers) -> None:
     if answers:
         raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))

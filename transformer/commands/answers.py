@@ -2,6 +2,8 @@
 
 import argparse
 import re
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 _NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d{1,3})?", re.ASCII | re.IGNORECASE)
@@ -23,6 +25,12 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 def answers(arguments: argparse.Namespace) -> dict[str, Any]:
     """The answers by name; the last one counts."""
     return dict(arguments.answer)
+
+
+def as_options(given: Mapping[str, Any]) -> str:
+    """The options that give these answers."""
+    said = {name: str(answer).lower() if isinstance(answer, bool) else str(answer) for name, answer in given.items()}
+    return " ".join(f"--answer {shlex.quote(f'{name}={answer}')}" for name, answer in said.items())
 
 
 def _pair(text: str) -> tuple[str, int | float | bool | str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from transformer.checkpoint.huggingface.attention import SITE
 from transformer.checkpoint.huggingface.model import HEADED, HuggingFaceModel
 from transformer.diagrams.diagram import Diagram, NodeKind, Norms, Shape
 from transformer.diagrams.families import NORMS_AFTER, NORMS_BEFORE
@@ -105,12 +104,12 @@ def _layers(model: HuggingFaceModel, leaves: dict[str, nn.Module]) -> list[_Laye
 def _homes(model: HuggingFaceModel) -> dict[Site, str]:
     """The name of the module of each attention, where it is known.
 
-    A model that is recorded lazily has been told. In another one, attention is what is called so and holds no more of
-    it, if there are as many of a kind as the model has sites.
+    A model whose attention is seen as it runs tells. In another one, attention is what is called so and holds no more
+    of it, if there are as many of a kind as the model has sites.
     """
-    told = {Site(getattr(module, SITE)): name for name, module in model.named_modules() if hasattr(module, SITE)}
-    if told:
-        return {site: told[site] for site in model.sites if site in told}
+    if attending := model.attending():
+        names = {id(module): name for name, module in model.named_modules()}
+        return {site: names[id(module)] for site, module in attending.items()}
     named = [name for name, module in model.named_modules() if "attention" in type(module).__name__.lower()]
     named = [name for name in named if not any(other.startswith(f"{name}.") for other in named)]
     groups: dict[str, list[str]] = {}

@@ -157,7 +157,6 @@ class Encoder(nn.Module):
             raise InputError("class_token_in_some", id=first)
         return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
 
-
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""
         return {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}

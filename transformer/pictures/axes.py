@@ -5,14 +5,16 @@ An axis knows the text of each token, which tokens make up a word, and which are
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, takewhile
+from typing import SupportsIndex
 
 import numpy as np
 from jaxtyping import Float
 
+from transformer.errors import InputError
 from transformer.messages import Message
 
 WORD_START = "▁"
@@ -59,6 +61,40 @@ class Axis:
         words = text.split()
         characters = [WORD_START * (i == 0) + letter for word in words for i, letter in enumerate(word)]
         return cls.of_pieces(name, characters, [False] * len(characters))
+
+    @classmethod
+    def of_offsets(
+        cls, name: str, text: str, offsets: Iterable[Iterable[SupportsIndex]], tokens: Sequence[str] | None = None
+    ) -> "Axis":
+        """The axis of pieces that say where in `text` they stand, as a tokenizer's offset mapping: (start, end) each.
+
+        Pieces that touch are one word, white space divides; punctuation before and after a word is parted from it as
+        in `of_pieces`. A piece at (0, 0) is a special token, called as in `tokens` where they are given. Bytes of one
+        letter share its place.
+
+        Raises:
+            InputError: an offset lies outside of the text or goes back, or there are not as many `tokens`.
+        """
+        spans = [(int(start), int(end)) for start, end in offsets]
+        if tokens is not None and len(tokens) != len(spans):
+            raise InputError("offsets_tokens", found=len(tokens), needed=len(spans))
+        special = [span == (0, 0) for span in spans]
+        pieces, before, space = [], (0, 0), True
+        for i, (start, end) in enumerate(spans):
+            if special[i]:
+                pieces.append(Message("label_special") if tokens is None else tokens[i])
+                space = True
+                continue
+            if not 0 <= start <= end <= len(text):
+                raise InputError("offsets_outside", number=i, start=start, end=end, length=len(text))
+            if start < before[0] or end < before[1]:
+                raise InputError("offsets_go_back", number=i, start=start, end=end, last=before)
+            piece = text[start:end]
+            begins = space or start > before[1] or piece[:1].isspace()
+            stripped = piece.strip() or piece.replace(" ", "")
+            pieces.append(WORD_START * begins + stripped)
+            before, space = (start, end), bool(piece.strip()) and piece[-1].isspace()
+        return cls.of_pieces(name, pieces, special)
 
     @classmethod
     def of_tokens(cls, name: str, texts: Sequence[str]) -> "Axis":

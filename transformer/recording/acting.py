@@ -16,7 +16,6 @@ from transformer.interventions.edits import (
     selected,
 )
 from transformer.interventions.value import Intervention
-from transformer.layers.rows import going_on
 from transformer.recording.mixing import Layout
 
 
@@ -43,8 +42,7 @@ def acted_on_weights(
         InputError: an intervention does not fit.
     """
     n_heads, n_queries, n_keys = used.shape[1:]
-    with going_on():
-        check_positions(here, n_heads, n_queries, n_keys)
+    check_positions(here, n_heads, n_queries, n_keys)
     mine = tuple(one for one in here if one.action in OF_WEIGHTS)
     place = Place(tuple(range(n_heads)), first or 0, n_queries if first is None else None)
     rows = [selected(one, place, n_queries, used.device) for one in mine]

@@ -36,17 +36,22 @@ AxisFactors = tuple[Factor, ...]
 MOST_ENTRIES = 4_096
 """So many tensors are remembered before those that are gone are forgotten."""
 
+DEEPEST = 150
+"""So many facts wait for one another before they are worked out: thousands of steps must not exhaust the stack."""
+
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
 
-    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts).
+    `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts);
+    `logged` that these are logarithms still (`log_softmax`).
     `clean` is the result without dropout; `whole` with the columns that were cut off again (attention sinks).
     """
 
     path: str
     projected: bool
+    logged: bool = False
     clean: Tensor | None = None
     whole: Tensor | None = None
     sink_first: bool = False
@@ -84,22 +89,28 @@ class Entry:
     """A fact that is worked out when somebody asks for it: most tensors are never asked about.
 
     Facts of a softmax's result are worked out at once. `made_by` tells tensors of several projections, or several parts
-    of one tensor, from one another.
+    of one tensor, from one another. `depth` is how many entries wait for one another to be worked out.
     """
 
-    __slots__ = ("_fact", "_make", "made_by", "of_softmax")
+    __slots__ = ("_fact", "_given", "_make", "depth", "made_by", "of_softmax")
 
     def __init__(
-        self, fact: Fact | None = None, make: Callable[[], Fact | None] | None = None, made_by: object = None
+        self,
+        fact: Fact | None = None,
+        make: Callable[..., Fact | None] | None = None,
+        given: tuple[Any, ...] = (),
+        made_by: object = None,
+        depth: int = 0,
     ) -> None:
-        self._fact, self._make, self.made_by = fact, make, made_by
+        self._fact, self._make, self._given, self.made_by, self.depth = fact, make, given, made_by, depth
         self.of_softmax = fact is not None and (fact.softmax is not None or fact.sides is not None)
 
     @property
     def fact(self) -> Fact | None:
         """What is known; None where it cannot be told."""
         if self._make is not None:
-            self._fact, self._make = self._make(), None
+            self._fact = self._make(*self._given)
+            self._make, self._given, self.depth = None, (), 0
         return self._fact
 
 
@@ -139,9 +150,17 @@ class Facts:
             self.keep(tensor, Entry(fact)) if isinstance(tensor, Tensor) and len(fact.axes) == tensor.dim() else tensor
         )
 
-    def later(self, tensor: Tensor, make: Callable[[], Fact | None], made_by: object = None) -> Tensor:
-        """Remember how a fact is worked out, by what holds no tensor; gives the tensor."""
-        return self.keep(tensor, Entry(None, make, made_by))
+    def later(
+        self, tensor: Tensor, depth: int, make: Callable[..., Fact | None], *given: Any, made_by: object = None
+    ) -> Tensor:
+        """Remember how a fact is worked out, from what holds no tensor; gives the tensor.
+
+        `depth` is that of the entries in `given`. A run works out few facts, so this does as little as it can.
+        """
+        entry = Entry(None, make, given, made_by, depth + 1)
+        if depth >= DEEPEST:
+            entry = Entry(entry.fact, made_by=made_by)
+        return self.keep(tensor, entry)
 
     def forget(self, tensor: Tensor) -> None:
         """What was known of a tensor holds no more: it was written to."""

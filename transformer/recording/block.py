@@ -11,8 +11,9 @@ from torch import nn
 from transformer.attention import capture
 from transformer.attention.capture import Recording
 from transformer.errors import RecordError
+from transformer.layers import log_sums
+from transformer.layers.rows import going_on
 from transformer.recording.seen import MOST_BYTES, ModuleRecording
-from transformer.recording.watching import Watching
 
 
 @overload
@@ -50,8 +51,9 @@ def _of_module(module: nn.Module, outputs: bool, most_bytes: int) -> Iterator[Mo
     found = ModuleRecording(keeps_outputs=outputs, module=module, most_bytes=most_bytes)
     compiler = sys.modules.get("torch._dynamo")  # nothing is compiled where it was never imported
     with ExitStack() as stack:
-        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for one in module.modules()):
+        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for _, one in found.paths.modules):
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(found.paths.followed())
-        stack.enter_context(Watching(module, found))
+        stack.enter_context(log_sums.noting())
+        stack.enter_context(going_on())  # what runs may be a step of a loop
+        stack.enter_context(found.watching())
         yield found

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -15,9 +14,11 @@ def dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     """A softmax's result is kept as it was before numbers were dropped."""
     entry = facts.entry(args[0])
     result = func(*args, **kwargs)
-    before = None if entry is None else entry.fact
+    if entry is None or result is args[0]:
+        return result
+    before = entry.fact if entry.of_softmax else None
     if before is None or before.softmax is None or not isinstance(result, Tensor):
-        return result if entry is None else facts.keep(result, entry)
+        return facts.keep(result, entry)
     softmax = before.softmax
     drops = kwargs.get("training", args[2] if len(args) > 2 else True)
     if drops and softmax.clean is None and result is not args[0]:
@@ -87,23 +88,38 @@ def alike(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Activations and norms: the axes of what they read."""
     result = func(*args, **kwargs)
     entry = facts.entry(args[0]) if args else None
-    return result if entry is None or entry.of_softmax or not isinstance(result, Tensor) else facts.keep(result, entry)
+    if entry is None or entry.of_softmax or result is args[0] or not isinstance(result, Tensor):
+        return result
+    return facts.keep(result, entry)
+
+
+def copied(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`contiguous` and its like: the same numbers."""
+    entry = facts.entry(args[0])
+    if entry is None or entry.of_softmax:
+        return elementwise(facts, func, args, kwargs)
+    result = func(*args, **kwargs)
+    return result if result is args[0] else facts.keep(result, entry)
 
 
 def added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A sum of two tensors of one shape (a residual stream) is the commonest function of all."""
-    if len(args) == 2 and all(isinstance(one, Tensor) for one in args) and args[0].shape == args[1].shape:
-        one, other = (facts.entry(each) for each in args)
-        if not any(each is not None and each.of_softmax for each in (one, other)):
-            result = func(*args, **kwargs)
-            return result if one is None or other is None else facts.later(result, partial(_sum_fact, one, other))
+    if len(args) == 2:
+        left, right = args
+        if isinstance(left, Tensor) and isinstance(right, Tensor) and left.shape == right.shape:
+            one, other = facts.entry(left), facts.entry(right)
+            if one is None or other is None:
+                if (one is None or not one.of_softmax) and (other is None or not other.of_softmax):
+                    return func(*args, **kwargs)
+            elif not one.of_softmax and not other.of_softmax:
+                return facts.later(func(*args, **kwargs), max(one.depth, other.depth), _sum_fact, one, other)
     return elementwise(facts, func, args, kwargs)
 
 
 def _sum_fact(one: Entry, other: Entry) -> Fact | None:
-    facts = [each.fact for each in (one, other)]
-    known = [each for each in facts if each is not None]
-    if len(known) < 2:
+    left, right = one.fact, other.fact
+    if left is None or right is None:
         return None
+    known = left, right
     shape = [length(axis) for axis in known[0].axes]
     return Fact(broadcast(known, shape), all(each.parameter for each in known), any(each.dotted for each in known))

@@ -37,7 +37,7 @@ ELEMENTWISE = KEEPING | frozenset(
     functions(
         "add __add__ __radd__ __iadd__ add_ sub __sub__ __rsub__ sub_ mul __mul__ __rmul__ __imul__ mul_ multiply "
         "div __truediv__ __itruediv__ div_ true_divide neg masked_fill masked_fill_ where nan_to_num clamp clamp_min "
-        "tanh exp sigmoid dropout dropout_ alpha_dropout feature_dropout type cpu cuda bfloat16"
+        "tanh exp sigmoid normalize dropout dropout_ alpha_dropout feature_dropout type cpu cuda bfloat16"
     )
 )
 """Functions of each number by itself."""

@@ -90,10 +90,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The layouts of the weights, and of what they make; None for the latter where heads are summed over in it."""
+    """The layouts of the weights, and of what they make; None for the latter where heads are summed over in it.
+
+    `values` is that of the mixed values (batch, head, key, d_v) with the keys as their first axis, where they have one.
+    """
 
     weights: Layout
     output: Layout | None
+    values: Layout | None = None
 
 
 def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[int], Sequence[int]]) -> Mixture | None:
@@ -131,7 +135,8 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
     _rows(groups, pieces, rows)
     _settle(groups, pieces, any(is_made(axis) for axis in values.axes))
     output = _output(labels, groups, pieces, values, narrow)
-    return Mixture(_layout(here, groups, pieces, narrow, ("batch", "head", "query", "key")), output)
+    mixed = _mixed(labels, groups, pieces, values, narrow)
+    return Mixture(_layout(here, groups, pieces, narrow, ("batch", "head", "query", "key")), output, mixed)
 
 
 def _is_head(part: Factor, axis: AxisFactors) -> bool:
@@ -185,6 +190,28 @@ def _output(
         parts[label] = tuple(Factor(part.size) for part in values.axes[there.index(label)])
     kinds = {**groups, "value": [(label, i) for label in own for i in range(len(parts[label]))]}
     return _layout(out, kinds, parts, set(), ("batch", "head", "query", "value"))
+
+
+def _mixed(
+    labels: Labels,
+    groups: dict[str, list[tuple[int, int]]],
+    pieces: dict[int, AxisFactors],
+    values: Fact,
+    narrow: set[int],
+) -> Layout | None:
+    """The layout of the values, keys first; None where each query has values of its own."""
+    here, there, _ = labels
+    key = groups["key"][0][0]
+    parts: dict[int, AxisFactors] = {}
+    own = [label for label in there if label not in here or label in narrow]
+    for label, axis in zip(there, values.axes, strict=True):
+        parts[label] = tuple(Factor(part.size) for part in axis) if label in own or not axis else pieces[label]
+    kinds = {kind: [place for place in groups[kind] if parts.get(place[0])] for kind in ("batch", "head")}
+    kinds |= {"key": [(key, 0)], "value": [(label, i) for label in own for i in range(len(parts[label]))]}
+    if any(parts.get(label) for label, _ in groups["query"] if label in there):
+        return None
+    order = (key, *(label for label in there if label != key))
+    return _layout(order, kinds, parts, set(), ("batch", "head", "key", "value"))
 
 
 def _layout(

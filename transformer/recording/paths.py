@@ -27,16 +27,18 @@ class Call:
 
     path: str
     inputs: tuple[ref[Tensor], ...] = ()
-    attentions: int = 0
     side: object = None
-    lists: dict[str, "Call"] = field(default_factory=dict)
+    lists: dict[str, "Call"] | None = None
 
     def reads_as(self, other: "Call") -> bool:
         """Whether both were given the very same tensors, which live still."""
-        mine, theirs = ([one() for one in call.inputs] for call in (self, other))
-        if not mine or len(mine) != len(theirs):
+        if not self.inputs or len(self.inputs) != len(other.inputs):
             return False
-        return all(a is not None and a is b for a, b in zip(mine, theirs, strict=True))
+        for mine, theirs in zip(self.inputs, other.inputs, strict=True):
+            tensor = mine()
+            if tensor is None or tensor is not theirs():
+                return False
+        return True
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Paths:
     def __post_init__(self) -> None:
         self._thread = get_ident()
         self._outside = Call("")
+        self.modules = list(self.root.named_modules())
+        self.buffers = [one for _, each in self.modules for one in each._buffers.values() if one is not None]
 
     @property
     def current(self) -> Call:
@@ -66,10 +70,9 @@ class Paths:
     def followed(self) -> Iterator[None]:
         """Keep track inside; the hooks are taken off at the end, also after an exception. Other threads go unseen."""
         handles = []
-        modules = list(self.root.named_modules())
-        listed = {id(one) for _, each in modules if isinstance(each, nn.ModuleList) for one in each}
+        listed = {id(one) for _, each in self.modules if isinstance(each, nn.ModuleList) for one in each}
         try:
-            for name, module in modules:
+            for name, module in self.modules:
                 if name and _computes_one_function(module) and id(module) not in listed:
                     continue
                 path = ".".join(part for part in name.split(".") if part != COMPILED)
@@ -82,17 +85,23 @@ class Paths:
 
     def _entering(self, path: str) -> Any:
         container, _, number = path.rpartition(".")
+        numbered, calls, ran, thread = number.isdigit(), self.calls, self.ran, self._thread
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if get_ident() != self._thread:
+            if get_ident() != thread:
                 return
-            call = Call(path, tuple(ref(one) for one in (*args, *kwargs.values()) if isinstance(one, Tensor)))
-            if number.isdigit():
-                before = self.current.lists.get(container)
+            given = (*args, *kwargs.values()) if kwargs else args
+            call = Call(path, tuple([ref(one) for one in given if isinstance(one, Tensor)]))
+            if numbered:
+                around = calls[-1] if calls else self._outside
+                if around.lists is None:
+                    around.lists = {}
+                before = around.lists.get(container)
                 call.side = before.side if before is not None and call.reads_as(before) else object()
-                self.current.lists[container] = call
-            self.calls.append(call)
-            self.ran.setdefault(path, module)
+                around.lists[container] = call
+            calls.append(call)
+            if path not in ran:
+                ran[path] = module
 
         return enter
 

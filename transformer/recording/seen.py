@@ -1,10 +1,13 @@
 """What was seen while a module ran: its attention by site, and what of it could not be seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording
@@ -14,23 +17,28 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError, RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.value import Intervention
-from transformer.layers.rows import going_on
+from transformer.layers import log_sums
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
-from transformer.recording.fused import FusedInputs, four_axes
+from transformer.recording.expected_file import as_array, save_arrays
+from transformer.recording.fused import FusedCall, FusedInputs, four_axes, with_sums
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
 from transformer.recording.naming import named, places_in_lists
-from transformer.recording.paths import COMPILED, Paths
+from transformer.recording.paths import COMPILED, Call, Paths
 from transformer.recording.unseen import notes_of
+from transformer.recording.watching import Watching
 from transformer.sites import Site
 
 MOST_BYTES = 2 * 1024**3
 """Bytes of written-out weights that one recording keeps, unless told otherwise."""
+
+ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
+"""Ids or numbers in any of the usual containers."""
 
 HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
 """What modules call their number of heads."""
@@ -43,6 +51,9 @@ class ModuleRecording(Recording):
     `most_bytes` bounds what written-out softmaxes keep, which is a number for each query and key.
     """
 
+    defers: ClassVar[bool] = True
+    """Whether first calls of fused attention are put into their form when somebody asks for them."""
+
     module: nn.Module = field(kw_only=True, repr=False)
     most_bytes: int = field(default=MOST_BYTES, kw_only=True)
 
@@ -51,6 +62,7 @@ class ModuleRecording(Recording):
         self._chains: dict[str, list[Chain]] = {}
         self._idle: list[str] = []
         self._inputs = FusedInputs()
+        self._waiting: dict[str, tuple[FusedCall, tuple[Call, ...]]] = {}
         self._kept_bytes = 0
         self._mapped = False
         self._found: dict[Site, Attention] = {}
@@ -119,14 +131,25 @@ class ModuleRecording(Recording):
         return output
 
     def record(
-        self, queries: Given = None, keys: Given = None, *, batch: int = 0, model: str = "", text: str = ""
+        self,
+        queries: Given = None,
+        keys: Given = None,
+        *,
+        batch: int = 0,
+        grid: tuple[int, int] | None = None,
+        model: str = "",
+        text: str = "",
     ) -> Record:
         """Everything that was seen of one batch element, with labels: by their length, or by site where two fit.
 
+        `grid` are rows and columns of a picture's patches: axes of so many positions, and a few tokens before them,
+        are drawn as pictures. Labels of pieces with offsets are `Axis.of_offsets(...)`.
+
         Raises:
-            RecordError: nothing was seen (it says where, and why); labels fit no axis, or two lists of them fit one.
+            RecordError: nothing was seen (it says where, and why); labels or the grid fit no axis, or two lists of
+                labels fit one.
         """
-        labels = Labelling(queries, keys)
+        labels = Labelling(queries, keys, grid)
         maps = {}
         for site, call in self._resolved().items():
             n_keys = call.source.n_keys - bool(call.sink)
@@ -137,24 +160,70 @@ class ModuleRecording(Recording):
         labels.refuse_unused()
         return Record(maps, model or self._root, text)
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """See what the module runs inside."""
+        with self.paths.followed(), Watching(self):
+            yield
+
+    def expected(
+        self, path: str | Path, inputs: ArrayLike, output: ArrayLike | None = None, targets: ArrayLike | None = None
+    ) -> None:
+        """Save what `check_file` and `find_answers` compare a checkpoint with: an .npz of ids, maps and the output.
+
+        `inputs` are the ids that the module read in the block, batch first, `targets` those of a decoder beside it. All
+        maps of the batch are kept, by site, in the precision in which they were computed: after `module.double()`, to
+        1e-9. O(batch x head x query x key) memory.
+
+        ```python
+        module.double().eval()
+        with torch.no_grad(), recording(module) as seen:
+            scores = module(ids)
+        seen.expected("expected.npz", inputs=ids, output=scores)
+        ```
+
+        Raises:
+            RecordError: nothing was seen (it says where, and why), or what was seen is of another number of sentences.
+        """
+        if not self.sites:
+            raise RecordError("nothing_seen", notes=self.notes)
+        ids = as_array(inputs)
+        n_batch = 1 if ids.ndim == 1 else len(ids)
+        arrays: dict[str, np.ndarray] = {}
+        for site in self.sites:
+            source = self.source(site)
+            found = len(source.values) if isinstance(source, Weights) else source.n_sentences
+            if found != n_batch:
+                raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
+            arrays[site] = np.stack([self.map(site, batch=row).all_weights() for row in range(n_batch)])
+        arrays |= {"input": ids} if targets is None else {"source": ids, "target": as_array(targets)}
+        if output is not None:
+            arrays["output"] = as_array(output)
+        save_arrays(path, arrays)
+
     # What the watching mode tells.
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
-        output = run()
-        q4, k4, v4, output4 = (four_axes(one) for one in (q, k, v, output))
-        base = self._inputs.of(q4.detach(), k4.detach(), options)
-        values = v4.movedim(2, 0)
-        arrival = self._arrive((q4.shape[1], q4.shape[2], k4.shape[2]), values, written=False)
+        summed = None
+        if k.shape[-2] >= log_sums.FROM:
+            summed = with_sums(four_axes(q), four_axes(k), four_axes(v), options)
+        output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
+        kept = output if self.keeps_outputs else None
+        call = self._inputs.of(q, k, v, options, kept, None if summed is None else summed[1])
+        path = self.paths.current.path or self._root
+        if self.defers and path not in self._chains and path not in self._waiting and active() is None:
+            self._waiting[path] = call, tuple(self.paths.calls)
+            return output
+        base, values, v4, output4 = call.inputs, call.values, four_axes(v), four_axes(output)
+        arrival = self._arrive((base.n_heads, base.n_queries, base.n_keys), values, written=False)
         changed = output4
         source: SoftmaxInputs = base
         if arrival.asked:
-            with going_on():
-                changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
+            changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
             source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
-        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
-        self._keep(arrival, self._call(arrival, source, values, changed, notes))
-        return output if changed is output4 else changed.reshape(output.shape)
+        self._keep(arrival, source, values, v4, changed, _notes(call))
+        return output if changed is output4 is output else changed.reshape(output.shape)
 
     def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
@@ -172,7 +241,10 @@ class ModuleRecording(Recording):
             shown = arranged.wider().arranged(softmax.whole)
             sink = "first" if softmax.sink_first else "last"
         back = partial(arranged.restored, shape=weights.shape)
-        return self._written_out(used, shown, values, lambda w: run(back(w)), run, weights, out, sink, tuple(notes))
+        mixed = None if layout.values is None else self._with_heads(layout.values).arranged(values)
+        return self._written_out(
+            used, shown, values, mixed, lambda w: run(back(w)), run, weights, out, sink, tuple(notes)
+        )
 
     def of_heads(
         self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
@@ -182,8 +254,17 @@ class ModuleRecording(Recording):
         width = values.shape[-1]
         shape = (n_batch, n_heads, weights.shape[1], width)
         out = Layout((n_batch * n_heads, weights.shape[1], width), (0, 1, 2), shape)
-        keys = values.movedim(1, 0)
-        return self._written_out(used, used, keys, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+        keys, mixed = values.movedim(1, 0), values.unflatten(0, (n_batch, n_heads))
+        return self._written_out(used, used, keys, mixed, lambda w: run(w.flatten(0, 1)), run, weights, out, "", ())
+
+    def _settle(self) -> None:
+        """Put first calls of fused attention into their form: another call arrives, or somebody asks for them."""
+        waiting, self._waiting = self._waiting, {}
+        for path, (call, inside) in waiting.items():
+            output = None if call.output is None else four_axes(call.output)
+            found = Attention(path, inside, call.inputs, call.values, output, "", _notes(call))
+            self._chains[path] = [Chain(found)]
+            self._found = {}
 
     def idle(self, path: str, softmax: Softmax) -> None:
         """A softmax whose result mixes no values."""
@@ -198,6 +279,7 @@ class ModuleRecording(Recording):
         used: Tensor,
         shown: Tensor,
         values: Tensor,
+        mixed: Tensor | None,
         rerun: Callable[[Tensor], Tensor],
         run: Callable[[Tensor], Tensor],
         weights: Tensor,
@@ -216,25 +298,16 @@ class ModuleRecording(Recording):
             sink = "" if changed is not used else sink
             result = acted_on_output(here, first, result, out, used)
         output = None
-        if out is not None and self.keeps_outputs:
+        if out is not None and (self.keeps_outputs or self.keeps_mixing):
             output = out.arranged(result)
         kept = in_single(shown.detach())
         self._kept_bytes += kept.nbytes
         if self._kept_bytes > self.most_bytes:
             kept = kept[:, :, :0]
-        self._keep(arrival, self._call(arrival, Weights(kept), values, output, notes, sink))
-        return result
-
-    def _call(
-        self,
-        arrival: "_Arrival",
-        source: SoftmaxInputs,
-        values: Tensor,
-        output: Tensor | None,
-        notes: tuple[str, ...],
-        sink: str = "",
-    ) -> Attention:
-        return Attention(arrival.path, tuple(self.paths.calls), source, values.detach(), output, sink, notes)
+        self._keep(arrival, Weights(kept), values, mixed, output, notes, sink)
+        if out is None or output is None or not self.keeps_mixing:
+            return result
+        return out.restored(output, result.shape)  # what goes on is made of what is kept
 
     def _with_heads(self, layout: Layout) -> Layout:
         """Heads that lie beside one another in the batch's axis, of a module that says how many it has."""
@@ -247,16 +320,16 @@ class ModuleRecording(Recording):
             return layout
         return split_heads(layout, told)
 
-    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "_Arrival":
+    def _arrive(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> "Arrival":
         """A new call of so many heads, queries and keys: where it runs, what it goes on with, what is asked there."""
-        now = self.paths.current
-        path = now.path or self._root
+        self._settle()
+        path = self.paths.current.path or self._root
         chains = self._chains.setdefault(path, [])
         kinds = [chain.step(shape, values, written) for chain in chains]
         at = next((i for i, kind in enumerate(kinds) if kind), len(chains))
         kind = kinds[at] if at < len(chains) else ""
         first = chains[at].n_rows if kind == "next" else 0 if shape[1] == 1 else None
-        return _Arrival(path, at, kind, first, self._asked(path, at + 1))
+        return Arrival(path, at, kind, first, self._asked(path, at + 1))
 
     def _asked(self, path: str, ordinal: int) -> tuple[Intervention, ...]:
         """What is to be done at a call: at its path, at its number there, or at the list of heads that it is one of."""
@@ -283,9 +356,20 @@ class ModuleRecording(Recording):
             raise InputError("past_the_site", name="heads", site=one.site, position=one.heads[-1], last=count - 1)
         return True
 
-    def _keep(self, arrival: "_Arrival", call: Attention) -> None:
+    def _keep(
+        self,
+        arrival: "Arrival",
+        source: SoftmaxInputs,
+        values: Tensor,
+        mixed: Tensor | None,
+        output: Tensor | None,
+        notes: tuple[str, ...],
+        sink: str = "",
+    ) -> None:
         self.interventions = tuple(dict.fromkeys([*self.interventions, *interventions()]))
-        call = call if self.keeps_outputs else replace(call, output=None)
+        inside = tuple(self.paths.calls)
+        given = output if self.keeps_outputs else None
+        call = Attention(arrival.path, inside, source, values.detach(), given, sink, notes)
         chains = self._chains[arrival.path]
         if arrival.kind:
             chains[arrival.chain].add(call, arrival.kind)
@@ -295,6 +379,7 @@ class ModuleRecording(Recording):
 
     def _resolved(self) -> dict[Site, Attention]:
         """Every site with its attention, in order."""
+        self._settle()
         if not self._found:
             self._found = named(self._chains)
         return self._found
@@ -312,7 +397,7 @@ class ModuleRecording(Recording):
 
 
 @dataclass(frozen=True)
-class _Arrival:
+class Arrival:
     """A call of an attention: where it runs, which map it goes on with and how, its first row, what is asked there."""
 
     path: str
@@ -320,6 +405,10 @@ class _Arrival:
     kind: str
     first: int | None
     asked: tuple[Intervention, ...]
+
+
+def _notes(call: FusedCall) -> tuple[str, ...]:
+    return (Message("note_before_dropout"),) if call.options.get("dropout_p") else ()
 
 
 def _heads(module: nn.Module | None) -> list[int]:

@@ -21,7 +21,7 @@ from transformer.recording.axes import (
     length,
     regrouped,
 )
-from transformer.recording.elementwise import added, alike, dropout
+from transformer.recording.elementwise import added, alike, copied, dropout
 from transformer.recording.functions import functions
 
 Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -30,7 +30,11 @@ Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 def _reshaped(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
-    return _followed(facts, func, args, kwargs, lambda before, shape: regrouped(before.axes, shape))
+    return _followed(facts, func, args, kwargs, _regrouped)
+
+
+def _regrouped(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
+    return regrouped(before.axes, shape)
 
 
 def _followed(
@@ -38,27 +42,32 @@ def _followed(
     func: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    move: Callable[[Fact, Sequence[int]], tuple[AxisFactors, ...] | None],
+    move: Callable[..., tuple[AxisFactors, ...] | None],
+    *told: Any,
 ) -> Any:
-    """A function of one tensor that moves its axes, which `move` tells from the fact and the new shape."""
+    """A function of one tensor that moves its axes: `move` tells how from the fact, the new shape and what is told."""
     entry = facts.entry(args[0])
     result = func(*args, **kwargs)
     if entry is None or not isinstance(result, Tensor):
         return result
-    shape = result.shape
     if not entry.of_softmax:
-
-        def make() -> Fact | None:
-            before = entry.fact
-            after = None if before is None else move(before, shape)
-            return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
-
-        return facts.later(result, make)
+        return facts.later(result, entry.depth, _view_fact, entry, result.shape, move, told)
     before = entry.fact
-    after = None if before is None else move(before, shape)
+    after = None if before is None else move(before, result.shape, *told)
     if before is None or after is None:
         return result
     return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+
+
+def _view_fact(
+    entry: Entry,
+    shape: Sequence[int],
+    move: Callable[..., tuple[AxisFactors, ...] | None],
+    told: tuple[Any, ...],
+) -> Fact | None:
+    before = entry.fact
+    after = None if before is None else move(before, shape, *told)
+    return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
 
 
 def _moved(
@@ -73,13 +82,13 @@ def _moved(
 
 
 def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
+    def move(
+        before: Fact, shape: Sequence[int], told: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[AxisFactors, ...] | None:
+        return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
+
     def handle(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        told = args[1:]
-
-        def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
-            return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
-
-        return _followed(facts, func, args, kwargs, move)
+        return _followed(facts, func, args, kwargs, move, args[1:], kwargs)
 
     return handle
 
@@ -115,15 +124,15 @@ def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int
 
 def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An axis of length 1 that becomes longer holds copies."""
+    return _followed(facts, func, args, kwargs, _with_copies)
 
-    def move(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
-        padded = ((),) * (len(shape) - len(before.axes)) + before.axes
-        origin = Origin.PARAMETER if before.parameter else Origin.COPY
-        return tuple(
-            axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
-        )
 
-    return _followed(facts, func, args, kwargs, move)
+def _with_copies(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
+    padded = ((),) * (len(shape) - len(before.axes)) + before.axes
+    origin = Origin.PARAMETER if before.parameter else Origin.COPY
+    return tuple(
+        axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
+    )
 
 
 def _repeated(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -188,7 +197,7 @@ def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     for i, part in enumerate(results):
         shape = part.shape
         if not entry.of_softmax:
-            facts.later(part, partial(_part_fact, entry, shape, told), made_by=(entry, told, i))
+            facts.later(part, entry.depth, _part_fact, entry, shape, told, made_by=(entry, told, i))
             continue
         before = entry.fact
         if before is not None:
@@ -300,6 +309,7 @@ VIEWS: dict[Any, Handler] = {
         (_joined, "cat concat concatenate"),
         (_stacked, "stack"),
         (dropout, "dropout dropout_"),
+        (copied, "contiguous clone detach"),
         (_written_to, "__setitem__"),
         (alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
         (_convolved, "conv1d conv2d conv3d"),

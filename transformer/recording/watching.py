@@ -62,21 +62,27 @@ class Sink(Protocol):
 class Watching(TorchFunctionMode):
     """Tell a sink of each attention that this thread runs, and follow what every tensor's axes come from."""
 
-    def __init__(self, module: nn.Module, sink: Sink) -> None:
+    def __init__(self, sink: Sink) -> None:
         super().__init__()
         self.sink = sink
-        self.facts = Facts(module.buffers(), sink.paths.maker)
+        self.facts = Facts(sink.paths.buffers, sink.paths.maker)
+        self._calls = sink.paths.calls
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a function of torch, and see what it means for attention."""
-        if func in QUIET or not self.sink.paths.calls:  # outside of the module's own calls nothing is its attention
+        if not self._calls:  # outside of the module's own calls nothing is its attention
             return func(*args, **(kwargs or {}))
+        view = VIEWS.get(func)  # the commonest first: this code runs between all functions of a model
+        if view is not None:
+            return view(self.facts, func, args, kwargs or {})
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs or {})
-        return VIEWS.get(func, elementwise)(self.facts, func, args, kwargs or {})
+        if func in QUIET:
+            return func(*args, **(kwargs or {}))
+        return elementwise(self.facts, func, args, kwargs or {})
 
     def mix(
         self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]
@@ -85,7 +91,7 @@ class Watching(TorchFunctionMode):
         for flipped, (weights, values) in enumerate(((left, right), (right, left))):
             entry = self.facts.entry(weights)
             known = entry.fact if entry is not None and entry.of_softmax else None
-            if known is None or known.softmax is None:
+            if known is None or known.softmax is None or known.softmax.logged:
                 continue
             given = self.facts.of(values)
             sides = (labels[flipped], labels[1 - flipped], labels[2])
@@ -111,7 +117,8 @@ class Watching(TorchFunctionMode):
         if any(entry is not None and entry.of_softmax for entry in entries):
             return self.facts.note(result, _product(labels, self.facts.of(left), self.facts.of(right)))
         shapes = left.shape, right.shape
-        return self.facts.later(result, lambda: _later_product(labels, entries, shapes))
+        depth = max((0 if entry is None else entry.depth) for entry in entries)
+        return self.facts.later(result, depth, _later_product, labels, entries, shapes)
 
 
 def _later_product(labels: Labels, entries: Sequence[Entry | None], shapes: Sequence[Sequence[int]]) -> Fact:
@@ -142,7 +149,7 @@ def _softmax(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     axes_now = list(before.axes)
     axes_now[dim] = (axes.Factor(size, Origin.KEY),)
     projected = axes.is_made(before.axes[dim]) and not before.dotted
-    softmax = Softmax(mode.sink.paths.current.path, projected)
+    softmax = Softmax(mode.sink.paths.current.path, projected, getattr(func, "__name__", "") == "log_softmax")
     return mode.facts.note(result, Fact(tuple(axes_now), before.parameter, softmax=softmax))
 
 
@@ -173,7 +180,8 @@ def _linear(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     result = func(*args, **kwargs)
     entry, shape = mode.facts.entry(x), result.shape
     if entry is None or not entry.of_softmax:
-        return mode.facts.later(result, lambda: _projected(entry, shape), made_by=id(weight))
+        depth = 0 if entry is None else entry.depth
+        return mode.facts.later(result, depth, _projected, entry, shape, made_by=id(weight))
     before, ends = mode.facts.of(x), axes.axis_of(shape[-1], Origin.PARAMETER)
     if before.softmax is not None and before.key_axis not in (None, x.dim() - 1):
         after = replace(before, axes=(*before.axes[:-1], ends), softmax=replace(before.softmax, clean=None, whole=None))
@@ -214,6 +222,25 @@ def _einsum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
         if labels is not None:
             return mode.product(labels, operands[0], operands[1], lambda a, b: func(args[0], a, b, **kwargs))
     return func(*args, **kwargs)
+
+
+def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = elementwise(mode.facts, func, args, kwargs)
+    fact = mode.facts.known(result)
+    if fact is not None and fact.softmax is not None:
+        mode.facts.note(result, replace(fact, softmax=replace(fact.softmax, logged=False)))
+    return result
+
+
+def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    left, right = args[:2]
+    told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
+    if not isinstance(told, int):
+        return func(*args, **kwargs)
+    here = tuple(range(left.dim()))
+    there = (*here[len(here) - told :], *range(100, 100 + right.dim() - told))
+    labels = here, there, (*here[: len(here) - told], *there[told:])
+    return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
 
 
 def _multiply(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -257,7 +284,9 @@ def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 HANDLERS: dict[Any, Handler] = {
     function: handler
     for handler, names in (
-        (_softmax, "softmax gumbel_softmax"),
+        (_softmax, "softmax gumbel_softmax log_softmax"),
+        (_exponential, "exp"),
+        (_tensordot, "tensordot"),
         (_fused, "scaled_dot_product_attention"),
         (_multihead, "multi_head_attention_forward"),
         (_linear, "linear"),

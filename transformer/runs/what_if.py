@@ -7,6 +7,7 @@ steps can be compared; *decode again* searches anew under the interventions. Mea
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import torch
@@ -205,8 +206,8 @@ def _common(first: Sequence[str], second: Sequence[str]) -> tuple[set[int], set[
     return found
 
 
-def map_difference(before: Record, after: Record, site: str, head: int) -> Picture:
-    """Weights of one head after the change, minus those before, on the same positions: -1 to 1."""
+def map_difference(before: Record, after: Record, site: str, head: int | Literal["mean"]) -> Picture:
+    """Weights of one head (or their mean) after the change, minus those before, on the same positions: -1 to 1."""
     was, now = (record[site].picture(head) for record in (before, after))
     return replace(now, values=now.values - was.values, quantity=Quantity.DIFFERENCE, notes=())
 

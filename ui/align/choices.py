@@ -96,7 +96,7 @@ def models() -> list[str]:
 def vocabulary(name: str) -> int | None:
     """The same number for checkpoints that share a tokenizer, so that their tokens line up.
 
-    None for one without a tokenizer, and for one that cannot be read: the page Checkpoints says why. Folders of the
+    None for one without a tokenizer, and for one that cannot be read: the page Your model says why. Folders of the
     user's are not loaded for it: equal files are the same tokenizer.
     """
     return _vocabulary(name, store.revision(name))

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
 
+from transformer.attention.record_files.contents import ENDING
 from transformer.checkpoint.foreign.bundle import is_vocabulary
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from ui.shared import address, controls, last_checkpoint
-from ui.store import arrivals, store, uploads, user_folder
+from ui.store import arrivals, live, records, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef, Origin
 from ui.texts import plain, t
@@ -20,6 +23,9 @@ from ui.texts import plain, t
 ROUND, PROBLEM = "upload.round", "upload.problem"
 SHOW = "show"
 """The query parameter of the panel that is open."""
+
+LIVE = live.NAME
+"""What the list calls the user's own code, in addresses."""
 
 ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
 """The user's own checkpoints stand first in this page's lists."""
@@ -36,21 +42,20 @@ def bring_panel() -> None:
     arrivals.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
     files = st.file_uploader(
         t("checkpoints.bring"),
-        type=list(uploads.ENDINGS),
+        type=[ENDING.removeprefix("."), *uploads.ENDINGS],
         accept_multiple_files=True,
         key=f"upload-{round_}",
         max_upload_size=max(1, limits.file_bytes // MEGABYTE),
         help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
     )
-    if not uploads.uploads():
+    if not uploads.uploads() and not records.names():
         st.caption(t("checkpoints.bring_note"))
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)
         st.session_state[ROUND] += 1  # a new uploader, so that the browser's copy is let go
         st.rerun()
-    problem = st.session_state.pop(PROBLEM, None)
-    if problem:
+    for problem in st.session_state.pop(PROBLEM, ()):
         st.warning(controls.sentence(problem), icon=":material/block:")
     now = uploads.may_arrive(limits)
     if now < limits.file_bytes:
@@ -63,25 +68,47 @@ def bring_panel() -> None:
         st.warning(controls.sentence(refused), icon=":material/block:")
 
 
+def has_own() -> bool:
+    """Whether there is anything of the user's own to look at."""
+    return bool(uploads.uploads() or records.names() or live.named())
+
+
+def is_recorded(name: str) -> bool:
+    """Whether a name is that of the live model or of a record, not of a checkpoint."""
+    return name == LIVE or name in records.names()
+
+
 def choice() -> str | None:
-    """Which checkpoint is looked at: an upload, one of the user's folder, or a shipped one."""
-    names = store.names(*ORDER)
+    """What is looked at: a record, the live model, an upload, a checkpoint of the user's folder, or a shipped one.
+
+    At first the live model, where the server was started with one.
+    """
+    lively, known = [LIVE] if live.named() else [], store.names(*ORDER)
+    names = [*records.names(), *lively, *known]
     if not names:
         st.info(t("checkpoints.none"))
         return None
-    controls.warn_of_unknown()
+    if address.parameter(last_checkpoint.MODEL) not in names:
+        controls.warn_of_unknown()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="chosen"):
-        last_checkpoint.suggest(names)
+        last_checkpoint.suggest(known if not lively else ())
+        usual = last_checkpoint.usual([*lively, *known] or names)
         name = address.choice(
-            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=str, width="stretch",
-            default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
+            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=_called, width="stretch",
+            default=usual, said=store.is_upload(usual),
         )  # fmt: skip
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
-    last_checkpoint.remember(name)
-    if store.is_upload(name):
+    if name in known:
+        last_checkpoint.remember(name)
+    if name in known and store.is_upload(name):
         _files_beside(name)
     return name
+
+
+def _called(name: str) -> str:
+    """What the list calls a name."""
+    return plain("your_model.live_name", name=Path(live.named()).name) if name == LIVE else name
 
 
 class Recognised(NamedTuple):
@@ -111,17 +138,30 @@ def recognition(name: str) -> Recognised:
 
 
 def _take(files: Sequence[uploads.File]) -> None:
+    """Take each record, and the other files together; what is refused is told, and keeps no other from being taken."""
+    found = [file for file in files if records.is_record(file.name)]
+    others = [file for file in files if file not in found]
+    problems = st.session_state.setdefault(PROBLEM, [])
+    for take in [*(partial(_take_record, file) for file in found), *([partial(_take_files, others)] if others else [])]:
+        try:
+            take()
+        except HeedmapError as error:
+            problems.append(error.message)
+
+
+def _take_record(file: uploads.File) -> None:
+    address.put(**{last_checkpoint.MODEL: records.take(file)})
+
+
+def _take_files(files: Sequence[uploads.File]) -> None:
     names = store.names(*ORDER)
     before = address.parameter(last_checkpoint.MODEL)
     shown = before if before in names else last_checkpoint.usual(names) if names else None
-    try:
-        name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
-        address.put(**{last_checkpoint.MODEL: name})
-        last_checkpoint.bring(name)
-        if name in names and not any(map(is_vocabulary, (file.name for file in files))):
-            st.session_state[PROBLEM] = Message("upload_is_there", name=name)
-    except HeedmapError as error:
-        st.session_state[PROBLEM] = error.message
+    name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
+    address.put(**{last_checkpoint.MODEL: name})
+    last_checkpoint.bring(name)
+    if name in names and not any(map(is_vocabulary, (file.name for file in files))):
+        st.session_state[PROBLEM].append(Message("upload_is_there", name=name))
 
 
 def _files_beside(name: str) -> None:
@@ -136,7 +176,10 @@ def _files_beside(name: str) -> None:
 
 
 def _remove(name: str) -> None:
-    uploads.forget(CheckpointRef.parse(name))
+    if name in records.names():
+        records.forget(name)
+    else:
+        uploads.forget(CheckpointRef.parse(name))
     address.put(**{last_checkpoint.MODEL: None})
 
 

@@ -6,7 +6,7 @@ from weakref import ref
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.attention.measures import has_kind, strongest_head
+from transformer.attention.measures import strongest_head
 from transformer.runs.any_model import AnyRun
 from ui.shared import address, controls, downloads, in_browser, record_views
 from ui.shared.files import Origin
@@ -19,7 +19,7 @@ DOWNLOADS = "downloads"
 
 def heads_panel(shown: AnyRun, whole: AnyRun) -> None:
     """Every head of a run, small, and one of them large; at first the surest of `whole`, whichever step is shown."""
-    kind = next(kind for kind in controls.KINDS if has_kind(shown.record, kind))
+    kind = next(iter(controls.kinds(shown.record)))
     strongest = strongest_head(whole.record, kind)
     first, alive = (strongest.layer, strongest.head), ref(shown)  # a part must not keep a record
 
@@ -37,7 +37,7 @@ def heads_panel(shown: AnyRun, whole: AnyRun) -> None:
 
 def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
     """A choice of the head reaches the server only where what can be downloaded follows it."""
-    origin = Origin(shown.checkpoint, shown.input)
+    origin = Origin(shown.checkpoint, shown.input, shown.record.interventions)
     overview, detail = _places()
     with overview:
         chooser = st.container()
@@ -47,6 +47,7 @@ def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
     panels: dict[str, Callable[[], None]] = {
         "heatmap": lambda: in_browser.heatmap_panel(browser, origin),
         "head_view": lambda: in_browser.head_view_panel(browser, origin),
+        "measures": lambda: record_views.measures_panel(shown.record, origin),
         DOWNLOADS: lambda: downloads.downloads_panel(shown, browser.choice),
     }
     with detail:
@@ -61,7 +62,7 @@ def _drawn_by_browser(shown: AnyRun, first: tuple[int, int]) -> None:
 
 def _drawn_by_server(shown: AnyRun, first: tuple[int, int]) -> None:
     """A record that is too large for the browser, or of layers that differ; or its scores."""
-    origin = Origin(shown.checkpoint, shown.input)
+    origin = Origin(shown.checkpoint, shown.input, shown.record.interventions)
     overview, detail = _places()
     with overview:
         choice = controls.selection(shown.record, first)
@@ -69,6 +70,7 @@ def _drawn_by_server(shown: AnyRun, first: tuple[int, int]) -> None:
     panels: dict[str, Callable[[], None]] = {
         "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
         "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
+        "measures": lambda: record_views.measures_panel(shown.record, origin),
         DOWNLOADS: lambda: downloads.downloads_panel(shown, choice),
     }
     with detail:

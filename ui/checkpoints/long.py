@@ -1,24 +1,31 @@
 """A text of more tokens than are drawn cell by cell: its run, all heads small, and one of them through a window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
-from transformer import Checkpoint
+from transformer import Checkpoint, Record
 from transformer.attention.record import AttentionMap
 from transformer.canvas.about import About
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read
 from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.shared.address import choice, put
-from ui.shared.controls import MEAN
+from ui.shared.controls import MEAN, form, kind_name, kinds
+from ui.shared.downloads import record_button
 from ui.shared.files import Origin
 from ui.shared.zooming import Said, zoom_panel, zoomed
 from ui.store import runs, store
 from ui.store.slow import with_progress
 from ui.texts import plain, said, t
+
+AT_ONCE = 60_000_000
+"""Weights of a record that is shown as short texts are, whose maps are computed whole."""
+
+MOST_SMALL, MOST_PASSED = 1_024, 10**11
+"""Heads that are seen all at once, and weights that are computed for it."""
 
 
 def is_long(checkpoint: Checkpoint, text: str) -> bool:
@@ -43,37 +50,63 @@ def long_panel(name: str, text: str, result: Callable[[AnyRun], None]) -> None:
     if shown is None:
         return
     result(shown)
-    sites = [site for site, attention in shown.record.items() if len(attention.queries) == len(attention.keys)]
-    key = (store.revision(name), text)
-    small = with_progress(
-        "long_thumbnails", key, plain("sequences.thumbnails"), plain("sequences.thumbnails"),
-        lambda: lambda _: plain("sequences.thumbnails"),
-        lambda progress: _small([shown.record[site] for site in sites], progress),
-    )  # fmt: skip
+    views(shown, (store.revision(name), text))
+
+
+def is_wide(record: Record) -> bool:
+    """Whether a record's maps are seen here: they are long, or too many to be computed at one time."""
+    longest = max(max(one.shape) for one in record.values())
+    return longest > MAX_POSITIONS or sum(map(_numbers, record.values())) > AT_ONCE
+
+
+def views(shown: AnyRun, key: tuple[Hashable, ...]) -> None:
+    """All heads of a kind small, in blocks, and one of them through a window; `key` names the run, as caches do."""
+    record = shown.record
+    available = kinds(record)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        layer = int(choice(t("sequences.layer"), [str(i) for i in range(len(sites))], key="layer", text=str))
-        heads = [*map(str, range(shown.record[sites[layer]].n_heads)), MEAN]
+        kind = next(iter(available))
+        if len(available) > 1:
+            kind = choice(t("translate.attention"), list(available), key="kind", form="list", text=kind_name)
+        sites = available[kind]
+        layers = [str(i) for i in range(len(sites))]
+        layer = int(choice(t("sequences.layer"), layers, key="layer", form=form(layers), text=str))
+        heads = [*map(str, range(record[sites[layer]].n_heads)), MEAN]
         head = choice(
-            t("sequences.head"), heads, key="head", text=lambda one: plain("sequences.mean") if one == MEAN else one
-        )
-    if small is None:
-        return
-    overview, detail = st.columns([1, 2], gap="medium")
-    with overview:
-        all_heads(
-            small, None, row_names=[f"L{i}" for i in range(len(sites))],
-            column_names=[f"H{i}" for i in range(small.shape[1])],
-            selected=None if head == MEAN else (layer, int(head)), key="all-heads", on_pick=_open_head,
+            t("sequences.head"), heads, key="head", form=form(heads),
+            text=lambda one: plain("sequences.mean") if one == MEAN else one,
         )  # fmt: skip
+    maps = [record[site] for site in sites]
+    count, attention = sum(one.n_heads for one in maps), maps[layer]
+    overview, detail = st.columns([1, 2], gap="medium")
+    if count > MOST_SMALL or sum(map(_numbers, maps)) > MOST_PASSED:
+        overview.info(t("your_model.many_heads", heads=count, positions=max(attention.shape)))
+    else:
+        small = with_progress(
+            "long_thumbnails", (*key, kind), plain("sequences.thumbnails"), plain("sequences.thumbnails"),
+            lambda: lambda _: plain("sequences.thumbnails"), lambda progress: _small(maps, progress),
+        )  # fmt: skip
+        if small is None:
+            return
+        with overview:
+            all_heads(
+                small, None, row_names=[f"L{i}" for i in range(len(sites))],
+                column_names=[f"H{i}" for i in range(small.shape[1])],
+                selected=None if head == MEAN else (layer, int(head)), key="all-heads", on_pick=_open_head,
+            )  # fmt: skip
     with detail:
-        attention = shown.record[sites[layer]]
         zoom = zoomed(key, attention, MEAN if head == MEAN else int(head))
         if zoom is None:
             return
         origin, axis = Origin(shown.checkpoint, shown.input), said(attention.queries.name)
         stem = origin.stem(str(attention.site), f"head-{head}")
-        about = About(f"{attention.site}, {head}", [t("checkpoints.long_tokens", count=len(attention.queries)), name])
+        facts = [plain("checkpoints.long_tokens", count=len(attention.queries)), shown.checkpoint]
+        about = About(f"{attention.site}, {head}", facts)
         zoom_panel(zoom, key, Said(axis, said(attention.keys.name), stem, about), key="tokens-tiles")
+        record_button(shown)
+
+
+def _numbers(attention: AttentionMap) -> int:
+    return attention.n_heads * attention.shape[0] * attention.shape[1]
 
 
 def _small(maps: list[AttentionMap], progress: Callable[[float], None]) -> Float[np.ndarray, "layer head row column"]:

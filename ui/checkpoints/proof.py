@@ -7,15 +7,19 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
+from transformer.checkpoint.foreign.bundle import TASK
+from transformer.checkpoint.inspect.expected import Check
+from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import apart
 from transformer.errors import HeedmapError
-from transformer.runs.check import Check, check_contents
-from transformer.runs.continuing import continues
+from transformer.runs.check import check_contents
+from ui.checkpoints.questions import SPECIAL_IDS
 from ui.shared import controls
 from ui.store import arrivals, store
 from ui.store.cache import in_session, session_store
@@ -29,8 +33,23 @@ LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)
 """How much of what is expected is kept, packed and unpacked."""
 
 ROUND, PROBLEM = "expected.round", "expected.problem"
-EXPECTED, CHECKS, KEPT = "expected", "check", 4
-"""Files of what is expected, and checks, that a session keeps."""
+EXPECTED, CHECKS, FOUND, KEPT = "expected", "check", "found-answers", 4
+"""Files of what is expected, checks, and searches for answers, that a session keeps."""
+
+ASKED_FOR = "find-answers"
+"""The file whose answers are to be found, until they are looked for."""
+
+RECIPE = """import torch
+from transformer import recording
+
+model.double().eval()
+with torch.no_grad(), recording(model) as seen:
+    output = model(ids)                # model(source, target) of an encoder-decoder
+seen.expected("expected.npz", inputs=ids, output=output)        # targets=target"""
+"""How such a file is made, beside the original model."""
+
+KEPT_ANSWERS = ("ignore", TASK, *SPECIAL_IDS)
+"""Answers that a search takes as they were given: what is to be left out, and ids."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +61,10 @@ class _Expected:
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
 
-def check_panel(name: str, checkpoint: Checkpoint) -> None:
+def check_panel(name: str, checkpoint: Checkpoint | None) -> None:
     """Drop a file; it is compared at once, and again whenever an answer about the checkpoint changes.
+
+    None is a checkpoint about which something must be answered first: its answers can be found from the file.
 
     Raises:
         InputError: what is expected is not of this model.
@@ -57,8 +78,9 @@ def check_panel(name: str, checkpoint: Checkpoint) -> None:
         max_upload_size=LIMITS.file_bytes // MEGABYTE,
     )
     with st.expander(t("checkpoints.check_how"), icon=":material/code:"):
-        st.code(_recipe(checkpoint), language="python")
-        st.caption(t("checkpoints.check_names", names=", ".join(map(str, checkpoint.sites))))
+        st.code(RECIPE, language="python")
+        if checkpoint is not None:
+            st.caption(t("checkpoints.check_names", names=", ".join(map(str, checkpoint.sites))))
     kept = session_store(EXPECTED, KEPT)
     if file is not None:
         with st.spinner(t("checkpoints.reading")):
@@ -69,12 +91,49 @@ def check_panel(name: str, checkpoint: Checkpoint) -> None:
     if problem:
         st.warning(controls.sentence(problem), icon=":material/block:")
     expected: _Expected | None = kept.find(CheckpointRef.parse(name))
-    if expected is not None:
+    if expected is None:
+        return
+    _find(name, expected)
+    if checkpoint is not None:
         with st.spinner(t("checkpoints.checking")):
             found: Check = in_session(
                 CHECKS, (store.revision(name), expected.token), lambda: check_contents(checkpoint, expected.contents)
             )
         _result(found, expected.contents.source)
+
+
+def _find(name: str, expected: _Expected) -> None:
+    """A button that tries all answers, in a worker process, and gives those that agree."""
+    bundle = store.bundle(name)
+    if bundle is None:
+        return
+    searches, key = session_store(FOUND, KEPT), (CheckpointRef.parse(name), expected.token)
+    st.button(
+        t("checkpoints.find"), icon=":material/quiz:", key="find", on_click=_ask_for, args=(name,),
+        help=t("checkpoints.find_help"),
+    )  # fmt: skip
+    if st.session_state.pop(ASKED_FOR, None) == name:  # taken off at once: any other run ends this one
+        bar = st.progress(0.0, t("checkpoints.finding"))
+        st.button(t("checkpoints.stop"), icon=":material/stop_circle:", key="stop-finding")
+        kept = {one: answer for one, answer in store.answers_for(name) if one in KEPT_ANSWERS}
+        found = bundle.find_answers(expected.contents, kept, lambda done: _move(bar, done))
+        searches.put(key, found)
+        if found.found:
+            told = bundle.special_ids.keys() - kept.keys()  # a vocabulary says these
+            store.set_answers(name, {one: answer for one, answer in found.answers.items() if one not in told})
+        st.rerun()
+    search: Search | None = searches.find(key)
+    if search is not None:
+        (st.info if search.found else st.warning)(controls.sentence(search.verdict), icon=":material/quiz:")
+
+
+def _move(bar: DeltaGenerator, done: float) -> None:
+    """Show how far it is. The framework ends the run here when the user has left or pressed something."""
+    bar.progress(done, t("checkpoints.finding"))
+
+
+def _ask_for(name: str) -> None:
+    st.session_state[ASKED_FOR] = name
 
 
 def _take(name: str, file: Any) -> None:
@@ -103,8 +162,8 @@ def _result(found: Check, source: str) -> None:
         st.warning(t("checkpoints.check_other", names=", ".join(found.other)), icon=":material/info:")
     rows = [
         (
-            one.name, said(shape_text(one.shape)), one.largest, ", ".join(map(str, one.place)), one.found, one.expected,
-            one.unseen, one.agrees,
+            said(one.title), said(shape_text(one.shape)), one.largest, ", ".join(map(str, one.place)), one.found,
+            one.expected, one.unseen, one.agrees,
         )
         for one in found.differences
     ]  # fmt: skip
@@ -119,17 +178,3 @@ def _result(found: Check, source: str) -> None:
             **{one: st.column_config.NumberColumn(format="%.6g") for one in named[4:6]},
         },
     )
-
-
-def _recipe(checkpoint: Checkpoint) -> str:
-    """How such a file is made, beside the original model."""
-    if checkpoint.translates:
-        ids, call, output = "source=source, target=target", "model(source, target)", "logits"
-    else:
-        has_head = checkpoint.task is not None or bool(getattr(checkpoint.model.config, "head", None))
-        scores = has_head or continues(checkpoint)
-        output = "logits" if scores else "hidden"
-        what = "pixels" if checkpoint.model.abilities.reads_pictures else "ids"
-        ids, call = f"input={what}", f"model({what})"
-    lines = ["import numpy, torch", "", "model.double().eval()", "with torch.no_grad():", f"    {output} = {call}"]
-    return "\n".join([*lines, f'numpy.savez("expected.npz", {ids}, {output}={output})'])

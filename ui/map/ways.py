@@ -53,11 +53,11 @@ def _see(name: str, checkpoint: Checkpoint, shown: Shown, text: str, node: Node,
         else:
             more = {} if shown.options is None else writing.address_of(shown.options)
             query = {"model": name, "show": "attention", "input": text, **more, **kind, **place}
-            found.append(("pages/checkpoints.py", "see_checkpoint", query))
+            found.append(("pages/your_model.py", "see_checkpoint", query))
     if node.owns or node.shares:
         tensor = (node.owns or node.shares)[0]
         query = {"model": name, "show": "tensors", "tensor": tensor}
-        found.append(("pages/checkpoints.py", "see_tensors", query))
+        found.append(("pages/your_model.py", "see_tensors", query))
     return found
 
 

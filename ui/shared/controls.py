@@ -1,7 +1,7 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -9,10 +9,11 @@ from typing import Final, Literal
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
-from transformer.attention.measures import has_kind, sites_of
+from transformer.attention.measures import kinds_of
 from transformer.decoding.beams import BeamTree
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
+from transformer.sites import Site
 from ui.shared import last_checkpoint
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
@@ -26,7 +27,10 @@ KINDS = {
     "decoder.self": "Decoder self",
     "encoder.self": "Encoder self",
 }
-"""Which attention is looked at, by the first and last part of its site names; older addresses hold the words."""
+"""What attention of our own models is called, by the group of its sites; older addresses hold the words."""
+
+MOST_BUTTONS = 24
+"""So many layers, heads or kinds have a button each; more are a list."""
 
 NODE: Final = "node"
 """The query parameter of the hypothesis."""
@@ -161,22 +165,26 @@ def selection(record: Record, default: tuple[int, int], *, has_words: bool = Tru
     `default` follows from the input alone, so that a fresh visit starts with the same head. Tokens that make up no
     words, as patches of a picture, have no switch for them.
     """
-    available = [kind for kind in KINDS if has_kind(record, kind)]
+    available = kinds(record)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
         kind = choice(
             t("translate.attention"),
-            available,
+            list(available),
             key="kind",
+            form=form(available, few=len(KINDS)),
             help=t("translate.attention_help"),
-            text=lambda kind: plain(f"translate.kind_{kind}"),
+            text=kind_name,
             old={name: kind for kind, name in KINDS.items()},
         )
-        layers = [str(layer) for layer in range(len(sites_of(record, kind)))]
+        layers = [str(layer) for layer in range(len(available[kind]))]
         usual = layers[min(default[0], len(layers) - 1)]
         layer = int(
-            choice(t("translate.layer"), layers, default=usual, key="layer", text=str, help=t("translate.layer_help"))
-        )
-        site = sites_of(record, kind)[layer]
+            choice(
+                t("translate.layer"), layers, default=usual, key="layer", form=form(layers), text=str,
+                help=t("translate.layer_help"),
+            )
+        )  # fmt: skip
+        site = available[kind][layer]
         attention = record[site]
         heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
         head = choice(
@@ -184,12 +192,34 @@ def selection(record: Record, default: tuple[int, int], *, has_words: bool = Tru
             heads,
             default=heads[min(default[1], attention.n_heads - 1)],
             key="head",
+            form=form(heads),
             help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words, special = form_of_maps(has_words=has_words)
     belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
+
+
+def kinds(record: Record) -> dict[str, tuple[Site, ...]]:
+    """What there is to choose among of a record, with its layers: the kinds of our own models first."""
+    found = kinds_of(record)
+    return {kind: found[kind] for kind in sorted(found, key=lambda kind: [*KINDS, kind].index(kind))}
+
+
+def kind_name(kind: str) -> str:
+    """What a kind of attention is called: that of any other module by the path of the module."""
+    return plain(f"translate.kind_{kind}") if kind in KINDS else kind
+
+
+def kind_title(kind: str) -> str:
+    """The same where it is not clear that attention is meant."""
+    return plain("translate.kind_of", kind=kind_name(kind)) if kind in KINDS else kind
+
+
+def form(options: Collection[str], few: int = MOST_BUTTONS) -> Literal["segments", "list"]:
+    """How options are shown: a button each while they are few."""
+    return "segments" if len(options) <= few else "list"
 
 
 def form_of_maps(*, has_words: bool = True) -> tuple[bool, bool]:

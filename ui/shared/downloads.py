@@ -1,10 +1,12 @@
 """The panel that hands out a record's numbers: this map, or all of them in one ZIP, in the form that the page shows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
 from transformer import Record, Translation
+from transformer.attention.record_files.contents import ENDING
 from transformer.figures.archive import archive
 from transformer.figures.export import csv, html
 from transformer.figures.heatmap import heatmap
@@ -17,6 +19,9 @@ from ui.texts import in_this_language, plain, said, t
 
 MOST_NUMBERS = 2_000_000
 """So many numbers fit into a ZIP of tables, which takes seconds then; beyond, there is the NPZ."""
+
+MOST_IN_NPZ = 100_000_000
+"""So many numbers are computed for an NPZ at one time; beyond, there is the file of the record."""
 
 
 def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
@@ -52,13 +57,24 @@ def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
         )  # fmt: skip
         st.download_button(
             t("translate.download_npz"), record.npz, f"{origin.stem('record')}.npz", "application/octet-stream",
-            on_click="ignore",
+            on_click="ignore", disabled=numbers > MOST_IN_NPZ,
         )  # fmt: skip
+        record_button(shown)
     if too_many:
         st.caption(t("files.zip_large", numbers=numbers, most=MOST_NUMBERS))
     else:
         st.caption(t("files.zip_holds"))
     st.caption(t("translate.downloads_note"))
+
+
+def record_button(shown: Translation | AnyRun) -> None:
+    """The record as a file that can be brought again, however long it is."""
+    origin = Origin(shown.checkpoint, shown.input, shown.record.interventions)
+    record = replace(shown.record, model=shown.checkpoint, text=shown.input)
+    st.download_button(
+        t("files.record"), record.to_bytes, f"{origin.stem()}{ENDING}", "application/octet-stream", on_click="ignore",
+        icon=":material/save:", help=t("files.record_help"), key="record-file",
+    )  # fmt: skip
 
 
 def _is_on(key: str) -> bool:

@@ -28,7 +28,7 @@ def explain_long(error: HeedmapError, name: str, text: str) -> None:
     view = {"view": "windows"} if is_sequence else {"show": "attention"}
     fits = len(text) <= MAX_ADDRESS
     st.page_link(
-        "pages/sequences.py" if is_sequence else "pages/checkpoints.py",
+        "pages/sequences.py" if is_sequence else "pages/your_model.py",
         label=t(f"zooming.{'sequence' if is_sequence else 'text'}_{'elsewhere' if fits else 'pasted'}"),
         icon=":material/arrow_forward:",
         query_params={MODEL: name, **view, **({key: text} if fits else {}), KEY: language()},

@@ -13,7 +13,6 @@ import numpy as np
 import streamlit as st
 
 from transformer import AttentionMap, Record
-from transformer.attention.measures import has_kind, sites_of
 from transformer.canvas.record import MASKED, AxisWords, Kind, Packed, packed
 from transformer.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
 from transformer.messages import language, say, words
@@ -26,7 +25,7 @@ from ui.components.shared.record import Local, post
 from ui.shared import address
 from ui.shared.active_heads import HEADS
 from ui.shared.address import parameter, set_parameter, switch
-from ui.shared.controls import KINDS, MEAN, Selection, plain_sentence
+from ui.shared.controls import KINDS, MEAN, MOST_BUTTONS, Selection, kind_name, kind_title, kinds, plain_sentence
 from ui.shared.files import Origin, head_stem, head_title
 from ui.shared.part import anew
 from ui.shared.selected_pair import PAIR
@@ -64,7 +63,9 @@ def fits(record: Record) -> bool:
     longest = max((side for one in record.values() for side in one.shape), default=0)
     is_small = 4 * numbers <= MOST_BYTES and longest <= LARGEST_SIDE
     is_plain = not record.interventions and (parameter("scores") or "").lower() != "true"
-    return is_small and is_plain and all(map(_are_alike, _layers(record).values()))
+    layers = _layers(record)
+    is_small = is_small and max(len(layers), *map(len, layers.values())) <= MOST_BUTTONS
+    return is_small and is_plain and all(map(_are_alike, layers.values()))
 
 
 def where_it_fits(record: Record, by_browser: Callable[[], None], by_server: Callable[[], None]) -> None:
@@ -82,9 +83,9 @@ def bring(record: Record, default: tuple[int, int], words: bool, special: bool) 
     """Send a record, and take what the address chooses of it: at first the layer and head of `default`."""
     form = _form(record, default, words, special)
     post(form.packed, key="record")
-    kinds = list(form.first)
-    kind = _one_of(kinds, "kind", kinds[0], {name: kind for kind, name in KINDS.items()})
-    sites = sites_of(record, kind)
+    available = kinds(record)
+    kind = _one_of(list(available), "kind", next(iter(available)), {name: kind for kind, name in KINDS.items()})
+    sites = available[kind]
     layer = int(_one_of([*map(str, range(len(sites)))], "layer", str(min(default[0], len(sites) - 1))))
     count = record[sites[layer]].n_heads
     head = _one_of([*map(str, range(count)), MEAN], "head", str(min(default[1], count - 1)))
@@ -105,7 +106,7 @@ def head_panel(
     pickers = (
         Picker(
             plain("translate.attention"), plain("translate.attention_help"),
-            {kind: plain(f"translate.kind_{kind}") for kind in shown.first},
+            {kind: kind_name(kind) for kind in shown.first},
         ),
         Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
         Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
@@ -118,11 +119,12 @@ def head_panel(
 def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None) -> None:
     """Every layer and head of the chosen kind, small; a click opens one. `role_of` says what a head does."""
     grids = {}
+    layers_of = _layers(shown.record)
     for kind, first in shown.first.items():
-        layers = [shown.record[site] for site in sites_of(shown.record, kind)]
+        layers = layers_of[kind]
         grids[kind] = Grid(
             origin.stem("all-heads", kind),
-            origin.about(plain("files.all_heads", kind=_kind(kind)), first),
+            origin.about(plain("files.all_heads", kind=kind_title(kind)), first),
             [[say((role_of and role_of(layer.site, head)) or "") for head in range(layer.n_heads)] for layer in layers],
         )
     st.markdown(f"**{t('translate.all_heads')}**", help=t("translate.all_heads_help"))
@@ -144,13 +146,13 @@ def head_view_panel(shown: Shown, origin: Origin) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
     sides = {}
     for kind, first in shown.first.items():
-        sites = sites_of(shown.record, kind)
+        sites = kinds(shown.record)[kind]
         sides[kind] = Sides(
             plain("translate.query_title", name=first.queries.name),
             plain("translate.key_title", name=first.keys.name),
             [origin.stem(str(site), "lines") for site in sites],
             [
-                origin.about(plain("files.lines", kind=_kind(kind), layer=layer, site=site), first)
+                origin.about(plain("files.lines", kind=kind_title(kind), layer=layer, site=site), first)
                 for layer, site in enumerate(sites)
             ],
         )
@@ -197,8 +199,7 @@ def _form(record: Record, default: tuple[int, int], words: bool, special: bool) 
 
 def _layers(record: Record) -> dict[str, list[AttentionMap]]:
     """The maps of each kind that the record has, first layer first."""
-    kinds = [kind for kind in KINDS if has_kind(record, kind)]
-    return {kind: [record[site] for site in sites_of(record, kind)] for kind in kinds}
+    return {kind: [record[site] for site in sites] for kind, sites in kinds(record).items()}
 
 
 def _are_alike(layers: Sequence[AttentionMap]) -> bool:
@@ -225,7 +226,3 @@ def _axes(picture: Picture, origin: Origin) -> Axes:
         f"{names} {notes} {plain('translate.click_cell')}",
         origin.facts(*map(said, picture.notes)),
     )
-
-
-def _kind(kind: str) -> str:
-    return plain("translate.kind_of", kind=plain(f"translate.kind_{kind}"))

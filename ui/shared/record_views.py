@@ -10,7 +10,6 @@ import streamlit as st
 from jaxtyping import Bool, Float
 
 from transformer import AttentionMap, Record
-from transformer.attention.measures import sites_of
 from transformer.figures.export import plot_config
 from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.messages import Message, say
@@ -21,10 +20,12 @@ from ui.components.head_view.component import Lines, head_view
 from ui.shared import address, selected_pair
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import hundredths, switch
-from ui.shared.controls import MEAN, Selection, sentence
-from ui.shared.files import Origin, head_stem
+from ui.shared.controls import MEAN, Selection, kind_title, kinds, sentence
+from ui.shared.files import Origin, frame_csv, head_stem
 from ui.shared.theme import is_dark
-from ui.texts import plain, t
+from ui.store import turns
+from ui.texts import in_this_language, plain, t
+from ui.texts.markdown import as_text
 
 NOWHERE = Origin()
 
@@ -46,9 +47,9 @@ def all_heads_panel(
     record: Record, choice: Selection, role_of: RoleOf | None = None, *, origin: Origin = NOWHERE
 ) -> None:
     """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
-    layers = [record[site] for site in sites_of(record, choice.kind)]
+    layers = [record[site] for site in kinds(record)[choice.kind]]
     grid = _grid(layers, choice.words, choice.special)
-    kind = t("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
+    kind = as_text(kind_title(choice.kind))
     st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
     all_heads(
         grid.values,
@@ -62,7 +63,7 @@ def all_heads_panel(
         on_pick=_open_head,
         key="all-heads",
         file_name=origin.stem("all-heads", choice.kind),
-        about=origin.about(plain("files.all_heads", kind=_kind(choice)), grid.first),
+        about=origin.about(plain("files.all_heads", kind=kind_title(choice.kind)), grid.first),
     )
 
 
@@ -154,16 +155,41 @@ def head_view_panel(record: Record, choice: Selection, *, origin: Origin = NOWHE
         on_heads=None if mean else lambda heads: switch_heads(chosen, heads),
         key="head-view",
         file_name=origin.stem(str(choice.site), "lines"),
-        about=origin.about(plain("files.lines", kind=_kind(choice), layer=choice.layer, site=choice.site), first),
+        about=origin.about(
+            plain("files.lines", kind=kind_title(choice.kind), layer=choice.layer, site=choice.site), first
+        ),
     )
     _pair_panel(record, choice, first, pair)
+
+
+def measures_panel(record: Record, origin: Origin) -> None:
+    """A row of numbers for each head."""
+    known = vars(next(iter(record.values())))  # as the grid: it goes with its record
+    if "measures" not in known:
+        turns.give_back()  # a long text takes seconds
+        known["measures"] = record.measures().drop(columns="roles")
+    table: pd.DataFrame = known["measures"]
+    columns = {
+        name: st.column_config.NumberColumn(
+            plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"
+        )
+        for name in table.columns[2:]
+    }
+    st.dataframe(
+        table, column_config={"site": t("files.site"), "head": t("translate.head"), **columns}, hide_index=True,
+        key="measures",
+    )  # fmt: skip
+    st.download_button(
+        t("translate.download_csv"), in_this_language(lambda: frame_csv(table)), f"{origin.stem('measures')}.csv",
+        "text/csv", on_click="ignore", key="measures-csv",
+    )  # fmt: skip
 
 
 def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
     if pair is None:
         return
     query, key = pair
-    layers = [record[site] for site in sites_of(record, choice.kind)]
+    layers = [record[site] for site in kinds(record)[choice.kind]]
     pictures = [layer.pictures(choice.words, choice.special)[:-1] for layer in layers]
     seen = [layer for layer, row in enumerate(pictures) if row[0].visible[query, key]]  # windows differ by layer
     said = {"query": picture.queries.labels[query], "key": picture.keys.labels[key]}
@@ -181,10 +207,6 @@ def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple
             },
         )
     st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
-
-
-def _kind(choice: Selection) -> str:
-    return plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
 
 
 def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:

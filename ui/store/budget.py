@@ -27,7 +27,7 @@ EACH, EACH_BUFFER = 512, 256
 """Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
 
 
-BESIDES = 500 * MEGABYTE
+BESIDES = 450 * MEGABYTE
 """What a server may take besides its results, models and uploads: libraries, sessions, runs, and holes of its heaps."""
 
 BETWEEN_LOOKS, LEAST = 5.0, 4

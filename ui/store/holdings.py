@@ -36,7 +36,7 @@ _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
 class Holdings:
-    """One session's uploads by reference, its results by kind, and the refusals that it was told.
+    """One session's uploads and records by reference, its results by kind, and the refusals that it was told.
 
     `on_leaving` frees what the session has elsewhere, and says whether there was anything.
     """
@@ -44,15 +44,22 @@ class Holdings:
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.uploads: dict[Any, Any] = {}
+        self.records: dict[Any, Any] = {}
         self.results: dict[str, Any] = {}
         self.refused: set[str] = set()
         self.on_leaving: Callable[[], bool] | None = None
         self.seen = time.monotonic()
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the files that it brought."""
+        return sum(one.n_bytes for one in (*self.uploads.values(), *self.records.values()))
+
     def let_go(self) -> bool:
         """Free everything; whether there was anything."""
-        held = bool(self.uploads or self.results)
+        held = bool(self.uploads or self.records or self.results)
         self.uploads.clear()
+        self.records.clear()
         self.results.clear()
         if self.on_leaving is not None:
             held |= self.on_leaving()

@@ -1,8 +1,8 @@
 """Which checkpoint is meant: the one place where a name from a list or an address is read.
 
 A name says where a checkpoint comes from by how it starts: `multi30k-en-de` shipped with the app, `mine/model.pt` lies
-in the user's folder, `upload/model` was uploaded in this session. `multi30k-en-de@000400` is a snapshot of a shipped
-checkpoint's training.
+in the user's folder, `upload/model` was uploaded in this session, and so was `record/run`, the file of a record.
+`multi30k-en-de@000400` is a snapshot of a shipped checkpoint's training.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ class Origin(Enum):
     SHIPPED = ""
     USER_FOLDER = "mine/"
     UPLOAD = "upload/"
+    RECORD = "record/"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class CheckpointRef:
     @classmethod
     def parse(cls, text: str) -> "CheckpointRef":
         """What a name from a list or an address means; nothing says that there is such a checkpoint."""
-        for origin in (Origin.USER_FOLDER, Origin.UPLOAD):
+        for origin in (Origin.USER_FOLDER, Origin.UPLOAD, Origin.RECORD):
             if text.startswith(origin.value):
                 return cls(origin, text.removeprefix(origin.value))
         name, _, snapshot = text.partition(AT)
@@ -47,7 +48,7 @@ class CheckpointRef:
     @property
     def private(self) -> bool:
         """Whether it belongs to one session, and with it all that is computed from it."""
-        return self.origin is Origin.UPLOAD
+        return self.origin in (Origin.UPLOAD, Origin.RECORD)
 
     @property
     def base(self) -> "CheckpointRef":

@@ -44,7 +44,7 @@ def names(*origins: Origin) -> list[str]:
 def checkpoint_names(*architectures: str) -> list[str]:
     """Every checkpoint of these architectures by name: shipped ones, then the user's own.
 
-    It goes by what configs and names say. What cannot be told is left out, and the page Checkpoints says why; what
+    It goes by what configs and names say. What cannot be told is left out, and the page Your model says why; what
     cannot be loaded says so where it is chosen.
     """
     return [name for name in names(*SOURCES) if architecture(name) in architectures]
@@ -65,7 +65,7 @@ def is_known(name: str) -> bool:
     ref = CheckpointRef.parse(name)
     if not ref.name:
         return True
-    if ref.base not in SOURCES[ref.origin].refs():
+    if ref.origin is Origin.RECORD or ref.base not in SOURCES[ref.origin].refs():
         return False
     return ref.origin is not Origin.SHIPPED or architecture(str(ref.base)) is not None
 
@@ -205,6 +205,8 @@ def problems() -> Sequence[CheckpointError]:
 
 def _found(name: str) -> tuple[CheckpointSource, CheckpointRef]:
     ref = CheckpointRef.parse(name)
+    if ref.origin is Origin.RECORD:  # which is no checkpoint
+        raise CheckpointError("checkpoint_not_here", name=name)
     return SOURCES[ref.origin], ref
 
 

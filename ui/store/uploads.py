@@ -25,12 +25,13 @@ from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import apart
 from transformer.errors import CheckpointError
 from ui.store import arrivals, folders, holdings, ledger, log
+from ui.store import room as room_
 from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.leaving import ends_without
-from ui.store.ledger import Counted, UploadLimits, megabytes
+from ui.store.ledger import Counted, UploadLimits
 from ui.store.memory import give_back
-from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.refs import CheckpointRef, Revision
 from ui.store.source import Answers
 from ui.store.user_folder import architecture_of
 
@@ -232,7 +233,7 @@ def upload(ref: CheckpointRef) -> Upload:
 
 def room(limits: UploadLimits) -> int:
     """Bytes that the session may still bring."""
-    return max(0, limits.session_bytes - sum(one.n_bytes for one in uploads().values()))
+    return max(0, limits.session_bytes - holdings.mine().n_bytes)
 
 
 def may_arrive(limits: UploadLimits) -> int:
@@ -269,13 +270,7 @@ def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimit
 
 def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
     for file in files:
-        if file.size > limits.file_bytes:
-            raise CheckpointError(
-                "upload_too_large",
-                name=file.name,
-                found=megabytes(file.size),
-                most=megabytes(limits.file_bytes),
-            )
+        room_.check_size(file.name, file.size, limits)
     streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
@@ -284,7 +279,8 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     ref = chosen if extends else None
     extended = None if ref is None else held[ref]
     sizes = {name: file.size for name, file in zip(streams, files, strict=True)}
-    _check_room(sizes, limits, extended)
+    replaced = sum(n_bytes for name, n_bytes in extended.added.items() if name in sizes) if extended else 0
+    room_.check_room(sum(sizes.values()) - replaced, limits, is_new=extended is None)
     counted = _counted(sizes, limits)
     kept = False
     try:
@@ -292,7 +288,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             extended.bring(streams, counted)
         elif (name := folders.folder_name(streams)) is not None:
             folder, own = folders.brought(streams, name, limits, room(limits))
-            ref = _free_ref(name)
+            ref = room_.free_ref(name)
             held[ref] = Upload(None, {name: own}, folder=folder)
             _strike(counted)  # what arrived is let go, the folder is kept
         else:
@@ -303,11 +299,11 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             first = held.get(chosen) if chosen is not None else None
             pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
             if chosen is not None and first is not None and pair is not None:
-                ref = _free_ref(pair.name)
+                ref = room_.free_ref(pair.name)
                 held[ref] = Upload(pair, _of_both(first.counted, counted, pair.vocabularies))
                 del held[chosen]
             else:
-                ref = _free_ref(files_together.name)
+                ref = room_.free_ref(files_together.name)
                 held[ref] = Upload(files_together, counted)
         kept = True
     finally:
@@ -377,23 +373,3 @@ def forget(ref: CheckpointRef) -> None:
         found.let_go()
     held.results.clear()
     give_back()
-
-
-def _check_room(sizes: Mapping[str, int], limits: UploadLimits, extended: Upload | None) -> None:
-    """Whether a session may hold so much more; files of the same names that `extended` got before are replaced."""
-    held = uploads()
-    if extended is None and len(held) >= limits.checkpoints:
-        raise CheckpointError("upload_too_many", count=len(held))
-    replaced = sum(n_bytes for name, n_bytes in extended.added.items() if name in sizes) if extended else 0
-    together = sum(sizes.values()) - replaced + sum(one.n_bytes for one in held.values())
-    if together > limits.session_bytes:
-        raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(limits.session_bytes))
-
-
-def _free_ref(stem: str) -> CheckpointRef:
-    """One that no upload of the session has, of plain characters, so that it can stand in an address."""
-    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
-    ref, count = CheckpointRef(Origin.UPLOAD, plain), 2
-    while ref in uploads():
-        ref, count = CheckpointRef(Origin.UPLOAD, f"{plain}-{count}"), count + 1
-    return ref

@@ -164,7 +164,7 @@ def _recognised(path: Path, revision: Revision, answers: Answers) -> str | None:
 
 
 def architecture_of(found: Callable[[], str | None]) -> str | None:
-    """What `found` finds; None where it is refused: the page Checkpoints says why."""
+    """What `found` finds; None where it is refused: the page Your model says why."""
     try:
         return found()
     except HeedmapError:

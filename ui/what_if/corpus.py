@@ -15,12 +15,12 @@ from transformer.runs.importance import HeadImportance, beats_random, removal_li
 from transformer.runs.importance_tables import FOLDER, RUN, WHOLE, Importance
 from ui.shared import controls
 from ui.shared.address import choice
+from ui.shared.changes import Changes
 from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.store.cache import cached
 from ui.texts import plain, t
-from ui.what_if.changes import Changes
 
 MEASURES: Final = ("bleu", "nll")
 

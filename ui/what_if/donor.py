@@ -17,7 +17,7 @@ from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 from transformer.runs.donors import LogOdds, parting, refuse_other_places
 from transformer.sites import Site
-from ui.shared import controls
+from ui.shared import changes, controls
 from ui.shared.address import choice
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
@@ -26,7 +26,6 @@ from ui.shared.part import part
 from ui.shared.theme import is_dark
 from ui.store import runs
 from ui.texts import plain, t
-from ui.what_if import changes
 from ui.what_if import runs as changed_runs
 from ui.what_if.runs import Asked, Done
 

@@ -10,17 +10,12 @@ from transformer.runs.importance import mean_against_zero
 from transformer.runs.importance_tables import WHOLE
 from ui.shared import controls
 from ui.shared.address import choice
+from ui.shared.changes import OFF
 from ui.texts import plain, t
-from ui.what_if.changes import OFF
 from ui.what_if.corpus import importance_of
 
 WAY: Final = "off"
 """The query parameter of what new switches write; what stands in the address is done as it stands there."""
-
-
-def way_name(action: str) -> str:
-    """What an action that switches a head off is called, in a word."""
-    return plain(f"what_if.way_{action}")
 
 
 def off_choice(checkpoint: Checkpoint) -> str:

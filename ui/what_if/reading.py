@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, ContinueOptions, Intervention
-from transformer.attention.measures import has_kind, strongest_head
+from transformer.attention.measures import strongest_head
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.interventions.text import to_text
@@ -20,15 +20,16 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import step_effects
 from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.shared import address, controls, downloads, elsewhere
+from ui.shared import address, controls, downloads, elsewhere, switchboard
+from ui.shared import changed_maps as maps
+from ui.shared import changes as changes_
 from ui.shared.controls import Selection
 from ui.shared.files import Origin, frame_csv
 from ui.shared.part import part
 from ui.shared.writing import STEP
 from ui.store import store
 from ui.texts import in_this_language, plain, t
-from ui.what_if import changes as changes_
-from ui.what_if import maps, runs, switchboard, views, writing
+from ui.what_if import runs, views, writing
 from ui.what_if.off import off_choice
 
 FOLLOWING = "following"
@@ -91,7 +92,7 @@ def _changed(name: str, text: str, options: ContinueOptions | None, right: Delta
             writing.texts_panel(name, text, options, done)
         with st.container():
             part(partial(writing.steps_panel, name, text, options, done), STEP)
-    kind = next(kind for kind in controls.KINDS if has_kind(before.record, kind))
+    kind = next(iter(controls.kinds(before.record)))
     first = strongest_head(before.record, kind)
     choice = controls.selection(before.record, (first.layer, first.head))
     board, effects = st.columns([2, 3], gap="large")

@@ -14,10 +14,10 @@ from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
 from transformer.runs.what_if_read import read_under
+from ui.shared.changes import DONOR, STAND_IN, Changes
 from ui.store import runs, store
 from ui.store.cache import cached, cached_result, in_session
 from ui.store.refs import Revision
-from ui.what_if.changes import DONOR, STAND_IN, Changes
 
 Asked = tuple[str, DecodingOptions, str | None]
 """A sentence, how to search, and perhaps a target to force."""

@@ -17,16 +17,18 @@ from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads
 from ui.shared import address, controls, elsewhere
+from ui.shared import changed_maps as maps
+from ui.shared import changes as changes_
+from ui.shared.changes import Changes
 from ui.shared.files import Origin
 from ui.shared.part import part
 from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
+from ui.shared.switchboard import way_name
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
-from ui.what_if import changes as changes_
-from ui.what_if import maps, runs, views
-from ui.what_if.changes import Changes
-from ui.what_if.off import off_choice, way_name
+from ui.what_if import runs, views
+from ui.what_if.off import off_choice
 
 MOST_WINDOWS = 600
 """Windows of a sequence that is looked at here: its maps are computed whole."""

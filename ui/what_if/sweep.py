@@ -13,15 +13,15 @@ from transformer.errors import HeedmapError
 from transformer.figures.effects import effect_grid
 from transformer.figures.export import plot_config
 from transformer.runs.what_if import for_nobody
-from ui.shared import controls
+from ui.shared import changes, controls
 from ui.shared.address import choice, parameter
 from ui.shared.files import Origin, frame_csv
 from ui.shared.part import in_page
+from ui.shared.switchboard import way_name
 from ui.shared.theme import is_dark
 from ui.store import turns
 from ui.texts import in_this_language, plain, t
-from ui.what_if import changes, runs
-from ui.what_if.off import way_name
+from ui.what_if import runs
 from ui.what_if.runs import Asked, Sweep
 
 SWEEPS: Final = ("none", "heads", "source")

@@ -9,16 +9,17 @@ from transformer import Translation
 from transformer.errors import HeedmapError
 from transformer.models.protocols import written_length
 from transformer.runs.what_if import SameTarget
-from ui.shared import address, controls, downloads, heads
+from ui.shared import address, controls, downloads, heads, switchboard
+from ui.shared import changed_maps as maps
+from ui.shared import changes as changes_
+from ui.shared.changes import Changes
 from ui.shared.controls import Selection
 from ui.shared.files import Origin
 from ui.shared.part import part
 from ui.store import runs, store
 from ui.texts import t
-from ui.what_if import changes as changes_
-from ui.what_if import corpus, donor, maps, sweep, switchboard, try_this, views
+from ui.what_if import corpus, donor, sweep, try_this, views
 from ui.what_if import runs as changed_runs
-from ui.what_if.changes import Changes
 from ui.what_if.off import off_choice
 from ui.what_if.runs import Asked, Done
 

@@ -16,12 +16,12 @@ from transformer.figures.export import PLOT_CONFIG, plot_config, table_csv
 from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
 from ui.shared.address import belong_to, put, whole
+from ui.shared.changed_maps import ForNobody
+from ui.shared.changes import Group
 from ui.shared.files import Origin, frame_csv
 from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
 from ui.texts import in_this_language, plain, t
-from ui.what_if.changes import Group
-from ui.what_if.maps import ForNobody
 
 STEP = "step"
 TOP = 5

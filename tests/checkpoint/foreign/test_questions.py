@@ -51,7 +51,7 @@ def test_heads_are_asked_first_and_nothing_is_run_before():
     found = report(reference_file("annotated"), pad_id=0)
     assert (found.fits, found.is_ready, found.questions[0].name) == (True, False, "n_heads")
     assert "to be answered before it can be run: n_heads (How many" in found.text
-    with pytest.raises(CheckpointError, match=r"page Checkpoints, by keyword in load\(\), .*: n_heads \(How many"):
+    with pytest.raises(CheckpointError, match=r"page Your model, by keyword in load\(\), .*: n_heads \(How many"):
         load(reference_file("annotated"))
     assert report(reference_file("annotated"), n_heads=3).is_ready
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from torch.overrides import TorchFunctionMode
 
 from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer import load, recording
@@ -71,6 +72,24 @@ FUSED: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+class Products(TorchFunctionMode):
+    """The queries and keys of attention that is written out: factors of products of five positions by five."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in {"matmul", "__matmul__", "bmm", "baddbmm"} and made.shape[-2:] == (5, 5):
+            factors = [kwargs["batch1"], kwargs["batch2"]] if kwargs else args[-2:]
+            self.seen.append((factors[0], factors[1].transpose(-1, -2)))
+        return made
+
+    def of_last(self, n_heads: int) -> tuple[torch.Tensor, ...]:
+        return tuple(one.reshape(-1, *one.shape[-2:])[-n_heads:] for one in self.seen[-1])
+
+
 @pytest.mark.parametrize("family", FUSED)
 def test_joint_maps_are_parted_as_the_model_parts_them(tmp_path: Path, family: str) -> None:
     """What each head made of the first token, which no rotation turns: queries, keys, values, and what it wrote."""
@@ -83,7 +102,7 @@ def test_joint_maps_are_parted_as_the_model_parts_them(tmp_path: Path, family: s
             if name.endswith("bias"):
                 one.zero_()
     site = model.sites[1]
-    attends = next(module for module in model.net.modules() if getattr(module, "attention_site", "") == site)
+    attends = model.attending()[site]
     read: list[torch.Tensor] = []
     wrote: list[torch.Tensor] = []
     joint = next(one for name, one in attends.named_children() if name in {one for one, _ in JOINT})
@@ -92,16 +111,16 @@ def test_joint_maps_are_parted_as_the_model_parts_them(tmp_path: Path, family: s
         joint.register_forward_hook(lambda _, given, __: read.append(given[0][0, 0])),
         last.register_forward_hook(lambda _, __, made: wrote.append(made[0, 0])),
     ]
-    with torch.inference_mode(), recording(mixing=True) as seen:
-        model.run(torch.tensor([[5, 7, 11, 13]]))
+    products = Products()
+    with torch.inference_mode(), recording(mixing=True) as seen, products:
+        model.run(torch.tensor([[5, 7, 11, 13, 17]]))
     for hook in hooks:
         hook.remove()
     found, kept, mixed = head_weights(model)[site], seen.source(site), seen.mixed(site)[0]
-    assert isinstance(kept, QueriesKeys)
+    queries, keys = (kept.q[0], kept.k[0]) if isinstance(kept, QueriesKeys) else products.of_last(kept.n_heads)
     x = read[0].double()
-    shared = kept.n_heads // kept.k.shape[1]
     for head in range(kept.n_heads):
-        made = {"query": kept.q[0, head, 0], "key": kept.k[0, head // shared, 0]}
+        made = {"query": queries[head, 0], "key": keys[head // (kept.n_heads // len(keys)), 0]}
         made["value"] = mixed.values[0, head // (kept.n_heads // mixed.values.shape[1]), 0]
         for name, expected in made.items():
             np.testing.assert_allclose(getattr(found, name)[head] @ x, expected, atol=1e-4, err_msg=f"{head} {name}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.checkpoint.huggingface.families import write_folder
+from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer import (
     Checkpoint,
     CheckpointError,
@@ -85,7 +85,8 @@ def test_a_key_knocked_out_everywhere_is_a_key_that_the_mask_hides(
     sites = [site for site in checkpoint.sites if not (seq2seq and site.group == "decoder.self")]
     with torch.inference_mode():
         expected = model.net(**inputs)[0]
-        with intervening([Intervention(site, "knock_out", keys=(2,)) for site in sites]), recording() as seen:
+        off = [Intervention(site, "knock_out", keys=(2,)) for site in sites]
+        with intervening(off), recording() as seen, model.watched():
             found = model.net(**{**inputs, "attention_mask": torch.ones_like(IDS)})[0]
     rows = [0, 1, 3, 4] if not seq2seq and checkpoint.sites[0].stack == "decoder" else slice(None)
     torch.testing.assert_close(found[:, rows], expected[:, rows], rtol=0, atol=1e-4 if family == "t5" else 1e-7)
@@ -135,7 +136,29 @@ def test_translations_maps_and_runs_have_their_interventions(checkpoints: dict[s
 
 def test_attention_in_a_models_own_code_is_refused(tmp_path: Path) -> None:
     checkpoint = load(write_folder(tmp_path / "gpt2", "gpt2"))
-    checkpoint.model.note = "kept as it computed it"  # what loading says of a model that must run eagerly
+    model: Any = checkpoint.model
+    model.places = {}  # as loading leaves a model whose attention is not seen
     told, off = "runs in its own code, which interventions do not reach", [Intervention("decoder.0.self", "zero")]
     with pytest.raises(CheckpointError, match=told), intervening(off):
         run_any(checkpoint, "the dog runs.")
+
+
+@pytest.mark.parametrize("family", ["Mistral", "Gemma2"])
+@pytest.mark.parametrize("action", ["zero", "uniform"])
+def test_heads_that_share_keys_are_changed_one_by_one_at_each_step(tmp_path: Path, action: str, family: str) -> None:
+    """In a window, the library hands its fused attention the heads of one query in the place of queries."""
+    sizes = dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2)
+    sizes |= dict(head_dim=4, intermediate_size=12, max_position_embeddings=41, sliding_window=3)
+    random_model(f"{family}ForCausalLM", sizes | dict(initializer_range=0.4)).save_pretrained(tmp_path / "mistral")
+    model: Any = load(tmp_path / "mistral").model
+    ids = torch.tensor([[5, 7, 11, 13, 17, 19, 23]])
+    with torch.inference_mode():
+        plain = model(ids)[0, -1]
+        with intervening([Intervention("decoder.0.self", action, heads=(1, 5))]):
+            whole, cache = model(ids)[0, -1], model.begin()
+            model.read_on(ids[:, :4], cache)
+            for i in range(4, 7):
+                last = model.read_on(ids[:, i : i + 1], cache)[0]
+    if action == "zero":  # an even row of a step is one over what its cache holds
+        torch.testing.assert_close(last, whole, rtol=0, atol=1e-4)
+    assert not torch.allclose(last, plain, rtol=0, atol=1e-2)

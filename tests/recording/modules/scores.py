@@ -308,3 +308,21 @@ def content_and_position_gathered(s: Sizes) -> Case:
         return a.o_proj(joined(brute.mix(site, scores / (3 * a.size) ** 0.5, v)))
 
     return decoder(s, lambda: Disentangled(s.d, s.heads), reference)
+
+
+class Exponentials(Projections):
+    """Logarithms first, as losses are written; then weights, made to sum to 1 once more."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x)
+        logs = F.log_softmax(q @ k.mT * self.size**-0.5 + causal(x.shape[1]), dim=-1)
+        return self.out(F.normalize(logs.exp(), p=1, dim=-1) @ v)
+
+
+@case
+def logarithms_first(s: Sizes) -> Case:
+    def reference(brute: Brute, site: str, a: Any, x: Tensor) -> Tensor:
+        q, k, v = parts(a, x)
+        return a.o_proj(joined(brute.mix(site, dots(q, k) + causal(x.shape[1]), v)))
+
+    return decoder(s, lambda: Exponentials(s.d, s.heads), reference)

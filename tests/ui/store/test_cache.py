@@ -107,7 +107,7 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppT
 
     def go(page: str, **files: bytes) -> AppTest:
         opened = AppTest.from_file(str(Path(cache.__file__).parents[2] / "app.py"), default_timeout=120)
-        opened.switch_page("pages/checkpoints.py").run()
+        opened.switch_page("pages/your_model.py").run()
         opened.file_uploader[0].set_value([(name, data, "") for name, data in files.items()])
         opened.run()
         opened.switch_page(f"pages/{page}.py").run()
@@ -142,7 +142,7 @@ def test_no_letters_put_to_an_upload_stand_in_any_cache_of_all(pages: Callable[.
     held = page.session_state[holdings.STATE]
     assert {"effects", "sequence_run"} <= set(held.results)
     assert not _shared_keys(LETTERS[3:])
-    page.switch_page("pages/checkpoints.py").run()
+    page.switch_page("pages/your_model.py").run()
     page.button(key="remove").click()
     page.run()
     assert not held.uploads

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -16,6 +16,7 @@ from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
+from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.safe.archives import ARCHIVE_START
 from transformer.checkpoint.safe.contents import Contents
@@ -24,7 +25,7 @@ from transformer.checkpoint.safe.legacy import LEGACY_START
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
-from transformer.checkpoint.worker import apart, vocabularies
+from transformer.checkpoint.worker import apart, search, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
@@ -135,9 +136,25 @@ class Bundle:
         """
         answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
-        asked = {question.name for question in first.report.questions}
-        told = {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
+        told = self._told(first, answers)
         return recognise(self.contents, {**answers, **told}) if told else first
+
+    def find_answers(
+        self, expected: Contents, answers: Mapping[str, Any], on_progress: Callable[[float], None]
+    ) -> Search:
+        """Try, in a worker, what these `answers` leave open until the model computes what is expected of it.
+
+        Raises:
+            CheckpointError: as `worker.search.find_answers`; or an answer is no possible one.
+        """
+        kept = {name: answer for name, answer in answers.items() if name != TASK}
+        told = self._told(recognise(self.contents, kept), kept)
+        return search.find_answers(self.contents, expected, {**kept, **told}, on_progress, self.limits)
+
+    def _told(self, first: Recognition, answers: Mapping[str, Any]) -> dict[str, int]:
+        """The special ids that a vocabulary names and a question asks for."""
+        asked = {question.name for question in first.report.questions}
+        return {name: i for name, i in self.special_ids.items() if name in asked and name not in answers}
 
     def checkpoint(self, answers: Mapping[str, Any], name: str | None = None) -> Checkpoint:
         """The model, ready to run, with the vocabularies that were brought, or ids instead of tokens.

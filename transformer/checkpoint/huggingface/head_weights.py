@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.checkpoint.huggingface.attention import SITE
 from transformer.checkpoint.huggingface.model import HuggingFaceModel
 from transformer.sites import Site
 
@@ -48,18 +47,17 @@ class HeadWeights(NamedTuple):
 def head_weights(model: HuggingFaceModel) -> dict[Site, HeadWeights]:
     """The weights of each attention by site, in float64; without those whose maps have names that are not known here.
 
-    Nothing is known of models that are recorded eagerly. Rotations by position (Llama) stand between queries and keys
-    and are no part of these weights, nor are biases and norms.
+    Nothing is known of models whose attention is kept as they return it. Rotations by position (Llama) stand between
+    queries and keys and are no part of these weights, nor are biases and norms.
     """
     found = {}
-    for name, module in model.net.named_modules():
-        site = getattr(module, SITE, None)
-        maps = None if site is None else _maps(model.net, name, module)
-        if site is not None and maps is not None:
-            split = _split(maps, module, model.net.config)
-            if split is not None:
-                found[Site(site)] = split
-    return {site: found[site] for site in model.sites if site in found}
+    names = {id(module): name for name, module in model.net.named_modules()}
+    for site, module in model.attending().items():
+        maps = _maps(model.net, names[id(module)], module)
+        split = None if maps is None else _split(maps, module, model.net.config)
+        if split is not None:
+            found[site] = split
+    return found
 
 
 def _maps(net: nn.Module, name: str, module: nn.Module) -> tuple[Tensor, ...] | None:

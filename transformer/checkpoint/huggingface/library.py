@@ -33,16 +33,12 @@ def check_installed() -> None:
 
 @cache
 def library() -> Any:
-    """The library with our attention function registered.
+    """The library.
 
     Raises:
         CheckpointError: it is not installed.
     """
-    found = _imported("transformers")
-    from transformer.checkpoint.huggingface import attention  # it imports the library in turn
-
-    attention.register(found)
-    return found
+    return _imported("transformers")
 
 
 @cache

@@ -1,7 +1,8 @@
 """From a Hugging Face folder to a model that is ready to run and be watched.
 
 Whether attention can be recorded lazily is found out, not believed: a few tokens are run both ways, with padding, and
-what was kept is held against what the model's own eager attention says. Where they differ, eager attention is used.
+what was recorded of fused attention is held against what the model's own eager attention says. Where they differ, the
+model runs eagerly, and the weights that it writes out are recorded; where those are not seen either, what it returns.
 """
 
 import copy
@@ -18,8 +19,6 @@ from torch.overrides import TorchFunctionMode
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.adopting import set_layers_apart
-from transformer.checkpoint.huggingface.attention import NAME
 from transformer.checkpoint.huggingface.folder import FolderContents, check_sizes, checked_contents, unreadable
 from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
 from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of
@@ -31,7 +30,8 @@ from transformer.checkpoint.huggingface.model import (
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import FAILURES, adopted_sites, eager_sites, lazy_sites
+from transformer.checkpoint.huggingface.probing import FAILURES, find_places, find_returned
+from transformer.checkpoint.huggingface.shared_layers import set_layers_apart
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
@@ -222,27 +222,23 @@ def _watchable(
     """
     reason: str = ""
     try:
-        model, spare = _built(path, config, settings, NAME)
-    except CheckpointError:  # attention code of its own: then the eager way says whether the folder is sound
+        model, spare = _built(path, config, settings, "sdpa")
+    except CheckpointError:  # the family has none: then the eager way says whether the folder is sound
         reason = Message("attention_of_its_own", family=config.family)
     else:
         check(spare)
-        model.sites, reason = lazy_sites(model.net, model.config)
-        if model.sites:
+        reason = find_places(model, fused=True)
+        if model.places:
             return model, spare
     model, spare = _built(path, config, settings, "eager")
     check(spare)
-    model.sites = adopted_sites(model.net, model.config)
-    if model.sites:
-        return model, spare
     model.note = Message("kept_eagerly", reason=reason)
     try:
-        model.sites, sums = eager_sites(model)
+        if find_places(model, fused=False):
+            find_returned(model)
     except FAILURES as error:
         first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
         raise CheckpointError("attention_cannot_be_run", family=config.family, error=first) from error
-    if not sums:
-        model.note = Message("kept_eagerly_with_sink", note=model.note)
     return model, spare
 
 

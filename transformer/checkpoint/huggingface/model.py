@@ -1,6 +1,7 @@
 """A model of the `transformers` library as this library sees models: its sizes, its outputs, its decoding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,10 +14,12 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import CheckpointError, InputError
 from transformer.interventions.active import active
-from transformer.layers.masks import Mask, causal, padding
+from transformer.layers.masks import Mask
 from transformer.layers.rows import rows_from
 from transformer.models.common import check_ids, log_probs
 from transformer.models.protocols import Abilities, Ends
+from transformer.recording.relay import Place, Relay
+from transformer.recording.seen import MOST_BYTES
 from transformer.sites import Site
 
 COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
@@ -98,26 +101,27 @@ class HuggingFaceCache:
 
 
 class HuggingFaceModel(OtherModel):
-    """Ids in, the library's outputs out; its attention is recorded lazily, or as it computed it (`eager`).
+    """Ids in, the library's outputs out; its attention is recorded where the library's code runs.
 
-    `sites` are the public names of its attention in the order they run. `note` is what a reader of its attention has
-    to know. `headed`, if there is one, is the library's whole model, of which `net` is the part below the head.
+    `places` are the public names of its attention by the modules in which it runs, in that order; `returned` are those
+    of a model whose attention PyTorch's functions do not show, so that what it returns of it is kept. `note` is what a
+    reader of its attention has to know: that its weights are written out. `headed`, if there is one, is the library's
+    whole model, of which `net` is the part below the head.
     """
 
-    def __init__(
-        self,
-        config: HuggingFaceConfig,
-        net: nn.Module,
-        sites: Sequence[Site] = (),
-        note: str = "",
-        headed: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, config: HuggingFaceConfig, net: nn.Module, headed: nn.Module | None = None) -> None:
         super().__init__()
         self.config = config
         self.net: Any = net
         self.headed: Any = headed
-        self.sites = tuple(sites)
-        self.note = note
+        self.places: Mapping[str, Place] = {}
+        self.returned: tuple[Site, ...] = ()
+        self.note: str = ""
+
+    @property
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
+        """The public names of its attention, in the order they run."""
+        return tuple(place.site for place in self.places.values()) or self.returned
 
     @property
     def architecture(self) -> str:
@@ -131,7 +135,7 @@ class HuggingFaceModel(OtherModel):
 
     @property
     def eager(self) -> bool:
-        """Whether the weights are kept as the model's own attention computed them, since that alone has them."""
+        """Whether whole weights are kept, as its own code wrote them out; else queries and keys."""
         return bool(self.note)
 
     @property
@@ -144,9 +148,33 @@ class HuggingFaceModel(OtherModel):
         return {}
 
     def attending(self) -> dict[Site, nn.Module]:
-        """The modules inside which attention runs, by site; none where it is recorded eagerly."""
-        named = {getattr(module, "attention_site", ""): module for module in self.net.modules()}
-        return {} if self.eager else {site: named[site] for site in self.sites if site in named}
+        """The modules inside which attention runs, by site; none where it is kept as the model returns it."""
+        return {place.site: self.net.get_submodule(name.partition("#")[0]) for name, place in self.places.items()}
+
+    @contextmanager
+    def watched(self, real: Bool[Tensor, "batch position"] | None = None) -> Iterator[None]:
+        """Inside, the caller's recording sees what attention `net` runs, and interventions act on it.
+
+        `real` marks what of the source is no padding, which masks of written-out weights are made from.
+
+        Raises:
+            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
+        """
+        if active() is not None and not self.places:
+            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
+        if not self.places or not (is_recording() or active() is not None):
+            yield
+            return
+        notes = (self.note,) if self.note else ()
+        relay = Relay(
+            module=self.net,
+            most_bytes=MOST_BYTES,
+            places=self.places,
+            notes_on=notes,
+            mask_of=lambda site: self._mask(site, real),
+        )
+        with relay.watching():
+            yield
 
     def run(
         self,
@@ -164,7 +192,7 @@ class HuggingFaceModel(OtherModel):
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
-            CheckpointError: the caller's interventions would change attention that is kept eagerly.
+            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
         """
         self._check("inputs", ids, self.config.source_vocab)
         real = self._real(ids) if shown is None else self._real(ids) & shown
@@ -174,14 +202,15 @@ class HuggingFaceModel(OtherModel):
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
-        self._check_changes()
         net = self.headed if with_head else self.net
         if shown_target is not None:
             inputs["decoder_attention_mask"] = shown_target.long()
-        if not (self.eager and is_recording()):
-            return net(**inputs)
-        output = net(**inputs, output_attentions=True)
-        self._keep_weights(output, ids, target)
+        if self.returned and is_recording():
+            inputs["output_attentions"] = True
+        with self.watched(real):
+            output = net(**inputs)
+        if self.returned and is_recording():
+            self._keep_returned(output, real)
         return output
 
     def outputs(
@@ -221,10 +250,6 @@ class HuggingFaceModel(OtherModel):
         stacks = (self.net.get_encoder(), self.net.get_decoder())
         return Ends(tuple(stack.get_input_embeddings() for stack in stacks), projection)
 
-    def _check_changes(self) -> None:
-        if self.eager and active() is not None:
-            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
-
     def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
         """Which ids are no padding."""
         return ids != self.config.pad_id
@@ -235,26 +260,34 @@ class HuggingFaceModel(OtherModel):
             found, most = start + ids.shape[1], self.config.max_length
             raise InputError("past_the_checkpoint", what=what, found=found, most=most)
 
-    def _keep_weights(self, output: Any, ids: Tensor, target: Tensor | None) -> None:
-        """Hand the weights that eager attention returned to whoever watches, with the masks that they were made by."""
-        source, past = padding(ids, self.config.pad_id), Mask(causal=True)
-        if self.config.kind == "seq2seq":
-            self._keep("encoder", "self", output, "encoder_attentions", source)
-            self._keep("decoder", "self", output, "decoder_attentions", past)
-            self._keep("decoder", "cross", output, "cross_attentions", source)
-        elif self.config.kind == "encoder":
-            self._keep("encoder", "self", output, "attentions", source)
-        else:
-            self._keep("decoder", "self", output, "attentions", causal(ids, self.config.pad_id))
+    def _mask(self, site: Site, real: Bool[Tensor, "batch position"] | None) -> Mask | None:
+        """Who sees whom by what kind of attention it is, where it is known which ids are real."""
+        if site.group == "decoder.self" and self.config.kind == "seq2seq":
+            return Mask(causal=True)
+        keys = None if real is None or bool(real.all()) else real
+        return None if real is None else Mask(keys, causal=site.stack == "decoder" and site.kind == "self")
 
-    def _keep(self, stack: str, kind: str, output: Any, name: str, mask: Mask) -> None:
-        """Keep what a model calls so; one without attention (Mamba) has nothing of that name."""
-        for i, weights in enumerate(getattr(output, name, None) or ()):
-            if weights is None:
-                continue
+    def _keep_returned(self, output: Any, real: Bool[Tensor, "batch position"]) -> None:
+        """Hand the weights that the model returned to whoever watches, with the masks that they were made by."""
+        for site, weights in returned_weights(output, self.config.kind).items():
             if not isinstance(weights, Tensor):
                 raise CheckpointError("no_attention", family=self.config.family)
-            record_site(Site.of(stack, i, kind), Weights(weights.detach(), mask, (self.note,)), weights[..., :0])
+            kept = Weights(weights.detach(), self._mask(site, real), (self.note,) if self.note else ())
+            record_site(site, kept, weights[..., :0])
+
+
+def returned_weights(output: Any, kind: Kind) -> dict[Site, Any]:
+    """What a pass of the library returned as attention, by site; a model without any (Mamba) has nothing so called."""
+    names = {(kind, "self"): "attentions"}
+    if kind == "seq2seq":
+        names = {("encoder", "self"): "encoder_attentions", ("decoder", "self"): "decoder_attentions"}
+        names["decoder", "cross"] = "cross_attentions"
+    return {
+        Site.of(stack, i, what): weights
+        for (stack, what), name in names.items()
+        for i, weights in enumerate(getattr(output, name, None) or ())
+        if weights is not None
+    }
 
 
 class HuggingFaceReader(HuggingFaceModel):
@@ -281,14 +314,13 @@ class HuggingFaceReader(HuggingFaceModel):
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
-            CheckpointError: the caller's interventions would change attention that is kept eagerly.
+            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
         """
         self._check("inputs", new, self.config.source_vocab, cache.length)
-        self._check_changes()
         cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
         cached = cache.past is not None
         cache.length += new.shape[1]
-        with rows_from(cache.length - new.shape[1] if cached else 0):
+        with rows_from(cache.length - new.shape[1] if cached else 0), self.watched():
             output = self.net(
                 input_ids=new if cached else cache.ids,
                 attention_mask=torch.ones_like(cache.ids),
@@ -334,7 +366,8 @@ class HuggingFaceTranslator(HuggingFaceModel):
 
         self._check("inputs", source, self.config.source_vocab)
         real = self._real(source)
-        memory = self.net.get_encoder()(input_ids=source, attention_mask=real.long()).last_hidden_state
+        with self.watched(real):
+            memory = self.net.get_encoder()(input_ids=source, attention_mask=real.long()).last_hidden_state
         return HuggingFaceCache(memory, real, EncoderDecoderCache(DynamicCache(), DynamicCache()))
 
     def step(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
@@ -342,7 +375,7 @@ class HuggingFaceTranslator(HuggingFaceModel):
         from transformers.modeling_outputs import MoEModelOutput  # some decoders ask for the memory by name
 
         self._check("targets", new, self.config.target_vocab, cache.length)
-        with rows_from(cache.length):
+        with rows_from(cache.length), self.watched(cache.real):
             logits = self.net(
                 encoder_outputs=MoEModelOutput(last_hidden_state=cache.memory),
                 attention_mask=cache.real.long(),

@@ -1,21 +1,20 @@
-"""A few tokens run both ways: which modules attend, under which public name, and whether what is kept is exact."""
+"""A few tokens run by a model: which modules attend, under which public name, and whether what is recorded is exact."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording
-from transformer.attention.changed import SoftmaxInputs
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
-from transformer.checkpoint.huggingface.adopting import abandon, adopt
-from transformer.checkpoint.huggingface.attention import NAME, SITE
-from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
-from transformer.checkpoint.huggingface.whole_attention import mend
+from transformer.attention.softmax_inputs import Weights
+from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel, Kind, returned_weights
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from transformer.recording.relay import Place, Relay
 from transformer.sites import Site
 
 SOURCE, TARGET, PADDED = 5, 3, 2
@@ -32,94 +31,72 @@ FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, Ar
 """What another library's model raises where its config does not fit together."""
 
 
-def adopted_sites(net: Any, config: HuggingFaceConfig) -> tuple[Site, ...]:
-    """The same for families with attention of their own that is known: it runs through ours, if that is exact."""
-    if not adopt(net):
-        return ()
-    abandon(net)
-    mend(net)
-    try:
-        with torch.inference_mode():
-            expected = _parts(net(**_inputs(config), output_attentions=True), config)
-    except FAILURES:
-        return ()  # what is wrong is told when it runs eagerly
-    finally:
-        abandon(net)
-    adopt(net)
-    sites, _ = lazy_sites(net, config, expected)
-    if not sites:
-        abandon(net)
-    return sites
+def find_places(model: HuggingFaceModel, fused: bool) -> str:
+    """Tell a model where its attention runs, and under which public names, once they are found exact; else say why not.
 
-
-def lazy_sites(
-    net: Any, config: HuggingFaceConfig, known: dict[Site, Tensor] | None = None
-) -> tuple[tuple[Site, ...], str]:
-    """The public names of `net`'s attention in the order they run, once they are found exact; else none, and why.
-
-    Each attention module is told its name. `known` are the weights that its eager attention returns for the probe, if
-    they are known already.
+    What is recorded is held against the weights that the model returns where it runs eagerly; of `fused` attention the
+    model's output too.
     """
-    for name, module in net.named_modules():
-        setattr(module, SITE, name)
+    net, inputs = model.net, _inputs(model.config)
     try:
         with torch.inference_mode():
-            with recording() as seen:
-                net(**_inputs(config))
-            modules = _named(seen, config)
-            expected = _eager(net, config) if known is None else known
+            with recording() as seen, Relay(module=net).watching():
+                output = net(**inputs) if fused else net(**inputs, output_attentions=True)
+            names = _named(seen, model.config)
+            theirs = _eager(net, inputs) if fused else output
+            expected = returned_weights(theirs, model.config.kind)
+        reason = _difference(seen, names, expected, model.config.kind) or _drift(output, theirs)
     except (HeedmapError, *FAILURES) as error:
-        return (), _line(error)
-    finally:
-        for module in net.modules():
-            module.__dict__.pop(SITE, None)  # a model may have put new modules in the place of old ones while it ran
-    reason = _difference(seen, modules, expected)
+        return _line(error)
     if reason:
-        return (), reason
-    check_heads({site: seen.source(name).n_heads for site, name in modules.items()}, config.family)
-    for site, name in modules.items():
-        setattr(net.get_submodule(name), SITE, site)
-    return tuple(modules), ""
+        return reason
+    heads = {site: seen.source(name).n_heads for site, name in names.items()}
+    check_heads(heads, model.config.family)
+    model.places = {name: Place(site, heads[site]) for site, name in names.items()}
+    if not all(_sums_to_one(seen, name) for name in names.values()):
+        model.note = Message("kept_eagerly_with_sink", note=model.note)
+    return ""
 
 
-def eager_sites(model: HuggingFaceModel) -> tuple[tuple[Site, ...], bool]:
-    """The public names of the attention that an eager model returns, and whether its rows sum to 1.
+def find_returned(model: HuggingFaceModel) -> None:
+    """Tell a model the names of what it returns as attention, where that is not seen as it runs.
 
     Raises:
         CheckpointError: it returns none, or what is no attention of queries to keys, or no weights (SqueezeBERT returns
             its scores).
     """
     for length in (OTHER_SOURCE, SOURCE):
-        seen = _eager_run(model, length)
-    rows = [
-        kept.weights(0, head, slice(0, kept.n_queries), slice(0, kept.n_keys))
-        for kept in map(seen.source, seen.sites)
-        for head in range(kept.n_heads)
-    ]
-    sums, least = torch.cat([one.sum(-1) for one in rows]), min(float(one.min()) for one in rows)
-    if least < -(TOLERANCE**2) or float(sums.max()) > 1 + TOLERANCE:
-        raise CheckpointError("no_weights", family=model.config.family, least=least, most=float(sums.max()))
-    return seen.sites, bool(((sums - 1).abs() < TOLERANCE).all())
+        seen = _returned(model, length)
+    rows = [one.values for one in map(seen.source, seen.sites) if isinstance(one, Weights)]
+    least, most = min(float(one.min()) for one in rows), max(float(one.sum(-1).max()) for one in rows)
+    if least < -(TOLERANCE**2) or most > 1 + TOLERANCE:
+        raise CheckpointError("no_weights", family=model.config.family, least=least, most=most)
+    model.returned = seen.sites
+    if not all(_sums_to_one(seen, site) for site in seen.sites):
+        model.note = Message("kept_eagerly_with_sink", note=model.note)
 
 
-def _eager_run(model: HuggingFaceModel, length: int) -> Recording:
-    """What an eager model returns for a source of this length, once each map is found to be of queries to keys."""
-    inputs = _inputs(model.config, length)
-    ids, target = inputs["input_ids"], inputs.get("decoder_input_ids")
-    with torch.inference_mode(), recording() as seen:
-        model.run(ids, target)
-    maps = [seen.source(site) for site in seen.sites]
-    if not maps or not all(isinstance(kept, Weights) and kept.values.dim() == 4 for kept in maps):
-        raise CheckpointError("no_attention", family=model.config.family)
-    written = length if model.config.kind == "decoder" else TARGET
-    for site, kept in zip(seen.sites, maps, strict=True):
-        queries = length if site.stack == "encoder" else written
-        keys = queries if site.kind == "self" else length
-        if (kept.n_queries, kept.n_keys) != (queries, keys):
-            found = {"queries": kept.n_queries, "keys": kept.n_keys}
-            raise CheckpointError("attention_by_offsets", family=model.config.family, read=length, **found)
-    check_heads({site: seen.source(site).n_heads for site in seen.sites}, model.config.family)
+def _returned(model: HuggingFaceModel, length: int) -> Recording:
+    """What a model returns for a source of this length, once each map is found to be of queries to keys."""
+    family, kind = model.config.family, model.config.kind
+    with torch.inference_mode():
+        output = model.net(**_inputs(model.config, length), output_attentions=True)
+    seen, found = Recording(), returned_weights(output, kind)
+    if not found or not all(isinstance(weights, Tensor) and weights.dim() == 4 for weights in found.values()):
+        raise CheckpointError("no_attention", family=family)
+    for site, weights in found.items():
+        if weights.shape[2:] != _shape(site, kind, length):
+            told = {"queries": weights.shape[2], "keys": weights.shape[3]}
+            raise CheckpointError("attention_by_offsets", family=family, read=length, **told)
+        seen.add(site, Weights(weights), weights)
+    check_heads({site: weights.shape[1] for site, weights in found.items()}, family)
     return seen
+
+
+def _sums_to_one(seen: Recording, name: str) -> bool:
+    """Whether the rows of weights that are kept whole sum to 1."""
+    kept = seen.source(name)
+    return not isinstance(kept, Weights) or bool(((kept.values[0].sum(-1) - 1).abs() < TOLERANCE).all())
 
 
 def check_heads(heads: Mapping[Site, int], family: str) -> None:
@@ -136,13 +113,6 @@ def check_heads(heads: Mapping[Site, int], family: str) -> None:
         raise CheckpointError("heads_differ", family=family, fewest=uneven[0], most=uneven[-1])
 
 
-def as_returned(kept: SoftmaxInputs, found: Tensor, known: Tensor) -> Tensor:
-    """Weights that were kept, as a family returns the `known` ones: some leave out the part that a sink takes."""
-    has_sink = isinstance(kept, QueriesKeys) and kept.sinks is not None
-    without = has_sink and bool(((known.sum(-1) - 1).abs() < TOLERANCE).all())
-    return found / found.sum(-1, keepdim=True) if without else found
-
-
 def _inputs(config: HuggingFaceConfig, length: int = SOURCE) -> dict[str, Any]:
     """Two rows of ordinary ids, the second padded at its end; and what the decoder reads."""
     marks = {config.pad_id, config.bos_id, config.eos_id}
@@ -152,6 +122,8 @@ def _inputs(config: HuggingFaceConfig, length: int = SOURCE) -> dict[str, Any]:
     real = torch.ones_like(source)
     real[1, length - PADDED :] = 0
     inputs: dict[str, Any] = {"input_ids": source, "attention_mask": real}
+    if config.kind != "encoder":
+        inputs["use_cache"] = False
     if config.kind == "seq2seq":
         inputs["decoder_input_ids"] = source[:, :TARGET]
     return inputs
@@ -173,27 +145,35 @@ def _named(seen: Recording, config: HuggingFaceConfig) -> dict[Site, str]:
     return found
 
 
-def _eager(net: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
-    """The weights that the model's own eager attention returns for the probe, by site."""
-    net.set_attn_implementation("eager")
+def _eager(net: Any, inputs: Mapping[str, Any]) -> Any:
+    """What the model gives where it runs eagerly, with its attention."""
+    configs = {id(module.config): module.config for module in net.modules() if hasattr(module, "config")}
+    told = {key: config._attn_implementation for key, config in configs.items()}
     try:
-        output = net(**_inputs(config), output_attentions=True)
+        for config in configs.values():
+            config._attn_implementation = "eager"  # the library's own way refuses families without its interface
+        with _alibi_added_once(net):
+            return net(**inputs, output_attentions=True)
     finally:
-        net.set_attn_implementation(NAME)
-    return _parts(output, config)
+        for key, config in configs.items():
+            config._attn_implementation = told[key]
 
 
-def _parts(output: Any, config: HuggingFaceConfig) -> dict[Site, Tensor]:
-    """The weights that a pass returned, by site."""
-    if config.kind == "seq2seq":
-        parts = {
-            ("encoder", "self"): output.encoder_attentions,
-            ("decoder", "self"): output.decoder_attentions,
-            ("decoder", "cross"): output.cross_attentions,
-        }
-    else:
-        parts = {(config.kind, "self"): output.attentions}
-    return {Site.of(stack, i, kind): w for (stack, kind), layers in parts.items() for i, w in enumerate(layers or ())}
+@contextmanager
+def _alibi_added_once(net: nn.Module) -> Iterator[None]:
+    """Let Falcon's eager attention add ALiBi once, as its fused one does: the library's adds it in the mask too."""
+
+    def once(forward: Any, states: Tensor, alibi: Tensor | None, *others: Any, **options: Any) -> Any:
+        return forward(states, None if alibi is None else torch.zeros_like(alibi), *others, **options)
+
+    mended = [module for module in net.modules() if type(module).__name__ == "FalconAttention"]
+    for module in mended:
+        module.__dict__["forward"] = partial(once, module.forward)
+    try:
+        yield
+    finally:
+        for module in mended:
+            del module.__dict__["forward"]
 
 
 def _line(error: Exception) -> str:
@@ -203,21 +183,33 @@ def _line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def _difference(seen: Recording, modules: dict[Site, str], expected: dict[Site, Tensor]) -> str:
-    """Why what was kept is not what eager attention says; empty if it is. Only queries that are no padding count."""
-    if not modules or modules.keys() != expected.keys():
-        return Message("attention_not_through_interface", ran=len(modules), expected=len(expected))
-    for site, name in modules.items():
+def _shape(site: Site, kind: Kind, length: int) -> tuple[int, int]:
+    """Queries and keys of a site where so many tokens are read."""
+    written = length if kind == "decoder" else TARGET
+    queries = length if site.stack == "encoder" else written
+    return queries, queries if site.kind == "self" else length
+
+
+def _difference(seen: Recording, names: Mapping[Site, str], expected: Mapping[Site, Any], kind: Kind) -> str:
+    """Why what was recorded is not what the model returns; empty if it is. Only queries that are no padding count."""
+    if not names or names.keys() != expected.keys():
+        return Message("attention_not_seen", ran=len(names), expected=len(expected))
+    for site, name in names.items():
         kept, weights = seen.source(name), expected[site]
-        if weights.shape != (2, kept.n_heads, kept.n_queries, kept.n_keys):
+        if weights.shape != (2, kept.n_heads, *_shape(site, kind, SOURCE)):
             return Message("eager_shapes_differ", site=site)
         for batch in range(2):
             padded = batch and kept.n_queries == SOURCE
             rows, keys = slice(0, kept.n_queries - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
             for head in range(kept.n_heads):
-                known = weights[batch, head, rows]
-                found = as_returned(kept, kept.weights(batch, head, rows, keys), known)
-                apart = (found - known).abs().max()
+                apart = (kept.weights(batch, head, rows, keys) - weights[batch, head, rows]).abs().max()
                 if not float(apart) <= TOLERANCE:
                     return Message("eager_weights_differ", site=site, apart=float(apart))
     return ""
+
+
+def _drift(output: Any, theirs: Any) -> str:
+    """Why a model's output is not that of its eager attention, for the row without padding; empty if it is."""
+    one, other = (each[0][0].float() for each in (output, theirs))
+    apart = float((one - other).abs().max() / other.abs().max().clamp(min=1))
+    return "" if apart <= TOLERANCE else Message("eager_output_differs", apart=apart)

@@ -1,1 +1,1 @@
-"""Looking into a checkpoint without running it."""
+"""Looking into a checkpoint, and holding what it computes against what its original computed."""

@@ -12,6 +12,7 @@ import numpy as np
 from transformer.attention.record_files.reading import read as read_contents
 from transformer.attention.record_files.writing import blocks as record_blocks
 from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
+from transformer.checkpoint.inspect.search import Searching
 from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.safe import arrays
@@ -22,6 +23,8 @@ from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import frames, trial
 from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
+from transformer.messages import Message
+from transformer.messages.parts import packed
 from transformer.pictures.photo import Frame
 from transformer.tokens.base import Tokenizer
 
@@ -100,6 +103,24 @@ def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
     yield {}, list(record_blocks(found))
 
 
+def find_answers(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
+    """What of a search is done, after each run; at last the answers that agree. Blocks: the weights, the expected."""
+    limits = ReadLimits(**request["limits"])
+    weights = frames.unpacked(request["weights"], blocks[: request["split"]], limits)
+    expected = frames.unpacked(request["arrays"], blocks[request["split"] :], limits)
+    searching = Searching(
+        Contents(request["source"], weights, request["settings"]),
+        Contents(request["name"], expected, format=request["format"]),
+        request["given"],
+        seconds=request["seconds"],
+    )
+    for done in searching:
+        yield {"done": done}, []
+    found = searching.result
+    nearest = packed(found.nearest) if isinstance(found.nearest, Message) else None
+    yield {"found": found.found, "tried": found.tried, "is_complete": found.is_complete, "nearest": nearest}, []
+
+
 def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """The files of a model's folder in a ZIP called `name`, one after the other; before them how large they are."""
     stream, size = io.BytesIO(blocks[0]), len(blocks.pop())
@@ -120,6 +141,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "read": read_files,
     "arrays": read_arrays,
     "inspect": inspect,
+    "answers": find_answers,
     "vocabulary": read_vocabulary,
     "folder": try_folder,
     "unzip": unzip,

@@ -17,6 +17,7 @@ from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Normalise, Product
 from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
 from transformer.lessons.inside.layers import Run
+from transformer.models.decoder import Decoder
 from transformer.models.encoder import Encoder
 from transformer.models.seq2seq import Seq2Seq
 
@@ -207,7 +208,8 @@ def _input(run: Run, stack: str) -> tuple[nn.Embedding, Any, nn.Module]:
         side = "source" if stack == "encoder" else "target"
         embedding, positions, norm = (getattr(model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
         return embedding, positions, norm
-    return model.embedding, model.positions, model.embedding_norm
+    norm = model.embedding_norm if isinstance(model, Decoder) else nn.Identity()
+    return model.embedding, model.positions, norm
 
 
 def _positions(model: Any, positions: Any, words: Float[Tensor, "position d_model"]) -> Tensor:

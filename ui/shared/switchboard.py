@@ -7,14 +7,12 @@ import numpy as np
 import streamlit as st
 
 from transformer import Record
-from transformer.attention.measures import sites_of
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads
-from ui.shared.controls import MEAN, Selection
+from ui.shared import changes as changes_
+from ui.shared.changes import Changes
+from ui.shared.controls import MEAN, Selection, kind_name, kind_title, kinds
 from ui.shared.files import Origin
 from ui.texts import plain, t
-from ui.what_if import changes as changes_
-from ui.what_if.changes import Changes
-from ui.what_if.off import way_name
 
 
 def switchboard(record: Record, choice: Selection, changes: Changes, action: str, origin: Origin) -> None:
@@ -22,8 +20,7 @@ def switchboard(record: Record, choice: Selection, changes: Changes, action: str
 
     `action` is what a click does to a head that is on.
     """
-    named = plain("translate.kind_of", kind=plain(f"translate.kind_{choice.kind}"))
-    sites = sites_of(record, choice.kind)
+    sites = kinds(record)[choice.kind]
     layers = [record[site] for site in sites]
     pictures = [
         [one.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE) for head in range(one.n_heads)]
@@ -41,15 +38,19 @@ def switchboard(record: Record, choice: Selection, changes: Changes, action: str
         on_pick=lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)], action),
         key="switchboard",
         file_name=origin.stem("all-heads", choice.kind),
-        about=origin.about(plain("files.all_heads", kind=named), pictures[0][0]),
+        about=origin.about(plain("files.all_heads", kind=kind_title(choice.kind)), pictures[0][0]),
     )
     with st.container(horizontal=True, gap="xsmall"):
         for layer, site in enumerate(sites):
             turn = partial(changes_.turn, record, _every_head(record, [site]), action)
             st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
         turn = partial(changes_.turn, record, _every_head(record, sites), action)
-        kind = plain(f"translate.kind_{choice.kind}")
-        st.button(t("what_if.kind_switch", kind=kind), key="switch-kind", on_click=turn)
+        st.button(t("what_if.kind_switch", kind=kind_name(choice.kind)), key="switch-kind", on_click=turn)
+
+
+def way_name(action: str) -> str:
+    """What an action that switches a head off is called, in a word."""
+    return plain(f"what_if.way_{action}")
 
 
 def _every_head(record: Record, sites: Sequence[str]) -> list[tuple[str, int]]:

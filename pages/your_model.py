@@ -1,4 +1,4 @@
-"""Checkpoints: bring your own, see what it is, what it attends to and what lies inside; nothing in it is executed."""
+"""Your model: a record file, your own code live, or weights alone; nothing that is brought is executed."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,14 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.checkpoints import attention, bring, inspection, proof, verdict
+from ui.checkpoints import attention, bring, inspection, live, proof, recorded, verdict, ways
 from ui.checkpoints.questions import questions_panel
 from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
-shell.heading(t("checkpoints.title"), t("checkpoints.intro"))
+shell.heading(t("your_model.title"), t("your_model.intro"))
+ways.ways_panel(is_open=not bring.has_own())
 brought, listed = st.columns([3, 2], gap="medium")
 try:
     with brought:
@@ -25,6 +26,12 @@ with listed:
 if chosen is None:
     address.stop()
 name: str = chosen
+if bring.is_recorded(name):
+    try:
+        live.live_panel() if name == bring.LIVE else recorded.record_panel(name)
+    except HeedmapError as error:
+        controls.explain(error)
+    address.stop()
 try:
     found, wrong = bring.recognition(name)
     if found is None:
@@ -43,15 +50,17 @@ except HeedmapError as error:
 if wrong is not None:  # the questions stay, and what they answer is not run
     address.stop()
 
+is_ready = found is None or found.report.is_ready
 panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
-    "check": lambda: proof.check_panel(name, store.checkpoint(name)),
+    "check": lambda: proof.check_panel(name, store.checkpoint(name) if is_ready else None),
     "tensors": lambda: inspection.tensors_panel(name),
     "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
-if found is not None and not found.report.is_ready:
-    panels = {panel: panels[panel] for panel in ("tensors", "compare")}
+if found is not None and not is_ready:
+    asks = ("check",) if found.report.questions else ()  # what is expected may find the answers
+    panels = {panel: panels[panel] for panel in ("tensors", *asks, "compare")}
 panel = bring.screen(list(panels))
 try:
     panels[panel]()

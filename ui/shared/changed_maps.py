@@ -13,12 +13,12 @@ from transformer.pictures.picture import Picture
 from transformer.runs.what_if import map_difference
 from ui.components.cells.component import cells
 from ui.components.row_bars.component import row_bars
+from ui.shared import changes
 from ui.shared.address import belong_to, choice, hundredths, parameter, set_parameter, whole_numbers
 from ui.shared.controls import MEAN, sentence
 from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
 from ui.texts import plain, t
-from ui.what_if import changes
 
 MAPS: Final = ("after", "before", "difference")
 CELL: Final = "cell"

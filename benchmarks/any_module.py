@@ -1,0 +1,197 @@
+"""What recording a module costs that is not this library's: against its plain forward, and beside other tools.
+
+The module is a GPT in nanoGPT's style, 12 layers, fused attention, batch 1, random weights. Other tools run where PEERS
+names a folder that `python -m benchmarks.peers FOLDER` filled, and keep what they keep by default. Each is compared
+with the plain run of the same rounds.
+"""
+
+import os
+import statistics
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks import peers
+from benchmarks.forward import kept_bytes
+from benchmarks.measuring import Result, interleaved, ratio
+from transformer import recording
+from transformer.attention.capture import Recording
+
+SECTION = "Recording any module (12 layers in nanoGPT's style, fused causal attention, batch 1)"
+SIZES = {256: 8, 768: 12}
+"""Width -> heads."""
+
+ROUNDS = {128: 60, 512: 20, 2_048: 6}
+"""Tokens -> how often each variant runs."""
+
+PEER_ROUNDS = {128: 7, 512: 5}
+"""The same for other tools, which take gigabytes at 2,048 tokens."""
+
+N_LAYERS, VOCAB = 12, 1_000
+
+
+class Attention(nn.Module):
+    """Queries, keys and values by one projection."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.resid_dropout = nn.Dropout(0.1)
+        self.n_heads = n_heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A sequence in, a sequence out."""
+        b, n, d = x.size()
+        q, k, v = (
+            part.view(b, n, self.n_heads, d // self.n_heads).transpose(1, 2) for part in self.c_attn(x).split(d, dim=2)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = y.transpose(1, 2).contiguous().view(b, n, d)
+        result: Tensor = self.resid_dropout(self.c_proj(y))
+        return result
+
+
+class MLP(nn.Module):
+    """Four times as wide inside."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.c_fc, self.gelu, self.c_proj = nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each position by itself."""
+        result: Tensor = self.dropout(self.c_proj(self.gelu(self.c_fc(x))))
+        return result
+
+
+class Block(nn.Module):
+    """Attention and MLP, each behind a norm."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(d_model), Attention(d_model, n_heads)
+        self.ln_2, self.mlp = nn.LayerNorm(d_model), MLP(d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The residual stream goes on."""
+        x = x + self.attn(self.ln_1(x))
+        result: Tensor = x + self.mlp(self.ln_2(x))
+        return result
+
+
+class GPT(nn.Module):
+    """Token ids to logits."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCAB, d_model), nn.Embedding(2_048, d_model)
+        self.h = nn.ModuleList(Block(d_model, n_heads) for _ in range(N_LAYERS))
+        self.ln_f, self.lm_head = nn.LayerNorm(d_model), nn.Linear(d_model, VOCAB, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(batch, position) to (batch, position, vocab)."""
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        for block in self.h:
+            x = block(x)
+        result: Tensor = self.lm_head(self.ln_f(x))
+        return result
+
+
+def recorded(module: nn.Module, ids: Tensor) -> Recording:
+    """One forward and what was kept of it."""
+    with recording(module) as seen:
+        module(ids)
+    return seen
+
+
+def measure() -> list[Result]:
+    """Time and memory of this library, then of other tools."""
+    torch.manual_seed(0)
+    models = {width: GPT(width, heads).eval() for width, heads in SIZES.items()}
+    results = []
+    with torch.no_grad():
+        for width, model in models.items():
+            results += _ours(width, model)
+        folder = os.environ.get("PEERS")
+        if folder is not None:
+            peers.make_importable(Path(folder))
+        for width in SIZES:
+            for n, rounds in PEER_ROUNDS.items():
+                results += _theirs(width, models[width], n, rounds, folder is not None)
+    return results
+
+
+def _ours(width: int, model: nn.Module) -> list[Result]:
+    results, sizes = [], []
+    for n, rounds in ROUNDS.items():
+        ids = torch.randint(VOCAB, (1, n))
+        plain = model(ids)
+        with recording(model) as seen:
+            if not torch.equal(model(ids), plain):
+                raise AssertionError(f"recording changed the output at {n} tokens")
+        sizes.append(kept_bytes(seen))
+        times = interleaved({"plain": partial(model, ids), "recorded": partial(recorded, model, ids)}, rounds)
+        cost, fastest = ratio(times, "recorded", "plain"), min(times["recorded"]) / min(times["plain"])
+        measured = (
+            f"{cost:.3f} x ({statistics.median(times['plain']) * 1e3:.0f} ms; of the fastest runs {fastest:.3f} x)"
+        )
+        what = f"{width} wide, {SIZES[width]} heads, {n} tokens: recorded against plain"
+        results.append(Result(SECTION, what, measured, "at most 1.05 x", cost <= 1.05))
+    bound = 4 * N_LAYERS * 3 * width
+    return [
+        *results,
+        Result(
+            SECTION,
+            f"{width} wide: bytes kept a token, at {', '.join(f'{n:,}' for n in ROUNDS)} tokens",
+            ", ".join(f"{size / n / 1e3:.1f} kB" for n, size in zip(ROUNDS, sizes, strict=True)),
+            f"at most {bound / 1e3:.1f} kB: 4 x layers x 3 d_model",
+            all(size <= bound * n for n, size in zip(ROUNDS, sizes, strict=True)),
+        ),
+    ]
+
+
+def _theirs(width: int, model: nn.Module, n: int, rounds: int, installed: bool) -> list[Result]:
+    """The same length with other tools, and with this one on the same GPT-2 as transformers."""
+    ids, sizes = torch.randint(VOCAB, (1, n)), (width, SIZES[width], N_LAYERS, VOCAB)
+    fused, eager = (peers.gpt2(*sizes, attention) for attention in ("sdpa", "eager"))
+    eager.load_state_dict(fused.state_dict())
+    attentions = peers.output_attentions(eager, ids)
+    rows = [
+        _row(f"{width} wide, {n} tokens: GPT-2 of transformers, recorded", fused, ids, partial(recorded, fused, ids)),
+        _row(f"{width} wide, {n} tokens: the same, output_attentions=True", fused, ids, attentions, attentions),
+    ]
+    if installed:
+        plain, cached = peers.run_with_cache(*sizes, ids)
+        traced = peers.trace(model, ids)
+        rows += [
+            _row(f"{width} wide, {n} tokens: TransformerLens run_with_cache", plain, None, cached, cached),
+            _row(f"{width} wide, {n} tokens: TorchLens trace", model, ids, traced, traced),
+        ]
+    return [row(rounds) for row in rows]
+
+
+def _row(
+    what: str,
+    plain: Callable[..., object],
+    ids: Tensor | None,
+    action: Callable[[], object],
+    kept: Callable[[], Iterable[Tensor]] | None = None,
+) -> Callable[[int], Result]:
+    def measured(rounds: int) -> Result:
+        unwatched = plain if ids is None else partial(plain, ids)
+        times = interleaved({"plain": unwatched, "watched": action}, rounds)
+        found = action()
+        size = kept_bytes(found) if isinstance(found, Recording) else _bytes(kept() if kept is not None else ())
+        return Result(SECTION, what, f"{ratio(times, 'watched', 'plain'):.2f} x; keeps {size / 1e6:,.1f} MB")
+
+    return measured
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in list(tensors)}
+    return sum(storages.values())
