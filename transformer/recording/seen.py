@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording
@@ -24,7 +23,7 @@ from transformer.pictures.axes import Axis
 from transformer.recording.acting import acted_on_output, acted_on_weights, of_one_head
 from transformer.recording.axes import Softmax
 from transformer.recording.calls import Attention, Chain
-from transformer.recording.expected_file import as_array, save_arrays
+from transformer.recording.expected_file import ArrayLike, save_expected
 from transformer.recording.fused import FusedCall, FusedInputs, four_axes, with_sums
 from transformer.recording.labels import Given, Labelling
 from transformer.recording.mixing import Layout, Mixture, split_heads
@@ -36,9 +35,6 @@ from transformer.sites import Site
 
 MOST_BYTES = 2 * 1024**3
 """Bytes of written-out weights that one recording keeps, unless told otherwise."""
-
-ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
-"""Ids or numbers in any of the usual containers."""
 
 HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
 """What modules call their number of heads."""
@@ -187,19 +183,7 @@ class ModuleRecording(Recording):
         """
         if not self.sites:
             raise RecordError("nothing_seen", notes=self.notes)
-        ids = as_array(inputs)
-        n_batch = 1 if ids.ndim == 1 else len(ids)
-        arrays: dict[str, np.ndarray] = {}
-        for site in self.sites:
-            source = self.source(site)
-            found = len(source.values) if isinstance(source, Weights) else source.n_sentences
-            if found != n_batch:
-                raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
-            arrays[site] = np.stack([self.map(site, batch=row).all_weights() for row in range(n_batch)])
-        arrays |= {"input": ids} if targets is None else {"source": ids, "target": as_array(targets)}
-        if output is not None:
-            arrays["output"] = as_array(output)
-        save_arrays(path, arrays)
+        save_expected(self, path, inputs, output, targets)
 
     # What the watching mode tells.
 
