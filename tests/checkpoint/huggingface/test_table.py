@@ -6,7 +6,7 @@ import pytest
 import transformers
 
 from tests.checkpoint.huggingface import sweep
-from tests.checkpoint.huggingface.table import FAMILIES, MEASURED, measured, on_page, table
+from tests.checkpoint.huggingface.table import FAMILIES, MEASURED, PAGE, measured, on_page, table
 
 
 def on_record() -> dict[str, dict[str, str]]:
@@ -36,6 +36,9 @@ def test_every_model_type_of_the_library_is_shown_or_refused_by_name() -> None:
     counts = sweep.kinds_of_outcome(swept["types"])
     assert set(counts) == {"lazily", "eagerly", "refused", "not built", "read as files are"}
     assert counts["not built"] <= 5
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    said = f"{len(swept['types'])} model types: {counts['lazily']} are recorded lazily, {counts['eagerly']} eagerly, "
+    assert said + f"{counts['refused']} are refused by name" in page
 
 
 @pytest.mark.parametrize("family", ["gemma3n_text", "mamba2", "resnet", "timm_wrapper"])
