@@ -1,7 +1,7 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
 #               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints,
 #               MODEL=my_model.py:make runs your own code on the page Your model: docs/your-model.md)
-# make docs     what the library offers to a notebook, from its docstrings, in docs/api/
+# make docs     the documentation as a site, in site/
 # make test     lint, types and every test, some with other processors' kernels too; finds or installs a Chromium
 # make test-gpu what a GPU says against what the CPU says, on a machine with one
 # make check    lint and types alone, of Python and of the components' scripts, and the scripts' own tests
@@ -51,7 +51,7 @@ test-gpu: setup-dev
 	$(IN_VENV) -m pytest -s tests/on_a_gpu.py
 
 docs: setup-dev
-	$(IN_VENV) -m pdoc transformer --output-directory docs/api
+	$(IN_VENV) -m mkdocs build --strict
 
 benchmark: setup-dev
 	$(IN_VENV) -m benchmarks
@@ -77,7 +77,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-cluster.txt requirements-dev.txt | $(IN_VENV)
+$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-cluster.txt requirements-docs.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
 

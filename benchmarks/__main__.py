@@ -1,4 +1,4 @@
-"""`python -m benchmarks [SECTION ...]`: measure, print, and write results.json, results.md and the table in the README.
+"""`python -m benchmarks [SECTION ...]`: measure, print, and write results.json and the tables of docs/performance.md.
 
 Without a section all are measured, which takes about half an hour; with some, the other lines of results.json stay.
 The times are worth most on a machine that does nothing else.
@@ -36,6 +36,7 @@ from benchmarks import (
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end of what was measured -->"
 REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
@@ -79,12 +80,16 @@ def run(sections: list[str]) -> None:
 
 
 def publish(measured: str) -> None:
-    """Write results.md, and the same lines between the two comments of the README that name them."""
-    (HERE / "results.md").write_text(measured, encoding="utf-8")
-    readme = HERE.parent / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    """Write the same lines between the two comments of docs/performance.md that name them."""
+    text = PAGE.read_text(encoding="utf-8")
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    readme.write_text(f"{before}\n{measured}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}\n{measured}{after}", encoding="utf-8")
+
+
+def published() -> str:
+    """The lines that docs/performance.md holds between its two comments."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)].removeprefix("\n")
 
 
 def table(known: dict[str, Any]) -> str:

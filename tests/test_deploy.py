@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 FILES = sorted(DEPLOY.iterdir())
 DOC = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-OURS = {*settings.SIZES, log.LEVEL, log.TEXTS, user_folder.VARIABLE}
+OURS = {*settings.SIZES, settings.DEVICE, settings.DTYPE, log.LEVEL, log.TEXTS, user_folder.VARIABLE}
 OF_THE_PROXY = {"HEEDMAP_SITE", "HEEDMAP_SERVERS"}
 PORTS = ["8501", "8502"]
 
@@ -82,7 +82,8 @@ def test_the_compose_file_and_the_container_file_name_what_is_there() -> None:
     container = text("Containerfile")
     copied = re.findall(r"^COPY (\S+)", container, re.MULTILINE)
     assert [name for name in copied if not (ROOT / name).exists()] == []
-    assert {"app.py", "pages", "ui", "transformer", "checkpoints", ".streamlit", "requirements.txt"} == set(copied)
+    parts = {"app.py", "pages", "ui", "transformer", "checkpoints", ".streamlit"}
+    assert parts | {"deploy/requirements.lock"} == set(copied)
     assert f"EXPOSE {PORTS[0]}" in container
     assert 'CMD ["python", "-m", "streamlit", "run", "app.py"]' in container
 

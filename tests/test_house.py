@@ -111,7 +111,7 @@ def third_party(*places: str) -> set[str]:
     """Distributions that the modules in `places` import directly."""
     owners = packages_distributions()
     tops = {name.partition(".")[0] for path in sources(*places) for name in imports(path)}
-    ours = {"app", "transformer", "ui", "pages", "tests", "benchmarks"}
+    ours = {"app", "transformer", "ui", "pages", "tests", "benchmarks", "docs"}
     return {owners[top][0].lower() for top in tops - ours - sys.stdlib_module_names}
 
 
@@ -121,12 +121,14 @@ def test_every_requirement_is_imported_and_every_import_is_required() -> None:
 
 
 def test_every_tool_of_development_is_used() -> None:
-    settings = "".join((ROOT / name).read_text() for name in ("Makefile", "pyproject.toml", "tests/conftest.py"))
-    needed = third_party("tests", "benchmarks") - requirements("requirements.txt") - HUGGING_FACE
+    places = ("Makefile", "pyproject.toml", "tests/conftest.py", "mkdocs.yml")
+    settings = "".join((ROOT / name).read_text() for name in places)
+    needed = third_party("tests", "benchmarks", "docs") - requirements("requirements.txt") - HUGGING_FACE
     needed -= requirements("requirements-cluster.txt")
     assert needed <= requirements("requirements-dev.txt")
-    for name in requirements("requirements-dev.txt") - needed:
-        assert name.removeprefix("pytest-") in settings, f"nothing uses {name}"
+    tools = requirements("requirements-dev.txt") | requirements("requirements-docs.txt")
+    for name in tools - needed:
+        assert name.removeprefix("pytest-").removeprefix("mkdocs-") in settings, f"nothing uses {name}"
 
 
 def test_the_shipped_checkpoints_stay_small() -> None:

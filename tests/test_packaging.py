@@ -13,15 +13,45 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.reading_docs import MODEL, blocks
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 
-def required(name: str) -> set[str]:
-    """The lines of a requirements file, without those of files that it includes."""
+FILES = sorted(path.name for path in ROOT.glob("requirements*.txt"))
+
+
+def lines_of(name: str) -> list[str]:
+    """The requirements of a file, in order, without those of files that it includes."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    return {line for line in lines if line and line[0] not in "#-"}
+    return [line for line in lines if line and line[0] not in "#-"]
+
+
+def required(name: str) -> set[str]:
+    return set(lines_of(name))
+
+
+def test_no_distribution_is_asked_for_twice() -> None:
+    asked = [canonicalize_name(Requirement(line).name) for name in FILES for line in lines_of(name)]
+    assert len(asked) == len(set(asked))
+    extras = [canonicalize_name(Requirement(line).name) for lines in EXTRAS.values() for line in lines]
+    named = [*(canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]), *extras]
+    assert len(named) == len(set(named))
+
+
+def test_the_container_installs_locked_versions_of_what_is_required() -> None:
+    """Each with hashes, and from no index of its own."""
+    text = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+    entry = r"^([A-Za-z0-9_.-]+)==(\S+)(?: ; [^\\\n]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)"
+    entries = re.findall(entry, text, re.MULTILINE)
+    locked = {canonicalize_name(name): version for name, version, _ in entries}
+    assert len(locked) == len(re.findall("==", re.sub("(?m)^#.*", "", re.sub("(?m) ; .*", "", text))))
+    assert "://" not in text
+    for line in required("requirements.txt"):
+        one = Requirement(line)
+        assert one.specifier.contains(locked[canonicalize_name(one.name)]), line
 
 
 def test_requirements_and_extras_ask_for_the_same() -> None:
@@ -30,6 +60,7 @@ def test_requirements_and_extras_ask_for_the_same() -> None:
     assert app == pinned
     assert set(EXTRAS["cluster"]) == required("requirements-cluster.txt")
     assert set(EXTRAS["huggingface"]) == required("requirements-hf.txt")
+    assert set(EXTRAS["docs"]) == required("requirements-docs.txt")
     assert set(EXTRAS["dev"]) == required("requirements-dev.txt")
 
 
@@ -68,7 +99,7 @@ def link(distribution: str, site: Path) -> None:
 
 
 def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
-    """README's notebook, in a fresh environment that has the wheel and what it asks for, and no dashboard.
+    """The code of the README and of the page about the library, in a fresh environment without the dashboard.
 
     What it asks for is linked to, not installed a second time.
     """
@@ -80,14 +111,13 @@ def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path:
         link(name, site)
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel]
     subprocess.run(install, check=True, timeout=300)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert blocks
+    code = [MODEL, *blocks(ROOT / "README.md", "python"), *blocks(ROOT / "docs" / "library.md", "python")]
+    assert len(code) > 5
     absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
     installed = "import transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
     drawn = "from transformer.canvas.page import Page\nassert 'showRecord' in Page('', [], [], {}, {}).document()\n"
     notebook = tmp_path / "notebook.py"
-    notebook.write_text(absent + installed + drawn + "\n".join(blocks))
+    notebook.write_text(absent + installed + drawn + "\n".join(code))
     for folder in ("checkpoints", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     ran = subprocess.run([python, notebook], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)

@@ -37,7 +37,7 @@ class ConfigError(HeedmapError, ValueError):
 
 
 class InputError(HeedmapError, ValueError):
-    """What was typed, or passed as input, cannot be run."""
+    """The input cannot be run."""
 
 
 class CheckpointError(HeedmapError):
@@ -45,11 +45,11 @@ class CheckpointError(HeedmapError):
 
 
 class RecordError(HeedmapError, LookupError):
-    """A record has no such site, head, position or form."""
+    """The record has no such site, head, position or form."""
 
 
 class AttributionError(HeedmapError, ValueError):
-    """A method of attribution is not defined for this model, or for what it was asked about."""
+    """The attribution method is not defined for this model or this input."""
 
 
 class NotDefinedError(AttributionError):
@@ -57,7 +57,7 @@ class NotDefinedError(AttributionError):
 
 
 class TrainingError(HeedmapError):
-    """Training cannot start, or cannot go on from what it found."""
+    """Training cannot start or continue."""
 
 
 class AtlasError(HeedmapError):

@@ -2,7 +2,7 @@
 
 
 class Site(str):
-    """The name of one attention of a model, which is the key of its map in a record.
+    """The name of one attention of a model: the key of its map in a record.
 
     A name is `stack.layer.kind`; a name without dots is an attention that stands alone (`pooling`), which is its own
     stack and kind.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap(InNotebook):
-    """Who looked at whom at one site, for one sentence. Each row of weights sums to 1 (or is all masked).
+    """The attention of all heads at one site, for one input. Each row of weights sums to 1, or is fully masked.
 
     `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
     say what has to be known of the run; every picture carries them.
@@ -276,7 +276,7 @@ class AttentionMap(InNotebook):
 
 @dataclass(frozen=True, eq=False)
 class Record(Mapping[Site, AttentionMap], InNotebook):
-    """All attention of one run on one sentence: `record["decoder.2.cross"]`.
+    """All attention of one run on one input, by site: `record["decoder.2.cross"]`.
 
     `model` is the model's name, `text` what it read, as far as they are known.
     """

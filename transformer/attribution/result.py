@@ -15,7 +15,7 @@ from transformer.pictures.quantity import Quantity
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """How much of each written token (row) each source token, then each token of the target prefix (columns) explains.
+    """Attribution of each output token (row) to source tokens, then to tokens of the target prefix (columns).
 
     `method` names what was asked (a key of `messages`: `attribution_NAME`), `setting` which layer or head, if one. The
     first `len(source)` columns are the source, the others the prefix; a method that does not speak of one of them has

@@ -75,7 +75,7 @@ class OtherModel(nn.Module, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A model that is ready to run (evaluation mode, watched), with what reads and writes its tokens.
+    """A model in evaluation mode whose attention can be recorded, with its tokenizers.
 
     `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.

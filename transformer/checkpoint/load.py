@@ -216,7 +216,7 @@ def load(
     dtype: torch.dtype | None = None,
     **answers: Any,
 ) -> Checkpoint:
-    """The checkpoint at `path` (a file, or a folder that holds the files), ready to run and watched.
+    """Load the checkpoint at `path` (a file or a folder), ready to run and to be recorded.
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
@@ -272,7 +272,7 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
 
 
 def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any) -> Report:
-    """What the file or folder at `path` is taken for, how surely and why, and what does not fit.
+    """Recognise the file or folder at `path`: its layout, how certain that is and why, and which tensors do not fit.
 
     Raises:
         CheckpointError: it is missing, cannot be read, or is refused.

@@ -75,7 +75,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A whole model: its parts in the order in which they run, and how they are joined.
+    """The graph of a model: its parts in the order in which they run, and their connections.
 
     `norms` says where the layer norms stand in a layer: `before` its sub-layers, `after` their sums, or `unknown`,
     where the parts of a layer are drawn in the order in which the model declares them. `causal` says whether the

@@ -15,7 +15,7 @@ from transformer.models.seq2seq import Seq2Seq
 
 
 def architecture(model: nn.Module) -> Diagram:
-    """What the model is made of: every part with its shapes and parameters, and how the parts are joined.
+    """The model's parts with their shapes and parameters, and their connections, without a run.
 
     Nothing is run. Every parameter of the model stands in exactly one node.
 

@@ -50,7 +50,7 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass
 class Trace:
-    """What flowed while one caller traced a run, by the names that the model's diagram gives its nodes and blocks."""
+    """Activations of a traced run, by the names of nodes and blocks in the model's diagram."""
 
     _kept: dict[str, list[Kept]] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ _trace: ContextVar[Trace | None] = ContextVar("flow", default=None)
 
 @contextmanager
 def tracing() -> Iterator[Trace]:
-    """Keep what flows through every watched model that this thread runs inside the block.
+    """Keep the activations of every traceable model (`watch_flow`) that this thread runs inside the block.
 
     Other threads are not seen, and nothing stays behind, also after an exception.
     """
@@ -125,7 +125,7 @@ WATCHED = (Residual, FeedForward, nn.LayerNorm, AnnotatedLayerNorm, EncoderBlock
 
 
 def watch_flow(model: M, layers: Collection[str] = ()) -> M:
-    """A twin of the model that shares all of its weights and can be traced; the model itself stays without hooks.
+    """A copy of the model that shares its weights and can be traced; the model itself gets no hooks.
 
     `layers` are the names of modules that are layers of another library's model: of these the states are kept.
     """

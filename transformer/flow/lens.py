@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """What would be written after every layer; row 0 is before the first one, the last row is the model's own output.
+    """Logit lens: the prediction read from the state after each layer; row 0 is before the first layer.
 
     `ids` and `probabilities` hold the likeliest outputs, likeliest first; `entropy` is in nats. `final` is what each
     position was given as its result (a written token, a class), `final_probabilities` what each layer thought of it.
@@ -71,7 +71,7 @@ def lens(
     top: int = 10,
     temperature: float = 1.0,
 ) -> Lens:
-    """Run the model once on ids and read every layer's state through its output layer.
+    """Run the model once on ids and apply its output layer to the state after every layer (logit lens).
 
     `target` is what a decoder reads beside a source; `written` are the outputs to follow, one a position, by default
     the likeliest ones of the last row. Logits are divided by `temperature`: give that of a calibrated classifier's task

@@ -11,7 +11,7 @@ from transformer.sites import Site
 
 @dataclass(frozen=True, eq=False)
 class Donor:
-    """What every site of a run weighed and what its heads gave on, kept under a `name` that texts call it by.
+    """Weights and head outputs of every site of a run, to patch into another run. `name` appears in texts.
 
     Position i of a donor stands for position i of the run that it is put into. A batch of 1 serves every sentence.
     """

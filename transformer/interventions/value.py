@@ -68,7 +68,7 @@ _SITE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.#-]{0,199}")
 
 @dataclass(frozen=True)
 class Intervention:
-    """Do `action` to an attention: to these heads, rows (`queries`) and columns (`keys`); None stands for all of them.
+    """A change of attention at one site: an `action` on heads, `queries` (rows) and `keys` (columns); None is all.
 
     `site` is the name that records have (`decoder.2.cross`). Positions count from 0; a decoder's row t is the step that
     writes token t, and rows past the end of what is written do nothing. `value` is what `Action` says.

@@ -25,7 +25,7 @@ _language: ContextVar[str] = ContextVar("language", default=LANGUAGES[0])
 
 
 class Message(str):
-    """An English text that knows its code and fields, so that it can be said in any language.
+    """A text in English with its code and fields, from which it is written in any language.
 
     Fields are plain values, messages (a noun, another sentence), or tuples of either.
     """

@@ -23,7 +23,7 @@ WORD_START = "▁"
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of an attention map: `name` says what it is, `texts` what stands at each position.
+    """One axis of an attention map: its `name`, and the label of each position in `texts`.
 
     `words[i]` is the index of the word that token i belongs to; `special[i]` marks start, end and padding. `grid` are
     rows and columns of a picture whose patches the last positions are, row by row; those before (CLS) are no patches.

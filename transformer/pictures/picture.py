@@ -19,7 +19,7 @@ UNSURE = ("note_assumed", "left_out")
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One map, ready to be drawn, read or saved: exactly these numbers, with what they and their axes mean.
+    """A matrix with its labels, unit and notes, ready to be drawn or saved as it is.
 
     `head` says which head the map is of, `notes` what a person has to know of it, `changes` what interventions did to
     the run that it is of.

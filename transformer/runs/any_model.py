@@ -35,7 +35,7 @@ LONGEST_TEXT = 400_000
 
 @dataclass(frozen=True, eq=False)
 class AnyRun:
-    """What was read, and what every head looked at meanwhile.
+    """A model's run on a text: its tokens, its output and the attention of every head.
 
     `translation` is what an encoder-decoder wrote for it; `outputs` is what any other model ends with, under the names
     that its `outputs` gives (`logits`, `hidden`), without the batch's axis; `ids` is what it read.

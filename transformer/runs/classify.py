@@ -41,7 +41,7 @@ With 64 sequences of 64 letters, as with one of 4,096, there is a sign of life w
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """A sequence, what the classifier makes of it, and what every head looked at meanwhile.
+    """A classified sequence: its letters, class probabilities and the attention of every head.
 
     `spans[i]` are the letters of window i, which is position i of the record. Probabilities are calibrated.
     """

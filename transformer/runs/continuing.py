@@ -73,7 +73,7 @@ class NextToken:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What a model wrote after a text.
+    """The continuation of a text by a decoder.
 
     `prompt` counts the tokens that were read; `written` are those that follow, and `finished` says that the last of
     them is the model's end mark. `steps[i]` holds the likeliest tokens (at most 10, the likeliest first) after the text
@@ -125,7 +125,7 @@ def continue_text(
     options: ContinueOptions | None = None,
     progress: Callable[[float], None] = untold,
 ) -> Continuation:
-    """Write on after `text`, and record all attention over both; `progress` hears the share that is done, up to 1.
+    """Continue `text` and record all attention over both; `progress` is called with the share done, up to 1.
 
     Probabilities are those of the run that writes, which keeps a cache. An end mark that the tokenizer puts after a
     text is left out, since the text is to go on.

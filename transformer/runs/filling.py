@@ -20,7 +20,7 @@ TOP = 10
 
 @dataclass(frozen=True)
 class Gap:
-    """A hidden word: where it stands among the tokens that were read, and the likeliest words there (at most 10).
+    """A masked position: its index among the input tokens, and the likeliest words there (at most 10).
 
     Probabilities are over the whole vocabulary, each gap's on its own: with several gaps, none knows the others.
     `words[i]` is how `candidates[i]` is typed.
@@ -38,7 +38,7 @@ def mask_of(checkpoint: Checkpoint) -> str:
 
 
 def fill(checkpoint: Checkpoint, text: str) -> tuple[Gap, ...]:
-    """The gaps of `text` (where `mask_of(checkpoint)` stands), in order; none where nothing is hidden.
+    """Predict the masked positions of `text` (`mask_of(checkpoint)`), in order; empty where none is masked.
 
     Raises:
         InputError: nothing to read, or too much.

@@ -21,7 +21,7 @@ def attention_maps(
     targets: TokenIds | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> dict[str, np.ndarray]:
-    """Every attention map of a batch of token ids, and the model's output, to hold against an original implementation.
+    """Every attention map and the output for a batch of token ids, to compare with an original implementation.
 
     `inputs` and `targets` are (batch, position), or the ids of one sentence.
 

@@ -52,7 +52,7 @@ class Axes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A sentence, what was written for it, and what every head looked at meanwhile.
+    """A translated sentence: input, output, decoding steps and the attention of every head.
 
     In the record, decoder rows are the tokens that a step wrote; self-attention's keys are the tokens that the
     decoder had read by then (the start token, then what was written). Location attention has one key more than the
@@ -127,7 +127,7 @@ class Translation:
 def translate(
     checkpoint: Checkpoint, text: str, options: DecodingOptions | None = None, forced: str | None = None
 ) -> Translation:
-    """Translate `text`, or walk through the `forced` target, and record all attention.
+    """Translate `text`, or score the `forced` target, and record all attention.
 
     Raises:
         InputError: nothing to read, or too much.
@@ -145,7 +145,7 @@ def translate(
 
 
 def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Translation:
-    """The same sentence with another hypothesis of its beam tree, finished or pruned, and that one's attention.
+    """The same sentence with another hypothesis of its beam tree, finished or pruned, and its attention.
 
     Raises:
         InputError: the translation was forced, so it has no tree; or the tree has no such hypothesis.

@@ -1,7 +1,7 @@
-"""The README's table of families: how each is recorded, and how far that is from the library's own eager attention.
+"""The table of families in docs/hugging-face.md: how each is recorded, and how far from its own eager attention.
 
 `python -m tests.checkpoint.huggingface.table` measures every family with a small random model, in float32 with a padded
-row, writes `measured.json` beside this file, and the table into README.md. A test compares the two.
+row, writes `measured.json` beside this file, and the table into that page. A test compares the two.
 """
 
 import json
@@ -20,7 +20,7 @@ from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.errors import CheckpointError
 
 MEASURED = Path(__file__).with_name("measured.json")
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "hugging-face.md"
 START, END = "<!-- families -->", "<!-- end of families -->"
 SOURCE, TARGET, PADDED = 11, 7, 3
 
@@ -220,7 +220,7 @@ OWN_REASONS = {"ProphetNet": "its decoder asks for several tokens ahead at once"
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """The README's table."""
+    """The table as Markdown."""
     lines = ["| family | recorded | largest difference from its eager attention |", "| --- | --- | --- |"]
     for name in sorted(found, key=str.casefold):
         one = found[name]
@@ -229,9 +229,9 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def in_readme() -> str:
-    """The table that stands in the README."""
-    found = re.search(f"{START}\n(.*?)\n{END}", README.read_text(encoding="utf-8"), re.DOTALL)
+def on_page() -> str:
+    """The table that the page holds."""
+    found = re.search(f"{START}\n(.*?)\n{END}", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return found.group(1) if found else ""
 
 
@@ -244,9 +244,9 @@ def main() -> None:
         sys.stdout.write(f"{name}: {found[name]}\n")
         sys.stdout.flush()
     MEASURED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     block = f"{START}\n{table(found)}\n{END}"
-    README.write_text(re.sub(f"{START}.*{END}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
+    PAGE.write_text(re.sub(f"{START}.*{END}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The README's table of families is the one on record, and what is on record still holds where that is quick to see."""
+"""The page's table of families is the one on record, and what is on record still holds where that is quick to see."""
 
 import json
 
@@ -6,17 +6,17 @@ import pytest
 import transformers
 
 from tests.checkpoint.huggingface import sweep
-from tests.checkpoint.huggingface.table import FAMILIES, MEASURED, in_readme, measured, table
+from tests.checkpoint.huggingface.table import FAMILIES, MEASURED, PAGE, measured, on_page, table
 
 
 def on_record() -> dict[str, dict[str, str]]:
     return json.loads(MEASURED.read_text(encoding="utf-8"))
 
 
-def test_the_readme_holds_the_table_on_record() -> None:
+def test_the_page_holds_the_table_on_record() -> None:
     found = on_record()
     assert found.keys() == FAMILIES.keys()
-    assert in_readme() == table(found)
+    assert on_page() == table(found)
     assert all(float(one["difference"]) < 1e-5 for one in found.values() if one["recorded"] != "refused")
 
 
@@ -36,6 +36,9 @@ def test_every_model_type_of_the_library_is_shown_or_refused_by_name() -> None:
     counts = sweep.kinds_of_outcome(swept["types"])
     assert set(counts) == {"lazily", "eagerly", "refused", "not built", "read as files are"}
     assert counts["not built"] <= 5
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    said = f"{len(swept['types'])} model types: {counts['lazily']} are recorded lazily, {counts['eagerly']} eagerly, "
+    assert said + f"{counts['refused']} are refused by name" in page
 
 
 @pytest.mark.parametrize("family", ["gemma3n_text", "mamba2", "resnet", "timm_wrapper"])

@@ -22,7 +22,7 @@ OPENING = (
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """How a file compares with the layout that is nearest to it.
+    """Comparison of a file's tensors with the nearest known layout.
 
     `confidence` is the share of names (theirs and the layout's together) that match in name and shape: 1 means that
     the file is this layout, all of it and nothing else. `wrong_shape` gives the shape that the layout needs, then
