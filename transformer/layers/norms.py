@@ -28,21 +28,6 @@ LEAST = 1e-8
 """No root of a mean square counts for less."""
 
 
-class RootMeanSquareNorm(nn.Module):
-    """Scale each position by the root of its mean square, which is kept from 0; nothing is centred.
-
-    Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization".
-    """
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Each position by itself."""
-        return self.weight * x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=LEAST)
-
-
 def deviation(norm: nn.Module, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 1"]:
     """What `norm` divides each position of `x` by, once it is centred: its deviation, as that norm defines it."""
     if isinstance(norm, AnnotatedLayerNorm):

@@ -87,16 +87,6 @@ def stored_table(model: nn.Module) -> Table | None:
     return None if found is None else found.table.detach().double().numpy()
 
 
-def first_rows(positions_of: TablePositions, asked: int) -> Table:
-    """What a model's own table adds at the first `asked` positions.
-
-    Raises:
-        InputError: the table ends before.
-    """
-    with torch.no_grad():
-        return positions_of(torch.zeros(1, asked, positions_of.table.shape[1]))[0].double().numpy()
-
-
 def wavelength(dimension: int, d_model: int, base: float = 10_000.0) -> float:
     """Positions that one turn of a dimension of the paper's table takes: 2 pi at first, almost 2 pi base at last."""
     return float(2 * np.pi * base ** (dimension // 2 * 2 / d_model))

@@ -6,7 +6,7 @@ from itertools import count
 
 from torch import Tensor
 
-from transformer.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, length
+from transformer.recording.axes import AxisFactors, Fact, Factor, Origin, is_made, length
 
 Labels = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """The axes of two factors and of their product, by label: an axis that two of them share has one label."""
@@ -249,8 +249,3 @@ def _spelled(term: str, n_axes: int, rest: int) -> tuple[int, ...]:
     n_more = n_axes - len(before) - len(after) if dots else 0
     more = range(-min(n_more, rest), 0)
     return (*(ord(letter) for letter in before), *more, *(ord(letter) for letter in after))
-
-
-def axes_of(shape: Sequence[int]) -> tuple[AxisFactors, ...]:
-    """Axes of which nothing is known."""
-    return tuple(axis_of(size) for size in shape)
