@@ -59,7 +59,7 @@ panels: dict[str, Callable[[], None]] = {
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
 if found is not None and not is_ready:
-    asks = ("check",) if found.report.questions else ()  # what is expected may find the answers
+    asks = ("check",) if found.report.fits and found.report.questions else ()  # what is expected may find the answers
     panels = {panel: panels[panel] for panel in ("tensors", *asks, "compare")}
 panel = bring.screen(list(panels))
 try:

@@ -69,7 +69,7 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     assert page.selectbox(key="model").value == "upload/model"
     assert "The Annotated Transformer" in page.warning[0].value
     assert "100%" in page.warning[0].value
-    assert page.button_group(key="show").options == ["Tensors", "Compare"]  # no maps before an answer
+    assert page.button_group(key="show").options == ["Tensors", "Check", "Compare"]  # no maps before an answer
     heads = asked(page, "button_group", "n_heads")
     assert heads.value is None
     fine(with_heads(page, 3))

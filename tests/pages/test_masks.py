@@ -52,7 +52,7 @@ def test_results_of_an_upload_are_known_by_its_revision(origin: Origin):
     """Caches keep what belongs to an upload in its session: they must find its owner in the key."""
     ref = CheckpointRef(origin, "model")
     key = (TrainedModel(str(ref), Revision(ref, 3)), (("a",), ("b",)), "right")
-    assert is_private(key) == (origin is Origin.UPLOAD)
+    assert is_private(key) == (origin in {Origin.UPLOAD, Origin.RECORD})
 
 
 def test_hover_says_in_words_why_a_cell_is_hidden():

@@ -53,7 +53,8 @@ def _in_child(data: bytes, told: int) -> NoReturn:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(SECONDS)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # of who forked this
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_BYTES, mapped + MEMORY_BYTES))
         status = examined(data)
     finally:
         if sys.exception() is not None:
