@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
