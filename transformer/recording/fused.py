@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.masks_and_biases import Bias, bias_of, mask_of
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, QueriesKeys, row_groups
+from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.layers import log_sums
 from transformer.layers.masks import Mask
 from transformer.models.common import in_single
@@ -111,19 +111,11 @@ def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple
     if shared > 1:
         k, v = (one.repeat_interleave(shared, dim=1) for one in (k, v))
     added = None if table is None else four_axes(table)
-    masked = added is not None and added.dtype == torch.bool
-    mixed, sums = [], []
-    for rows in row_groups(slice(0, q.shape[2]), ROWS_AT_ONCE if masked else q.shape[2]):
-        part = None if added is None else added[:, :, rows if added.shape[2] > 1 else slice(0, 1)]
-        if masked and part is not None:  # as torch does, but for a few rows at a time: four bytes for each of one
-            part = q.new_zeros(part.shape).masked_fill(~part, -torch.inf)
-        given = log_sums.attention(q[:, :, rows], k, v, causal, _scale(q, options.get("scale")), part)
-        noted = log_sums.noted()
-        if given is None or noted is None:
-            return None
-        mixed.append(given)
-        sums.append(noted)
-    return torch.cat(mixed, dim=2), torch.cat(sums, dim=2)
+    if added is not None and added.dtype == torch.bool:  # as torch does: some rows at a time could have other bits
+        added = q.new_zeros(added.shape).masked_fill(~added, -torch.inf)
+    mixed = log_sums.attention(q, k, v, causal, _scale(q, options.get("scale")), added)
+    sums = log_sums.noted()
+    return None if mixed is None or sums is None else (mixed, sums)
 
 
 def _scale(q: Tensor, told: float | None) -> float:
