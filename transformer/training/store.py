@@ -1,10 +1,12 @@
 """What a run keeps in its work folder, so that it can be stopped anywhere and go on as if it had not been.
 
-`tokenizer.model`, `options.json`, `state.pt` (model, optimizer, progress), `curve.jsonl` (one line a validation) and
+`options.json`, `state.pt` (model, optimizer, progress), `curve.jsonl` (one line a validation) and
 `weights/UPDATE.safetensors`: the newest ones, whose mean is shipped, and the snapshots of the history.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,7 @@ from torch import Tensor, nn
 
 from transformer.checkpoint.ours.folder import save_weights
 from transformer.errors import TrainingError
-from transformer.training.saving import saved_whole
-from transformer.training.translation.options import TrainingOptions
+from transformer.training.options import TrainingOptions
 
 FIRST_SNAPSHOT = 50
 """The history holds updates 50, 100, 200, ...: doubling, so that early learning is seen as finely as late."""
@@ -46,11 +47,6 @@ class Store:
     def __init__(self, options: TrainingOptions) -> None:
         self.options = options
         self.folder = options.work
-
-    @property
-    def tokenizer(self) -> Path:
-        """The SentencePiece model of the run."""
-        return self.folder / "tokenizer.model"
 
     def save_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
         """Everything that going on needs; the old state is replaced at once or not at all.
@@ -150,3 +146,22 @@ class Store:
 
     def _weights(self, update: int) -> Path:
         return self.folder / "weights" / f"{update:06d}.safetensors"
+
+
+@contextmanager
+def saved_whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write, which then takes its place: a full disk costs what is being saved, never what was.
+
+    Raises:
+        TrainingError: it cannot be written; what was there before still is, and nothing of the new file.
+    """
+    new = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield new
+        new.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's own writer hides the system's error behind one of its own
+        new.unlink(missing_ok=True)
+        said = error if isinstance(error, OSError) else error.__context__
+        reason = said.strerror if isinstance(said, OSError) else None
+        raise TrainingError("training_cannot_write", path=path, reason=reason or str(error)) from error

@@ -1,6 +1,7 @@
-"""Parallel text: read line by line, encoded with its marks, and cut into batches that bound memory."""
+"""Parallel text, cut into batches that bound memory; options of a run, and the learning rate they stand for."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,9 +9,12 @@ from hypothesis import strategies as st
 
 from tests import toy
 from transformer.errors import InputError, TrainingError
-from transformer.training.translation.data import Pair, ParallelText, epoch_batches, pairs
+from transformer.messages import Message
+from transformer.training.options import TranslationOptions
+from transformer.training.translation import Pair, ParallelText, epoch_batches, pairs
 
 TOKENIZER = toy.tokenizer()
+HERE = Path()
 
 
 def test_both_sides_are_read_line_by_line(tmp_path: Path) -> None:
@@ -66,3 +70,42 @@ def test_companions_change_from_epoch_to_epoch() -> None:
     data = [Pair([i] * 4, [i] * 5) for i in range(30)]
     first, second = (list(epoch_batches(data, 50, seed=1, epoch=epoch)) for epoch in (0, 1))
     assert first != second
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        dict(vocab_size=0), dict(d_model=0), dict(updates=0), dict(warmup=0), dict(batch_tokens=0), dict(average=0),
+        dict(save_every=0), dict(validate_every=0), dict(threads=0), dict(stop_after=0), dict(max_tokens=2),
+        dict(dropout=1.0), dict(label_smoothing=-0.1), dict(subword_dropout=1.5), dict(dropout=float("nan")),
+        dict(clip=-1.0), dict(d_embedding=-1), dict(architecture="rnn"), dict(cooldown=1.1), dict(peak_rate=0.0),
+        dict(peak_rate=float("inf")), dict(subword_epochs=-1), dict(positions="rotary"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_run_are_refused(option: dict[str, Any]) -> None:
+    name, value = next(iter(option.items()))
+    with pytest.raises(TrainingError, match=f"{name}={value} makes no run: choose") as caught:
+        TranslationOptions(data=HERE, work=HERE, **option)
+    assert isinstance(caught.value.message, Message)
+    assert f"{name}={value} 不能训练" in caught.value.message.in_language("zh")
+
+
+def test_the_rate_rises_then_falls_with_the_root_and_at_last_to_zero() -> None:
+    options = TranslationOptions(data=HERE, work=HERE, updates=1000, warmup=100, peak_rate=0.01, cooldown=0.25)
+    assert options.rate(50) == pytest.approx(0.005)
+    assert options.rate(100) == 0.01
+    assert options.rate(400) == pytest.approx(0.005)
+    assert options.rate(751) == pytest.approx(0.01 * (100 / 751) ** 0.5)
+    assert options.rate(876) == pytest.approx(0.01 * (100 / 876) ** 0.5 / 2)
+    assert 0 < options.rate(1000) < 0.0001
+    rates = [options.rate(update) for update in range(1, 1001)]
+    assert max(rates) == rates[99]
+
+
+def test_what_decides_the_result_leaves_out_places_and_pace() -> None:
+    options = toy.training_options(HERE / "a", HERE / "b", threads=3, stop_after=5, seed=7)
+    assert "data" not in options.deciding()
+    assert options.deciding() == toy.training_options(HERE, HERE, seed=7).deciding()
+    assert options.changed()["seed"] == 7
+    assert "dropout" not in options.changed()
+    assert options.languages == ("en", "de")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tests import toy
-from transformer.training.translation.store import Progress, Store, is_snapshot
+from transformer.training.store import Progress, Store, is_snapshot
 
 
 def store(folder: Path, **changes: int) -> Store:
