@@ -11,7 +11,7 @@ from transformer.checkpoint.foreign.bundle import Bundle
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
-from transformer.messages import Message, say
+from transformer.messages import Message, catalogue, say
 from ui.checkpoints import previews
 from ui.markdown import as_text
 from ui.store import store
