@@ -14,12 +14,12 @@ from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from ui.markdown import as_text
 from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, live, records, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef, Origin
 from ui.texts import plain, said, t
-from ui.texts.markdown import as_text
 
 ROUND, PROBLEM = "upload.round", "upload.problem"
 SHOW = "show"
