@@ -56,8 +56,8 @@ def plane_of_vectors(
             figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
         ends = [kept, *(other for other, _ in weights)]
         figure.add_scatter(
-            x=places[ends, 0], y=places[ends, 1], mode="markers+text", text=[f"<b>{labels.safe(text)}</b>" for text in texts],
-            textposition="middle right", hoverinfo="skip", showlegend=False,
+            x=places[ends, 0], y=places[ends, 1], mode="markers+text", textposition="middle right",
+            text=[f"<b>{labels.safe(text)}</b>" for text in texts], hoverinfo="skip", showlegend=False,
             marker=dict(size=11, color=look.ink, symbol=np.where(is_key[ends], "square", "circle")),
         )  # fmt: skip
     plain = dict(showticklabels=False, title=None, showgrid=False)
