@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.changed import ChangedQueriesKeys
-from transformer.attention.masks_and_biases import BiasTable, MaskTable, PositionVectors, RelativeBias, WindowMask
+from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.interventions.donors import Donor
@@ -67,8 +67,6 @@ class Samples:
         table = MaskTable(visible=self.flags(BATCH, 1, nq, nk))
         shared = BiasTable(self.tensor(BATCH, 1, 1, nk).expand(BATCH, 1, nq, nk))
         relative = RelativeBias(self.tensor(1, nq + nk - 1), nq)
-        places = torch.randint(0, 5, (nq + nk - 1,), generator=self.numbers)
-        vectors = PositionVectors(self.tensor(6, 5, self.d_k), self.tensor(6, 5, self.d_k), places, nq)
         hidden = self.flags(1, nk).repeat(BATCH, 1)
         hidden[:, 0] = False
         logs = self.inputs(nq, nk, mask=Mask(causal=True))
@@ -77,11 +75,9 @@ class Samples:
         one_key_head = self.tensor(BATCH, 1, nk, self.d_k).expand(BATCH, 4, nk, self.d_k)
         return {
             "encoder.0.self": self.inputs(nq, nk, mask=Mask(self.flags(BATCH, nk))),
-            "encoder.1.self": self.inputs(nq, nk, 6, 3, bias=relative, softcap=2.5),
+            "encoder.1.self": self.inputs(nq, nk, 6, 3, bias=relative),
             "encoder.2.self": self.inputs(nq, nk, 4, 2, mask=table, bias=shared),
-            "encoder.3.self": self.inputs(
-                nq, nk, 6, 2, mask=WindowMask(width=3), positions=vectors, sinks=self.tensor(6)
-            ),
+            "encoder.3.self": self.inputs(nq, nk, 6, 2, mask=WindowMask(width=3)),
             "encoder.4.self": self.inputs(nq, nk, mask=Mask(hidden, causal=True, spreads=True), bias=shared),
             "encoder.5.self": replace(self.inputs(nq, nk), k=one_key_head),
             "decoder.0.self": replace(logs, known=sums[:, None].expand(BATCH, 4, nq)),

@@ -84,7 +84,7 @@ def head_past_the_site(table: Table) -> None:
         (put("sites.0.source.kind", "magic"), "one of inputs, weights, changed"),
         (put("sites.0.source.scale", float("nan")), "is not a finite number"),
         (put("sites.0.source.scale", 10**400), "is not a finite number"),
-        (put("sites.0.source.softcap", -1), "is not a finite number"),
+        (put("sites.0.source.softcap", 1.0), "is not a table of kind, q, k"),
         (put("sites.0.source.mask", {"kind": "table", "visible": MARKED}), "is 1 x 7, and has to be 1 x 1 x 5 x 7"),
         (put("sites.0.source.mask.causal", 1), "true or false"),
         (put("sites.0.source.k", MARKED), r"is 1 x 7, and has to be 1 x \? x \? x 4"),

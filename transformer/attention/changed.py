@@ -118,8 +118,7 @@ class ChangedQueriesKeys:
         place = self._place(batch, head, rows)
         scores = self.base.scores(batch, head, rows, every)[None, None]
         seen = None if visible is None else visible.to(scores.device)[None, None]
-        sink = None if self.base.sinks is None else self.base.sinks[head].expand(1, 1, len(scores[0, 0]), 1)
-        found = changed_weights(scores, seen, self.of_weights, place, sink)[0, 0]
+        found = changed_weights(scores, seen, self.of_weights, place)[0, 0]
         touched = torch.stack([selected(one, place, len(found), found.device)[0, 0] for one in self.of_weights]).any(0)
         return (
             found if bool(touched.all()) else torch.where(touched, found, self.base.weights(batch, head, rows, every))

@@ -1,8 +1,7 @@
 """What stands beside queries and keys in a softmax where it is no plain padding or causal mask: tables and biases.
 
 Other people's models hand their attention a table of who sees whom, and sometimes numbers to add to the scores. Both
-are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals, one that depends
-on what stands there by the vectors that it is made of.
+are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals.
 """
 
 from dataclasses import dataclass, field
@@ -105,43 +104,6 @@ class BiasTable:
         """What is added to the scores of `rows` and `keys`."""
         batches, heads, queries = self.values.shape[:3]
         return self.values[min(batch, batches - 1), min(head, heads - 1), rows if queries > 1 else slice(0, 1), keys]
-
-
-@dataclass(frozen=True, eq=False)
-class PositionVectors:
-    """Vectors of relative positions, which queries and keys match as they match each other: disentangled attention.
-
-    Source: He et al. 2021, section 3.1 (DeBERTa). A query's product with a row of `keys` (content to position), and a
-    key's with a row of `queries` (position to content), are added to the products of queries and keys and scaled as
-    they are. `places[d]` is the row that stands for key - query = d - (n_queries - 1).
-    """
-
-    keys: Float[Tensor, "head place d_k"] | None
-    queries: Float[Tensor, "head place d_k"] | None
-    places: Int[Tensor, " distance"]
-    n_queries: int
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the vectors, and of which one is meant where."""
-        return sum(one.nbytes for one in (self.keys, self.queries, self.places) if one is not None)
-
-    def detached(self) -> "PositionVectors":
-        """The same, out of the graph of slopes."""
-        keys, queries = (None if one is None else one.detach() for one in (self.keys, self.queries))
-        return PositionVectors(keys, queries, self.places, self.n_queries)
-
-    def products(
-        self, q: Float[Tensor, "query d_k"], k: Float[Tensor, "key d_k"], head: int, rows: slice, keys: slice
-    ) -> Float[Tensor, "query key"]:
-        """What is added to the scores of `rows` and `keys`, whose queries and keys are `q` and `k`, both scaled."""
-        place = self.places[_distances(rows, keys, self.places.device) + self.n_queries - 1]
-        found = q.new_zeros(place.shape)
-        if self.keys is not None:
-            found = found + (q @ self.keys[head].T).gather(1, place)
-        if self.queries is not None:
-            found = found + (k @ self.queries[head].T).T.gather(0, place)
-        return found
 
 
 Bias = RelativeBias | BiasTable

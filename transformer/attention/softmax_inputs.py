@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.attention.blocks import reduced_blocks
-from transformer.attention.masks_and_biases import Bias, PositionVectors
+from transformer.attention.masks_and_biases import Bias
 from transformer.layers.masks import Mask
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -34,10 +34,7 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 class QueriesKeys:
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
-    To the dot products those with the vectors of relative `positions` are added; `bias` is added to what was scaled.
-    `softcap`, where it is not 0, bounds the scores: softcap * tanh(score / softcap) (Gemma 2, section 2). Each head of
-    `sinks` has one more score in every row, which is no key's: rows sum to less than 1 (gpt-oss; Xiao et al. 2024).
-    `known` are the rows' log-sum-exps, sinks included, where the run gave them.
+    `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
     """
 
     q: Float[Tensor, "batch head query d_k"]
@@ -46,31 +43,18 @@ class QueriesKeys:
     scale: float
     bias: Bias | None = None
     known: Float[Tensor, "batch head query"] | None = None
-    positions: PositionVectors | None = None
-    softcap: float = 0.0
-    sinks: Float[Tensor, " head"] | None = None
-
-    @property
-    def of_products_alone(self) -> bool:
-        """Whether the scores are scaled dot products of queries and keys and nothing else."""
-        return self.bias is None and self.positions is None and not self.softcap and self.sinks is None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What became of rows that see nothing, if there are any; and that rows do not sum to 1, where they do not."""
-        found = []
-        if self.mask.blind(self.n_queries, self.n_keys) is not None:
-            found.append(Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"))
-        if self.sinks is not None:
-            found.append(Message("note_sinks"))
-        return tuple(found)
+        """What became of rows that see nothing, if there are any."""
+        if self.mask.blind(self.n_queries, self.n_keys) is None:
+            return ()
+        return (Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"),)
 
     @property
     def score_quantity(self) -> Quantity:
         """What its scores are."""
-        if self.softcap:
-            return Quantity.CAPPED_SCORE
-        return Quantity.SCORE if self.bias is None and self.positions is None else Quantity.BIASED_SCORE
+        return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
 
     @property
     def n_sentences(self) -> int:
@@ -95,16 +79,14 @@ class QueriesKeys:
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
-        others = sum(one.nbytes for one in (self.q, self.k, self.known, self.sinks) if one is not None)
-        added = sum(one.n_bytes for one in (self.bias, self.positions) if one is not None)
-        return others + self.mask.n_bytes + added
+        known = 0 if self.known is None else self.known.nbytes
+        bias = 0 if self.bias is None else self.bias.n_bytes
+        return self.q.nbytes + self.k.nbytes + known + self.mask.n_bytes + bias
 
     def detached(self) -> "QueriesKeys":
         """The same, out of the graph of slopes, and without what shares the memory of queries and keys."""
-        positions = None if self.positions is None else self.positions.detached()
-        sinks = None if self.sinks is None else self.sinks.detach()
         known = None if self.known is None else self.known.detach()
-        return replace(self, q=_alone(self.q), k=_alone(self.k), known=known, positions=positions, sinks=sinks)
+        return replace(self, q=_alone(self.q), k=_alone(self.k), known=known)
 
     @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
@@ -123,11 +105,7 @@ class QueriesKeys:
         shared = self.n_heads // self.k.shape[1]  # grouped queries: Ainslie et al. 2023
         q, k = self.q[batch, head, rows] * self.scale, self.k[batch, head // shared, keys]
         scores = q @ k.T
-        if self.positions is not None:
-            scores = scores + self.positions.products(q, k * self.scale, head, rows, keys)
-        if self.bias is not None:
-            scores = scores + self.bias.part(batch, head, rows, keys)
-        return torch.tanh(scores / self.softcap) * self.softcap if self.softcap else scores
+        return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
 
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Softmax of the masked scores; a row that sees nothing is all zeros (or even, see `Mask`), as it ran."""
@@ -152,11 +130,7 @@ class QueriesKeys:
         scores = self._hide(self.scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
         highest = scores.amax(-1)
         weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
-        sums = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
-        if self.sinks is not None:
-            weights *= torch.sigmoid(sums - self.sinks[head])[:, None]
-            sums = torch.logaddexp(sums, self.sinks[head])
-        self._log_sums[batch, head, rows] = sums
+        self._log_sums[batch, head, rows] = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
         return F.pad(weights, (0, self.n_keys - reach.stop)) if reach.stop < self.n_keys else weights
 
     def _hide(self, x: Tensor, value: float, batch: int, rows: slice, keys: slice) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from transformer.errors import InputError
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
+from transformer.layers.masks import masked_softmax
 from transformer.layers.rows import is_going_on
 from transformer.sites import Site
 
@@ -61,11 +62,8 @@ def changed_weights(
     visible: Bool[Tensor, "#batch #head #query key"] | None,
     interventions: Sequence[Intervention],
     place: Place,
-    sink: Float[Tensor, "#batch #head query 1"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
     """The weights of a softmax over `scores` under the interventions; a row that sees nothing is all zeros.
-
-    `sink` is one more score of each row, which takes its part of the softmax, under temperatures too, and is no key.
 
     Raises:
         InputError: a forced row looks at what it may not see, or a donor is of another size.
@@ -78,7 +76,7 @@ def changed_weights(
     for one in interventions:
         if one.action == "knock_out":
             left = left & ~(selected(one, place, n_queries, device) & _keys(one, n_keys, device))
-    weights = _softmax(scores, left, None if sink is None else changed_scores(sink, interventions, place))
+    weights = masked_softmax(scores, left)
     for one in interventions:
         if one.action in OF_ROWS:
             rows = selected(one, place, n_queries, device)
@@ -108,12 +106,6 @@ def changed_outputs(
             if bool(rows.any()):
                 outputs = torch.where(rows, _replacement(one, outputs, rows, place, means), outputs)
     return outputs
-
-
-def _softmax(scores: Tensor, visible: Tensor, sink: Tensor | None) -> Tensor:
-    seen = scores.masked_fill(~visible, -torch.inf)
-    weights = seen.softmax(-1) if sink is None else torch.cat([seen, sink.to(seen)], dim=-1).softmax(-1)[..., :-1]
-    return weights.masked_fill(~visible, 0.0)  # a row that sees nothing is NaN throughout, and hidden throughout
 
 
 def _keys(one: Intervention, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 1 key"]:

@@ -97,3 +97,12 @@ def padding(ids: Int[Tensor, "batch key"], pad_id: int, shown: Bool[Tensor, "bat
 def causal(ids: Int[Tensor, "batch key"], pad_id: int, shown: Bool[Tensor, "batch key"] | None = None) -> Mask:
     """Hide padding and the future, and what `shown` does not: for self-attention of a decoder over `ids`."""
     return Mask(keys=padding(ids, pad_id, shown).keys, causal=True)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*#batch #query #key"] | None
+) -> Float[Tensor, "*batch query key"]:
+    """Attention weights: each row sums to 1 over its visible keys; a row that sees nothing is all zeros."""
+    if visible is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~visible, -torch.inf).softmax(-1).masked_fill(~visible, 0.0)

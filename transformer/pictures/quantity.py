@@ -17,7 +17,6 @@ class Quantity(Enum):
     BIASED_SCORE = "biased_score"
     """A scaled dot product and a bias, before the mask."""
 
-    CAPPED_SCORE = "capped_score"
     """A scaled dot product under a soft cap (Gemma 2), before the mask."""
 
     LOG_WEIGHT = "log_weight"

@@ -8,23 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.attention.masks_and_biases import (
-    Bias,
-    BiasTable,
-    MaskTable,
-    PositionVectors,
-    RelativeBias,
-    WindowMask,
-)
+from transformer.attention.masks_and_biases import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record_files.axes import written_text
 from transformer.attention.record_files.contents import MOST_HEADS, MOST_NOTES, MOST_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.tensors import Stored, below_infinity, read_tensor
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.layers.masks import Mask
-from transformer.messages import Message
 
-BOOL, WHOLE = (torch.bool,), (torch.int64,)
+BOOL = (torch.bool,)
 
 
 def written_inputs(source: QueriesKeys, batch: int, name: str, stored: Stored) -> dict[str, Any]:
@@ -41,9 +33,6 @@ def written_inputs(source: QueriesKeys, batch: int, name: str, stored: Stored) -
         "mask": _written_mask(source.mask, batch, source.n_queries, source.n_keys, name, stored),
         "bias": _written_bias(source.bias, batch, name, stored),
         "known": stored.put(f"{name}.known", known),
-        "positions": _written_positions(source.positions, name, stored),
-        "softcap": float(source.softcap) or None,
-        "sinks": stored.put(f"{name}.sinks", source.sinks),
     }
     return {field: value for field, value in written.items() if value is not None}
 
@@ -64,7 +53,7 @@ def read_inputs(entry: Entry) -> QueriesKeys:
     Raises:
         CheckpointError: they are none, or do not fit each other.
     """
-    entry.table("kind", "q", "k", "scale", "mask", "bias", "known", "positions", "softcap", "sinks")
+    entry.table("kind", "q", "k", "scale", "mask", "bias", "known")
     q = read_tensor(entry.at("q"), (1, None, None, None))
     _, n_heads, n_queries, d_k = q.shape
     k = read_tensor(entry.at("k"), (1, None, None, d_k), (q.dtype,))
@@ -72,9 +61,7 @@ def read_inputs(entry: Entry) -> QueriesKeys:
     _check_sizes(entry, n_heads, n_queries, n_keys)
     if n_heads % k.shape[1]:
         entry.file.refuse("record_heads_apart", place=entry.place, heads=n_heads, key_heads=k.shape[1])
-    known, sinks, softcap = entry.at("known"), entry.at("sinks"), entry.at("softcap")
-    if not softcap.is_missing and softcap.number() < 0:
-        softcap.wrong(Message("expected_number"))
+    known = entry.at("known")
     return QueriesKeys(
         q,
         k,
@@ -82,9 +69,6 @@ def read_inputs(entry: Entry) -> QueriesKeys:
         entry.at("scale").number(),
         _read_bias(entry.at("bias"), n_heads, n_queries, n_keys),
         None if known.is_missing else read_tensor(known, (1, n_heads, n_queries), check=None),
-        _read_positions(entry.at("positions"), q, n_keys),
-        0.0 if softcap.is_missing else softcap.number(),
-        None if sinks.is_missing else read_tensor(sinks, (n_heads,), check=below_infinity),
     )
 
 
@@ -171,35 +155,6 @@ def _read_bias(entry: Entry, n_heads: int, n_queries: int, n_keys: int) -> Bias 
     _one_or_all(entry.at("values"), values.shape[1], n_heads)
     _one_or_all(entry.at("values"), values.shape[2], n_queries)
     return BiasTable(values)
-
-
-def _written_positions(vectors: PositionVectors | None, name: str, stored: Stored) -> dict[str, Any] | None:
-    if vectors is None:
-        return None
-    return {
-        "keys": stored.put(f"{name}.positions.keys", vectors.keys),
-        "queries": stored.put(f"{name}.positions.queries", vectors.queries),
-        "places": stored.put(f"{name}.positions.places", vectors.places),
-        "n_queries": vectors.n_queries,
-    }
-
-
-def _read_positions(entry: Entry, q: Tensor, n_keys: int) -> PositionVectors | None:
-    if entry.is_missing:
-        return None
-    entry.table("keys", "queries", "places", "n_queries")
-    _, n_heads, n_queries, d_k = q.shape
-    rows = entry.at("n_queries").count(MOST_POSITIONS, n_queries)
-    found: list[Tensor | None] = []
-    n_places = None
-    for one in (entry.at("keys"), entry.at("queries")):
-        found.append(None if one.is_missing else read_tensor(one, (n_heads, n_places, d_k), (q.dtype,)))
-        n_places = n_places if found[-1] is None else found[-1].shape[1]
-    if n_places is None:
-        entry.wrong(Message("expected_table", names=("keys", "queries")))
-    places = read_tensor(entry.at("places"), (None,), WHOLE, lambda least, most: least >= 0 and most < n_places)
-    _check_distances(entry.at("places"), len(places), rows, n_keys)
-    return PositionVectors(found[0], found[1], places, rows)
 
 
 def _check_distances(entry: Entry, count: int, n_queries: int, n_keys: int) -> None:
