@@ -11,7 +11,7 @@ from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.fasta import read_fasta
 from transformer.training.classification import presets, run
 from transformer.training.classification.baselines import PlacedKmers, PositionLogistic, SmallCnn
