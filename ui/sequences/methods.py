@@ -39,8 +39,10 @@ class Answer:
     def track(self, label: str) -> MethodTrack:
         """How it is drawn."""
         signed = self.method == UNKNOWN
-        code = f"sequence_track_{'lost' if signed else 'shares'}"
-        return MethodTrack(said(Message(code, method=runs.method_name(self.method), label=label)), self.values, signed)
+        title = Message(
+            f"sequence_track_{'lost' if signed else 'shares'}", method=runs.method_name(self.method), label=label
+        )
+        return MethodTrack(said(title), self.values, signed)
 
 
 def chosen_answer(name: str, run: Classification, target: int) -> Answer | None:
