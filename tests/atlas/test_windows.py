@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.classifiers import sequence_checkpoint
+from transformer.atlas.adapters import SequenceSubject
 from transformer.atlas.statistics import OFFSETS
-from transformer.atlas.subject import SequenceSubject
 from transformer.runs.sequences.classify import classify
 from transformer.sequences.folding import folded, received
 

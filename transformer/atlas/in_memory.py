@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from transformer.atlas import result
+from transformer.atlas.accumulators import Accumulator
+from transformer.atlas.adapters import subject_of
 from transformer.atlas.corpus import Chunk, Corpus
-from transformer.atlas.moments import Accumulator
-from transformer.atlas.subject import subject_of
+from transformer.atlas.corpus_stats import survey
 from transformer.atlas.summarise import KEPT, sums_of
-from transformer.atlas.survey import survey
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.models.kmer import KmerClassifier
@@ -125,24 +125,9 @@ class Making:
         Raises:
             InputError: no line could be run.
         """
-        counts = dict(self._found.counts)
-        if not counts.get("sentences"):
-            raise InputError("atlas_no_line", path=str(NAME), reason=self._found.skipped[0][2])
-        heads = result.heads_table(self._found)
-        tables = {
-            "heads": heads,
-            "pairs": result.pairs_table(self._found),
-            "examples": result.examples_table(self._found, heads, texts=True),
-        }
-        skipped = [{"line": line + 1, "reason": reason} for line, _, reason in self._found.skipped]
-        about: dict[str, Any] = {
-            "checkpoint": self._checkpoint,
-            **{side: path.name for side, path in self._corpus.files.items()},
-            "counts": counts | {"skipped": len(skipped)},
-            "skipped_lines": skipped,
-            "notes": [{"code": code, "fields": fields} for code, fields in self._looked.notes],
-        }
-        return tables, about
+        outcome = result.outcome_of(self._found, self._looked.notes, str(NAME))
+        files = {side: path.name for side, path in self._corpus.files.items()}
+        return result.tables_of(self._found), {"checkpoint": self._checkpoint, **files, **outcome}
 
 
 def _ended(lines: Sequence[str]) -> Sequence[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transformer.atlas.moments import Accumulator, Example, Moments
+from transformer.atlas.accumulators import Accumulator, Example, Moments
 from transformer.atlas.statistics import Totals
 
 

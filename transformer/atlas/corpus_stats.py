@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from transformer.atlas.adapters import Counts
 from transformer.atlas.corpus import Corpus, text_of
-from transformer.atlas.subject import Counts
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import teacher_forced
 from transformer.errors import CheckpointError, InputError
