@@ -17,7 +17,7 @@ from transformer.atlas.corpus import Corpus
 from transformer.atlas.executors import Serial
 from transformer.atlas.run import Request, make_atlas
 from transformer.checkpoint import load
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"

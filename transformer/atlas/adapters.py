@@ -20,9 +20,9 @@ from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
 from transformer.models.kmer import KmerClassifier
 from transformer.models.protocols import written_length, written_pad
-from transformer.runs.classify import classifier, read
 from transformer.runs.concurrency import let_others
-from transformer.runs.sequence_sets import MAX_SET_LETTERS
+from transformer.runs.sequences.classify import classifier, read
+from transformer.runs.sequences.sets import MAX_SET_LETTERS
 from transformer.tokens.batch import pad
 
 SHOWN_TOKENS = range(5, 41)

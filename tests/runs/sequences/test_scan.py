@@ -11,9 +11,9 @@ from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.models.kmer_stretch import StretchReader
-from transformer.runs import scan as scanning
-from transformer.runs.classify import classifier, classify
-from transformer.runs.scan import ScanPlan, Strands, plan_scan
+from transformer.runs.sequences import scan as scanning
+from transformer.runs.sequences.classify import classifier, classify
+from transformer.runs.sequences.scan import ScanPlan, Strands, plan_scan
 from transformer.sequences.alphabet import DNA, PROTEIN
 from transformer.sequences.task import SequenceTask
 

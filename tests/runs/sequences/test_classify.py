@@ -12,7 +12,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.layers.kmers import windows
 from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.runs.classify import classify, read, verdicts
+from transformer.runs.sequences.classify import classify, read, verdicts
 from transformer.sequences.fasta import FastaRecord
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
@@ -67,8 +67,8 @@ def test_a_sequence_that_cannot_be_read_says_why_and_stops_no_other():
 
 
 def test_more_records_than_are_read_ahead(monkeypatch):
-    monkeypatch.setattr("transformer.runs.classify.LETTERS_AHEAD", 20)
-    monkeypatch.setattr("transformer.runs.classify.LETTERS_AT_ONCE", 10)
+    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AHEAD", 20)
+    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 10)
     records = [FastaRecord(str(i), "", "ACGTA"[i % 5 :] + "ACGTACG"[: i % 5 + 1] + "AAA") for i in range(11)]
     read, found = list[str](), list[str]()
 

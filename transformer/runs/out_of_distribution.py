@@ -1,4 +1,4 @@
-"""How near an input is to what a checkpoint was trained on: three counts against those of held-out sentences.
+"""Out-of-distribution input of a translator: three counts of a text against those of held-out sentences.
 
 A model that knows nothing but captions translates a greeting too, and says so with no less confidence. Three numbers
 tell most of what is far off: words that fall into many pieces are rare words; a translation whose tokens are unlikely
@@ -52,7 +52,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Familiarity:
+class TextBounds:
     """What a checkpoint was trained on, and from where on an input is far from it.
 
     `texts` is what those texts are, by language code. An input with more `pieces_per_word`, less `log_prob_per_token`
@@ -96,7 +96,7 @@ def measured(
     sentences: Sequence[str],
     texts: Mapping[str, str],
     options: DecodingOptions | None = None,
-) -> Familiarity:
+) -> TextBounds:
     """Bounds from sentences of the kind that the checkpoint was trained on, but that it has not seen.
 
     Raises:
@@ -115,18 +115,18 @@ def measured(
     return _bounded(found, texts, alarms / len(found))
 
 
-def known_familiarity(checkpoint: Checkpoint) -> Familiarity | None:
+def known_bounds(checkpoint: Checkpoint) -> TextBounds | None:
     """What lies beside a checkpoint's weights; None where nothing does, or where these are weights of another moment.
 
     Raises:
         CheckpointError: the file is damaged.
     """
     path = checkpoint.beside(FILE)
-    return None if path is None else read_familiarity(path)
+    return None if path is None else read_bounds(path)
 
 
-def write_familiarity(path: Path, found: Familiarity) -> None:
-    """Write what `read_familiarity` reads.
+def write_bounds(path: Path, found: TextBounds) -> None:
+    """Write what `read_bounds` reads.
 
     Raises:
         OSError: the file cannot be written.
@@ -134,7 +134,7 @@ def write_familiarity(path: Path, found: Familiarity) -> None:
     path.write_text(json.dumps({"tail": TAIL, **asdict(found)}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_familiarity(path: Path) -> Familiarity:
+def read_bounds(path: Path) -> TextBounds:
     """What a file says of a checkpoint's texts.
 
     Raises:
@@ -142,7 +142,7 @@ def read_familiarity(path: Path) -> Familiarity:
     """
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        found = Familiarity(
+        found = TextBounds(
             texts={code: _name(about["texts"][code]) for code in LANGUAGES},
             sentences=int(about["sentences"]),
             words=int(about["words"]),
@@ -166,8 +166,8 @@ def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -
     return counts(reader, text, total, len(written))
 
 
-def _bounded(found: Sequence[Counts], texts: Mapping[str, str], false_alarms: float) -> Familiarity:
-    return Familiarity(
+def _bounded(found: Sequence[Counts], texts: Mapping[str, str], false_alarms: float) -> TextBounds:
+    return TextBounds(
         texts=dict(texts),
         sentences=len(found),
         words=min(one.words for one in found),

@@ -2,8 +2,8 @@
 
 Letters are ranked by a method. Comprehensiveness at k %: the log-odds (nats) of the class that the model itself finds,
 lost where the first k % of the letters are unknown; sufficiency: lost where these alone are known. The rank correlation
-is with mutations: what the class loses on average where another letter stands. Source: DeYoung et al. 2020, "ERASER",
-section 4; the unknown letter stands for what is taken away.
+is with mutations: what the class loses on average where another letter replaces each. Source: DeYoung et al. 2020,
+"ERASER", section 4; the unknown letter replaces what is taken away.
 """
 
 from collections.abc import Collection
@@ -14,24 +14,8 @@ from jaxtyping import Float
 
 from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of, rank_correlation
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
-from transformer.runs.concurrency import forward_slot
-from transformer.runs.sequence_attribution import integrated_gradients, log_odds, mutations
-from transformer.runs.sequence_methods import (
-    DELETIONS,
-    RELEVANCE,
-    SHARES,
-    deletions,
-    raw_weights,
-    window_relevance,
-    window_shares,
-)
-
-REFERENCE = "mutations"
-"""What the other methods are compared with."""
-
-METHODS = (*DELETIONS, "integrated_gradients", RELEVANCE, *SHARES, "weights")
-"""Every method that is compared with it."""
+from transformer.runs.sequences.attribution import METHODS, MUTATIONS, log_odds_of_rows, method_track
+from transformer.runs.sequences.classify import Classification, classifier
 
 Scores = dict[str, Float[np.ndarray, " letter"]]
 """What each method says of each letter: more of it speaks for the class."""
@@ -40,31 +24,18 @@ Scores = dict[str, Float[np.ndarray, " letter"]]
 def letter_scores(
     checkpoint: Checkpoint, run: Classification, target: int, only: Collection[str] | None = None
 ) -> Scores:
-    """What every method says of the letters that `run` read, about class `target`; the reference first.
-
-    `only` names the methods to ask beside it. Integrated gradients that did not converge hold no numbers.
+    """What every method, or `only` some, says of the letters that `run` read, about class `target`; mutations first.
 
     Raises:
-        InputError: the sequence is too long, or too short to be without a letter.
+        InputError: the sequence is too long.
         CheckpointError: the checkpoint does not classify sequences.
     """
-
-    def scores(method: str) -> Float[np.ndarray, " letter"]:
-        if method in DELETIONS:
-            return deletions(checkpoint, run.letters, target, method).lost
-        if method == "integrated_gradients":
-            walked = integrated_gradients(checkpoint, run.letters, target)
-            return walked.contribution if walked.converged else np.full(len(run.letters), np.nan)
-        if method == RELEVANCE:
-            return window_relevance(checkpoint, run, target).relative
-        return (raw_weights(run) if method == "weights" else window_shares(checkpoint, run, method)).relative
-
-    found = {REFERENCE: mutations(checkpoint, run.letters, target).lost}
-    return found | {method: scores(method) for method in METHODS if only is None or method in only}
+    asked = (MUTATIONS, *(method for method in METHODS if only is None or method in only))
+    return {method: method_track(checkpoint, run, method, target) for method in asked}
 
 
 def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, target: int) -> dict[str, Trust]:
-    """How each of `scores` fares, by name; beside them `random`, and `reversed`: the reference from its other end.
+    """How each of `scores` fares, by name; beside them `random`, and `reversed`: mutations from the other end.
 
     A method without a number for some letter is not ranked (`rows` is 0).
 
@@ -73,7 +44,7 @@ def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, ta
     """
     n = len(run.letters)
     orders = {name: orders_of(score[None])[0] for name, score in scores.items()}
-    orders["reversed"] = orders[REFERENCE][::-1]
+    orders["reversed"] = orders[MUTATIONS][::-1]
     dice = np.random.default_rng(run.letters.ids)
     shuffled = [dice.permutation(n) for _ in range(RANDOM_ORDERS)]
     counts = [counted(percent, n) for percent in PERCENTS]
@@ -91,7 +62,7 @@ def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, ta
             return Trust(both[0], both[1], 1, 0.0, 0)
         if np.isnan(score).any():
             return Trust(np.zeros(len(counts)), np.zeros(len(counts)), 0, 0.0, 0)
-        found = rank_correlation(score, scores[REFERENCE])
+        found = rank_correlation(score, scores[MUTATIONS])
         return Trust(both[0], both[1], 1, 0.0 if np.isnan(found) else found, int(not np.isnan(found)))
 
     result = {name: fares(order, scores.get(name)) for name, order in orders.items()}
@@ -103,14 +74,10 @@ def _lost(
     checkpoint: Checkpoint, run: Classification, taken: list[frozenset[int]], target: int
 ) -> Float[np.ndarray, " set"]:
     """Log-odds that are lost where each set of letters is unknown."""
-    model, task = classifier(checkpoint)
+    _, task = classifier(checkpoint)
     rows = torch.tensor([run.letters.ids]).repeat(1 + len(taken), 1)
     for i, letters in enumerate(taken):
         rows[1 + i, list(letters)] = task.alphabet.unknown_id
-    size, found = max(1, LETTERS_AT_ONCE // rows.shape[1]), []
-    for some in rows.split(size):
-        with forward_slot(), torch.no_grad():
-            found.append(log_odds(model(some).double(), task.temperature, target))
-    known = torch.cat(found)
+    known = log_odds_of_rows(checkpoint, rows, target)
     lost: np.ndarray = (known[0] - known[1:]).numpy()
     return lost

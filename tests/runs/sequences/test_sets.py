@@ -5,9 +5,9 @@ import pytest
 
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import InputError
-from transformer.runs import sequence_sets
-from transformer.runs.classify import classify
-from transformer.runs.sequence_sets import read_set
+from transformer.runs.sequences import sets
+from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.sets import read_set
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
 
@@ -19,7 +19,7 @@ def records(*words: str) -> list[FastaRecord]:
 
 
 def test_each_sequence_is_read_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequence_sets, "AT_ONCE", 2)
+    monkeypatch.setattr(sets, "AT_ONCE", 2)
     checkpoint, seen = sequence_checkpoint(), list[float]()
     found = read_set(checkpoint, records("EI", "N"), seen.append)
     assert [one.id for one in found.sequences] == ["s0", "s1", "s2", "s3", "s4"]
@@ -66,7 +66,7 @@ def test_records_that_cannot_be_read_refuse_no_others() -> None:
 
 
 def test_of_a_longer_set_the_first_sequences_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.runs.sequence_sets.MAX_SEQUENCES", 3)
+    monkeypatch.setattr("transformer.runs.sequences.sets.MAX_SEQUENCES", 3)
     records = [FastaRecord(f"s{i}", "", "ACGTACGT") for i in range(5)]
     found = read_set(sequence_checkpoint(), iter(records))
     assert [one.id for one in found.sequences] == ["s0", "s1", "s2"]

@@ -20,7 +20,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import InputError
 from transformer.messages import Message
-from transformer.runs.classify import classifier, verdicts
+from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.task import SequenceTask

@@ -10,13 +10,13 @@ from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.runs import held_out
-from transformer.runs.classify import classify
-from transformer.runs.held_out import Composition, HeldOut, composition, known_held_out, measured
+from transformer.runs.sequences import held_out
+from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.held_out import Composition, HeldOut, composition, known_held_out, measured
 from transformer.sequences.alphabet import DNA, PROTEIN
 from transformer.sequences.fasta import FastaRecord
 
-CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from tests import toy
 from transformer import Checkpoint, DecodingOptions, load, translate
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
-from transformer.runs import familiarity
-from transformer.runs.familiarity import Counts, Familiarity, counts_of, known_familiarity, measured
+from transformer.runs import out_of_distribution
+from transformer.runs.out_of_distribution import Counts, TextBounds, counts_of, known_bounds, measured
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
 TEXTS = {"en": "toys", "zh": "玩具"}
@@ -25,8 +25,8 @@ def shipped() -> Checkpoint:
 
 
 def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(familiarity, "FEWEST_SENTENCES", 11)
-    monkeypatch.setattr(familiarity, "TAIL", 0.1)
+    monkeypatch.setattr(out_of_distribution, "FEWEST_SENTENCES", 11)
+    monkeypatch.setattr(out_of_distribution, "TAIL", 0.1)
     checkpoint = load(toy.write_checkpoint(tmp_path / "toy"))
     texts = [source for source, _ in toy.sentences(23, seed=5)]
     found = measured(checkpoint, ["", *texts], TEXTS, GREEDY)
@@ -44,7 +44,7 @@ def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch:
 
 
 def test_each_reason_is_said_and_a_bound_itself_is_near() -> None:
-    known = Familiarity(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
+    known = TextBounds(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
     near = Counts(4, 2.0, -0.8)
     assert known.reasons(near) == ()
     assert [reason.code for reason in known.reasons(replace(near, words=3))] == ["far_few_words"]
@@ -54,7 +54,7 @@ def test_each_reason_is_said_and_a_bound_itself_is_near() -> None:
 
 
 def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: Checkpoint) -> None:
-    known = known_familiarity(shipped)
+    known = known_bounds(shipped)
     assert known is not None
     assert 0.02 <= known.false_alarms <= 0.06
     far = (
@@ -69,19 +69,19 @@ def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: 
     near = (*shipped.examples, "A brown dog runs across a green field.", "Two men in red shirts play football.")
     assert [text for text in near if known.reasons(counts_of(shipped, translate(shipped, text)))] == []
     snapshot = load_snapshot(shipped, FOLDER / "history" / "000050.safetensors")
-    assert known_familiarity(snapshot) is None
+    assert known_bounds(snapshot) is None
 
 
 def test_what_is_known_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "familiarity.json"
-    known = Familiarity(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
-    familiarity.write_familiarity(file, known)
-    assert familiarity.read_familiarity(file) == known
+    known = TextBounds(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
+    out_of_distribution.write_bounds(file, known)
+    assert out_of_distribution.read_bounds(file) == known
     about = json.loads(file.read_text("utf-8"))
     for changes in ({"texts": {"en": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}):
         file.write_text(json.dumps({**about, **changes}), "utf-8")
         with pytest.raises(CheckpointError, match="python -m transformer familiarity"):
-            familiarity.read_familiarity(file)
+            out_of_distribution.read_bounds(file)
 
 
 def test_too_few_sentences_are_refused(shipped: Checkpoint) -> None:
