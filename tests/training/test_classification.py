@@ -12,7 +12,7 @@ from tests.training.test_run import assert_same, curve, state
 from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.errors import TrainingError
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.fasta import read_fasta
 from transformer.training.classification import Classification
 from transformer.training.classifier_folder import calibration_errors, export, fitted_temperature
