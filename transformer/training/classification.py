@@ -13,7 +13,7 @@ from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import fill
 from transformer.errors import TrainingError
 from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.runs.sequences.scores import Scores
+from transformer.runs.scores import Scores
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.task import SequenceTask
 from transformer.training.options import ClassificationOptions
