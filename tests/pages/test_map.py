@@ -310,7 +310,7 @@ def test_what_was_not_watched_is_said_and_a_decoder_reads_the_likeliest_next_tok
     odds = torch.from_numpy(next(iter(run.outputs.values()))[1]).double().softmax(-1)
     assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.max()), abs=1e-4)
     assert [name for name in arrays if name.startswith("found")]  # what whole layers add
-    net = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.kind == "feed_forward")
+    net = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.name.endswith(".parts"))
     assert any("not watched" in one.value for one in drawn(checkpoint="mine/gpt2", part=net)[0].caption)
     assert at.dataframe
 

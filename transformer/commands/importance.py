@@ -15,8 +15,8 @@ from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.checkpoint.ours.history import snapshots
 from transformer.commands.pairs import add_pairs, both_sides
 from transformer.errors import InputError
+from transformer.figures.curves import removal_curves
 from transformer.figures.export import html
-from transformer.figures.importance import removal_curves
 from transformer.messages import words
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.importance import (

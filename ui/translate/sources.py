@@ -10,10 +10,10 @@ from transformer import Attribution, Checkpoint, Translation
 from transformer.attribution.methods import METHODS, defined, limit, question
 from transformer.attribution.trust import PERCENTS, Trust, rank_correlation
 from transformer.errors import HeedmapError
+from transformer.figures.bars import source_share_bars
 from transformer.figures.export import csv, plot_config
 from transformer.figures.file_names import file_name
 from transformer.figures.heatmap import alt_text, heatmap_on_page
-from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 from transformer.runs import alignment_error, faithfulness
