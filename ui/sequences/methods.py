@@ -9,7 +9,7 @@ from jaxtyping import Float
 from transformer.errors import HeedmapError
 from transformer.figures.sequence_tracks import MethodTrack
 from transformer.messages import Message
-from transformer.runs import faithfulness
+from transformer.runs.measures import faithfulness
 from transformer.runs.sequences.attribution import GRADIENTS, RELEVANCE, SHARES, UNKNOWN, WEIGHTS, Mutations
 from transformer.runs.sequences.classify import Classification
 from transformer.sequences.folding import rank_correlation
