@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transformer.attribution.attention_gradients import attention_gradients
 from transformer.attribution.deletion import Progress
 from transformer.attribution.gradients import normalised_rows
-from transformer.attribution.methods import READING_METHODS, attribute_reading
-from transformer.attribution.passage import Reading
-from transformer.attribution.slopes import slopes_of_weights
+from transformer.attribution.methods import READING_METHODS, attribute
+from transformer.attribution.scored_sequence import Reading
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.layers.masks import Mask
 from transformer.models.common import refuse_elsewhere
@@ -116,7 +116,7 @@ def window_shares(checkpoint: Checkpoint, run: Classification, method: str) -> L
     refuse_elsewhere(model)
     axis = run.record["encoder.0.self"].keys
     with forward_slot():
-        answer = attribute_reading(Reading(checkpoint.name, model, tuple(run.letters.ids), axis), run.record, method)
+        answer = attribute(Reading(checkpoint.name, model, tuple(run.letters.ids), axis), run.record, method)
     return folded(_pooled(run) @ answer.values, run.spans, len(run.letters))
 
 
@@ -145,7 +145,7 @@ def window_relevance(checkpoint: Checkpoint, run: Classification, target: int) -
     model, task = classifier(checkpoint)
     ids, n_windows = torch.tensor([run.letters.ids]), len(run.spans)
     with forward_slot():
-        found = slopes_of_weights(checkpoint.name, model, lambda: log_odds(model(ids), task.temperature, target))
+        found = attention_gradients(checkpoint.name, model, lambda: log_odds(model(ids), task.temperature, target))
     pooled = torch.full((1, 1, n_windows), 1 / n_windows, dtype=torch.float64)
     for site in found:
         if site == POOLING:

@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from transformer.attention.measures import rank_correlation
 from transformer.errors import HeedmapError
 from transformer.figures.sequence_tracks import MethodTrack
 from transformer.messages import Message
@@ -14,7 +15,6 @@ from transformer.runs.classify import Classification
 from transformer.runs.faithfulness import Faithfulness
 from transformer.runs.sequence_attribution import Mutations
 from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, SHARES
-from transformer.sequences.folding import rank_correlation
 from ui.sequences import runs
 from ui.shared import controls
 from ui.shared.address import choice
