@@ -10,8 +10,8 @@ from tests.classifiers import sequence_checkpoint
 from transformer.errors import InputError
 from transformer.layers import fused
 from transformer.runs import pace as paces
-from transformer.runs.classify import Classification, classify, pace, read
 from transformer.runs.pace import Pace, refuse_large
+from transformer.runs.sequences.classify import Classification, classify, pace, read
 
 LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
 

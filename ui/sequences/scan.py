@@ -17,13 +17,13 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.figures.export import plot_config
 from transformer.figures.scan import ScanPicture, scan_track
-from transformer.runs.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.scan import Block, ScanPlan, Strands, plan_scan
-from transformer.runs.scan_track import ScanTrack
+from transformer.runs.sequences.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
+from ui.markdown import as_text
 from ui.sequences import runs
 from ui.shared.address import belong_to, choice, put, whole
 from ui.shared.files import frame_csv
@@ -31,7 +31,6 @@ from ui.shared.theme import is_dark
 from ui.store import arrivals, store, turns
 from ui.store.cache import in_session
 from ui.texts import language, plain, t
-from ui.texts.markdown import as_text
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 1_000
