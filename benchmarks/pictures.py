@@ -42,35 +42,6 @@ CHANGE_HEAD = """([head, selector]) => new Promise((done) => {
 """Press a head's button; milliseconds until the frame after the heatmap that shows it was painted."""
 
 
-FRAMES = """(plane) => new Promise((done) => {
-  const lit = plane.querySelector('.lit');
-  const box = lit.getBoundingClientRect();
-  const [frames, draws] = [[], []];
-  let before = null;
-  const next = (now) => {
-    if (before !== null) {
-      frames.push(now - before);
-      draws.push(Number(plane.dataset.drawMilliseconds));
-    }
-    before = now;
-    if (frames.length === 200) return done([frames, draws]);
-    const turn = frames.length / 20;
-    const clientX = box.x + box.width * (0.5 + 0.2 * Math.cos(turn));
-    const clientY = box.y + box.height * (0.5 + 0.2 * Math.sin(turn));
-    lit.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY, bubbles: true }));
-    requestAnimationFrame(next);
-  };
-  requestAnimationFrame(next);
-})"""
-"""Move the pointer in each of 200 frames: milliseconds between frames, and those that drawing took."""
-
-MAGNIFY = """(plane) => new Promise((done) => {
-  plane.querySelector('.bar button').click();
-  setTimeout(() => done(Number(plane.dataset.drawMilliseconds)), 400);
-})"""
-"""Magnify, which draws every point anew: milliseconds that it took."""
-
-
 def measure() -> list[Result]:
     """The grid, its bytes and its CPU time, BertViz's for the same weights, and the time of a change of head."""
     with chromium_opened() as browser:
@@ -84,7 +55,7 @@ def measure() -> list[Result]:
             results.append(Result(SECTION, f"{GRID}: browser CPU", measured, "at most 1/50", ours <= theirs / 50))
         else:
             results.append(Result(SECTION, f"{GRID}: browser CPU", f"{ours:.2f} s"))
-        return [*results, _cell(browser, folder), _head_change(browser), _plane(browser)]
+        return [*results, _cell(browser, folder), _head_change(browser)]
 
 
 def _our_grid(browser: Browser, times: int = 3) -> tuple[int, float]:
@@ -147,27 +118,6 @@ def _head_change(browser: Browser) -> Result:
     median = statistics.median(times)
     what = f"change of head to new picture drawn, {tokens} x {tokens} heatmap, through the server"
     return Result(SECTION, what, f"{median:.0f} ms (median)", "under 300 ms", median < 300)
-
-
-def _plane(browser: Browser) -> Result:
-    """Frames while the pointer moves over 10,000 points, and how long all of them take to draw anew."""
-    with served("vectors_page.py") as address:
-        page, here = _visit(browser, address)
-        plane = page.locator(".vectors")
-        here.drawn(plane)
-        points = int(plane.get_attribute("data-points") or 0)
-        seconds_until_calm(page, 30)
-        frames, draws = plane.evaluate(FRAMES)
-        anew = statistics.median(plane.evaluate(MAGNIFY) for _ in range(3))
-        page.close()
-    frame, drawn = statistics.median(frames), statistics.median(draws)
-    return Result(
-        SECTION,
-        f"{points:,} queries and keys in a plane, the pointer moving",
-        f"{frame:.1f} ms a frame, {drawn:.1f} ms of it drawing (all points anew: {anew:.0f} ms)",
-        "60 frames a second",
-        frame <= 17,
-    )
 
 
 def _visit(browser: Browser, address: str) -> tuple[Page, Visit]:

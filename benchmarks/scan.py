@@ -8,8 +8,8 @@ from benchmarks.measuring import Result, cpu_seconds, interleaved, ratio
 from benchmarks.sequences import CHECKPOINT, random_letters
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.classify import calibrated, classifier
-from transformer.runs.scan import ScanPlan, plan_scan
+from transformer.runs.sequences.classify import calibrated, classifier
+from transformer.runs.sequences.scan import ScanPlan, plan_scan
 
 SECTION = "A scan of both strands at step 1 (the shipped splice-junction classifier)"
 LETTERS, MEASURED = 1_000, 20_000

@@ -10,8 +10,8 @@ from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs import held_out
-from transformer.runs.classify import classify
+from transformer.runs.sequences import held_out
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.alphabet import DNA
 
 GENERATOR = np.random.default_rng(8)

@@ -21,7 +21,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import run_any
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from ui.components.tiles.component import NAMED
 from ui.shared import zooming
 from ui.store import slow, user_folder

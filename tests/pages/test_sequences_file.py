@@ -9,7 +9,7 @@ import pytest
 
 from tests.pages.test_sequences import fine, page, shipped
 from transformer import Checkpoint
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from ui.sequences import file
 from ui.store import holdings
 

@@ -13,10 +13,10 @@ import pytest
 from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.models.kmer_stretch import StretchReader
-from transformer.runs.classify import verdicts
-from transformer.runs.scan import plan_scan
-from transformer.runs.sequence_attribution import integrated_gradients, mutations
-from transformer.runs.sequence_sets import read_set
+from transformer.runs.sequences.attribution import integrated_gradients, mutations
+from transformer.runs.sequences.classify import verdicts
+from transformer.runs.sequences.scan import plan_scan
+from transformer.runs.sequences.sets import read_set
 from transformer.sequences.alphabet import DNA
 from transformer.sequences.fasta import FastaRecord
 

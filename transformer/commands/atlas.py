@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise AtlasError("atlas_no_pyarrow") from error
     from transformer.atlas.corpus import Corpus
-    from transformer.atlas.executors.choice import executor_of
+    from transformer.atlas.executors import executor_of
     from transformer.atlas.run import Links, Request, make_atlas
 
     recycle_memory()

@@ -23,8 +23,8 @@ from transformer.runs.faithfulness import (
     summarised,
     updated,
 )
-from transformer.runs.sequence_trust import METHODS as LETTER_METHODS
-from transformer.runs.sequence_trust import REFERENCE
+from transformer.runs.sequences.attribution import METHODS as LETTER_METHODS
+from transformer.runs.sequences.attribution import MUTATIONS
 from transformer.tokens.lines import read_lines
 
 
@@ -119,7 +119,7 @@ def _sequences(checkpoint: Checkpoint, arguments: argparse.Namespace) -> tuple[F
             checkpoint, rows, arguments.out, numbers, arguments.methods, lambda done, _: bar.update(done - bar.n)
         )
     _say_failed(failed, len(numbers))
-    return summarised(arguments.out, own_target=True, reference=REFERENCE), REFERENCE
+    return summarised(arguments.out, own_target=True, reference=MUTATIONS), MUTATIONS
 
 
 def _spread(lines: int, count: int | None) -> list[int]:

@@ -9,7 +9,7 @@ import torch
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
 from transformer.messages import LANGUAGES
-from transformer.runs.familiarity import FILE, measured, write_familiarity
+from transformer.runs.out_of_distribution import FILE, measured, write_bounds
 from transformer.tokens.lines import read_lines
 
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoint = load(arguments.checkpoint)
     texts = {code: str(getattr(arguments, f"texts_{code}")) for code in LANGUAGES}
     found = measured(checkpoint, read_lines(arguments.held_out), texts)
-    write_familiarity(arguments.checkpoint / FILE, found)
+    write_bounds(arguments.checkpoint / FILE, found)
     sys.stdout.write(
         f"{found.sentences} sentences: far is under {found.words} words, over {found.pieces_per_word} pieces a word, "
         f"or under {found.log_prob_per_token} nats a token; {found.false_alarms:.1%} false alarms\n"

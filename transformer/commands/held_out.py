@@ -9,7 +9,7 @@ import torch
 from transformer.checkpoint import load
 from transformer.commands.paths import checkpoint_path
 from transformer.commands.rows import labelled_rows
-from transformer.runs.held_out import FILE, measured, write_held_out
+from transformer.runs.sequences.held_out import FILE, measured, write_held_out
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

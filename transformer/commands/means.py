@@ -12,8 +12,8 @@ from transformer.commands.pairs import add_pairs, both_sides
 from transformer.errors import InputError
 from transformer.interventions.means import FILE, Means
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.classify import read
 from transformer.runs.mean_outputs import means_of_pairs, means_of_sequences
+from transformer.runs.sequences.classify import read
 from transformer.runs.teacher_forcing import tokenised
 from transformer.sequences.fasta import read_fasta
 

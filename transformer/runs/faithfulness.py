@@ -21,8 +21,8 @@ from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
 from transformer.runs.attribution import every_question, trusted
-from transformer.runs.classify import classify
-from transformer.runs.sequence_trust import letter_scores, letter_trust
+from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.trust import letter_scores, letter_trust
 from transformer.runs.translate import translate
 
 COLUMNS = (

@@ -13,8 +13,8 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
-from transformer.runs.held_out import HeldOut, composition, known_held_out
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
+from transformer.runs.sequences.held_out import HeldOut, composition, known_held_out
 from transformer.sequences.fasta import FastaRecord, fasta_of, label_of
 from transformer.sequences.task import SequenceTask
 from ui.sequences.runs import FILES

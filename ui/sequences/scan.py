@@ -17,9 +17,8 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.figures.export import plot_config
 from transformer.figures.scan import ScanPicture, scan_track
-from transformer.runs.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.scan import Block, ScanPlan, Strands, plan_scan
-from transformer.runs.scan_track import ScanTrack
+from transformer.runs.sequences.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
