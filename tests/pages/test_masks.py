@@ -277,7 +277,7 @@ def test_a_batch_that_cannot_be_read_gets_a_sentence(sources: str, targets: str,
 
 def test_strange_words_are_words():
     at = page()
-    for text in ("<script>alert(1)</script>\n{row} {0} %s", "🚲 🚲\nمرحبا", "a\u0007b"):
+    for text in ("<script>alert(1)</script>\n{row} {0} %s", "🚲 🚲\n好", "a\u0007b"):
         at.text_area(key="sources").set_value(text)
         at.text_area(key="targets").set_value(text).run()
         fine(at)
