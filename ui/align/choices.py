@@ -198,7 +198,7 @@ def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
 
 def methods_of(side: Side) -> list[str]:
     """The methods that can stand for a model."""
-    known = defined(side.read.passage(store.checkpoint(side.name)), side.read.record)
+    known = defined(side.read.scored_sequence(store.checkpoint(side.name)), side.read.record)
     return [method for method in METHODS if method in known]
 
 

@@ -37,10 +37,10 @@ def alignment_errors(
     found: Rates = defaultdict(lambda: {"written": AlignmentCounts(), "read": AlignmentCounts()})
     for number, pair in enumerate(gold, 1):
         translation = translate(checkpoint, pair.source, forced=pair.target)
-        passage = translation.passage(checkpoint)
+        sequence = translation.scored_sequence(checkpoint)
         for name, (method, layer, head) in questions(checkpoint, translation, only).items():
             with forward_slot():
-                answer = attribute(passage, translation.record, method, layer, head)
+                answer = attribute(sequence, translation.record, method, layer, head)
             for row in ("written", "read"):
                 counts = alignment_counts(answer.of_source, answer.steps, answer.source, pair, reads=row == "read")
                 found[name][row] += counts
@@ -53,10 +53,10 @@ def questions(
     checkpoint: Checkpoint, translation: Translation, only: Collection[str] | None = None
 ) -> dict[str, tuple[str, int | None, int | None]]:
     """Every method that is defined, by itself, of each layer and of each head, where it can be asked of one."""
-    passage = translation.passage(checkpoint)
+    sequence = translation.scored_sequence(checkpoint)
     cross = [translation.record[site] for site in translation.record if site.group == "decoder.cross"]
     asked: dict[str, tuple[str, int | None, int | None]] = {}
-    methods = defined(passage, translation.record)
+    methods = defined(sequence, translation.record)
     for method in methods if only is None else [one for one in methods if one in only]:
         asked[method] = method, None, None
         for layer, attention in enumerate(cross if method in LAYERED else ()):

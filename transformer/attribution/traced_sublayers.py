@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
-from transformer.attribution.sums import SubLayer, linear_part, shift
-from transformer.attribution.twins import twin_of
+from transformer.attribution.decomposed_sublayer import DecomposedSublayer, linear_part, shift
 from transformer.errors import NotDefinedError
 from transformer.layers.masks import Mask
 from transformer.layers.norms import deviation
 from transformer.messages import Message
+from transformer.models.common import share_weights_clone
 from transformer.models.protocols import Attending
 from transformer.sites import Site
 
@@ -70,7 +70,7 @@ class _Block:
 
 
 @dataclass(frozen=True, eq=False)
-class TracedSubLayer(SubLayer):
+class TracedSublayer(DecomposedSublayer):
     """One attention sub-layer of another library's model, as it ran."""
 
     name: str
@@ -165,14 +165,14 @@ class TracedSubLayer(SubLayer):
 
 
 @torch.no_grad()
-def traced(name: str, model: Attending, *inputs: Tensor) -> dict[Site, TracedSubLayer]:
+def traced(name: str, model: Attending, *inputs: Tensor) -> dict[Site, TracedSublayer]:
     """Every attention sub-layer of one run on one text, by site, in the order in which they ran.
 
     Raises:
         AttributionError: its attention, its projection or its residual are not to be found, or what they add up is not
             what the model computed.
     """
-    twin: Any = twin_of(cast(nn.Module, model))
+    twin: Any = share_weights_clone(cast(nn.Module, model))
     sites: Mapping[Site, nn.Module] = twin.attending()
     if not sites:
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values"))
@@ -185,7 +185,7 @@ def traced(name: str, model: Attending, *inputs: Tensor) -> dict[Site, TracedSub
     return found
 
 
-def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> TracedSubLayer:
+def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> TracedSublayer:
     """A sub-layer, once its parts add up to what ran."""
     mixed = seen.mixed(site)
     if call is None or len(mixed) != 1:
@@ -197,7 +197,7 @@ def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> Trac
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_residual", site=site))
     carried = call.read if call.norm_last else cast(Tensor, call.before)
     x = carried.reshape(-1, carried.shape[-1])
-    found = TracedSubLayer(site, x, softmax.mask or Mask(), name, softmax, mixed[0].values[0], call)
+    found = TracedSublayer(site, x, softmax.mask or Mask(), name, softmax, mixed[0].values[0], call)
     total = torch.einsum("htj,hjd->td", found.weights().double(), found.given()) + found.constant + x.double()
     if found.norm is not None:
         total = linear_part(found.norm, total, deviation(found.norm, total)) + shift(found.norm)

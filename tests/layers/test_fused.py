@@ -5,7 +5,7 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.softmax_inputs import QueriesKeys
-from transformer.layers import log_sums
+from transformer.layers import fused
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.masks import Mask
 
@@ -27,11 +27,11 @@ def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: t
     core = DotProductAttention(D_K).eval()
     with torch.inference_mode():
         plain = core(q, k, v, Mask(causal=causal))
-        assert log_sums.noted() is None
-        with log_sums.noting():
+        assert fused.row_sums() is None
+        with fused.keeping_row_sums():
             noted = core(q, k, v, Mask(causal=causal))
-            sums = log_sums.noted()
-            assert log_sums.noted() is None
+            sums = fused.row_sums()
+            assert fused.row_sums() is None
     assert torch.equal(plain, noted)
     assert sums is not None
     scores = q.double() @ k.double().transpose(-1, -2) / D_K**0.5
@@ -43,9 +43,9 @@ def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: t
 
 def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = inputs(torch.float64)
-    with torch.inference_mode(), log_sums.noting():
+    with torch.inference_mode(), fused.keeping_row_sums():
         DotProductAttention(D_K).eval()(q, k, v, Mask())
-        kept = QueriesKeys(q, k, Mask(), D_K**-0.5, known=log_sums.noted())
+        kept = QueriesKeys(q, k, Mask(), D_K**-0.5, known=fused.row_sums())
     monkeypatch.setattr(QueriesKeys, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
     part = kept.weights(1, 2, slice(17, 40), slice(501, 530))
     expected = torch.softmax(q[1, 2, 17:40] @ k[1, 2].T / D_K**0.5, -1)[:, 501:530]
@@ -55,9 +55,9 @@ def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monke
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_overview_of_a_recorded_run_is_the_maxima_of_its_blocks(causal: bool) -> None:
     q, k, v = inputs(torch.float64, KEYS)
-    with torch.inference_mode(), log_sums.noting():
+    with torch.inference_mode(), fused.keeping_row_sums():
         DotProductAttention(D_K).eval()(q, k, v, Mask(causal=causal))
-        kept = QueriesKeys(q, k, Mask(causal=causal), D_K**-0.5, known=log_sums.noted())
+        kept = QueriesKeys(q, k, Mask(causal=causal), D_K**-0.5, known=fused.row_sums())
     scores = q[1, 2] @ k[1, 2].T / D_K**0.5
     weights = torch.softmax(scores.masked_fill(torch.ones(KEYS, KEYS).triu(1).bool() & causal, -torch.inf), -1)
     for n_keys, width in ((KEYS, 37), (1001, 1), (1001, 100)):
@@ -72,23 +72,23 @@ def test_what_is_short_masked_trained_or_of_other_values_runs_as_ever() -> None:
     hidden = Mask(keys=torch.arange(KEYS)[None] < 1000)
     long = inputs(torch.float32)
     wide = torch.cat([long[2], long[2]], dim=-1)
-    with log_sums.noting():
+    with fused.keeping_row_sums():
         with torch.inference_mode():
             core.eval()(q, k, v, Mask())
             core(*long, hidden)
             core(long[0], long[1], wide, Mask())
-        assert log_sums.noted() is None
+        assert fused.row_sums() is None
         core(*long, Mask())  # gradients are kept
         core.train()
         with torch.inference_mode():
             core(*long, Mask())
-        assert log_sums.noted() is None
+        assert fused.row_sums() is None
 
 
 def test_only_who_records_is_noted() -> None:
     with torch.inference_mode():
         with recording():
             DotProductAttention(D_K).eval()(*inputs(torch.float32), Mask())
-            assert log_sums.noted() is not None
+            assert fused.row_sums() is not None
         DotProductAttention(D_K).eval()(*inputs(torch.float32), Mask())
-        assert log_sums.noted() is None
+        assert fused.row_sums() is None

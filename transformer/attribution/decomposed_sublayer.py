@@ -28,7 +28,7 @@ def linear_part(norm: nn.Module, x: Float[Tensor, "*batch d_model"], by: Tensor)
 
 
 @dataclass(frozen=True, eq=False)
-class SubLayer(ABC):
+class DecomposedSublayer(ABC):
     """One attention sub-layer of one sentence: `x` is what its residual carries."""
 
     site: Site

@@ -1,4 +1,4 @@
-"""What attribution is asked about: a model, what it read, and the tokens that it wrote or is held to have written."""
+"""Input of every attribution method: a model, source and prefix tokens, and the target tokens to explain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transformer.errors import AttributionError, NotDefinedError
-from transformer.models.protocols import Abilities
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
+from transformer.models.protocols import Abilities, HasHiddenStates
 from transformer.pictures.axes import Axis
 
 POSITIONS_AT_ONCE = 4_096
@@ -19,7 +17,7 @@ POSITIONS_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True, eq=False)
-class Passage:
+class ScoredSequence:
     """A source, and a target whose every token was written after reading the source and the tokens before it.
 
     `read_ids` is what the decoder had read by each step: the start token, then what was written. A model without a
@@ -88,12 +86,11 @@ class Passage:
         wanted: Bool[Tensor, "row target"] | None,
     ) -> Float[Tensor, "row target"]:
         """Log-probabilities of the written tokens; a large vocabulary costs more than the layers, so only as wanted."""
-        if wanted is None or not isinstance(self.model, (Seq2Seq, Recurrent)):
+        if wanted is None or not isinstance(self.model, HasHiddenStates):
             logits = self.model(*inputs)
             chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
             return chosen.double() - logits.logsumexp(-1).double()
-        model: Any = self.model  # both give what the projection reads
-        logits = model.logits(model.hidden(*inputs)[wanted][None])[0]
+        logits = self.model.logits(self.model.hidden(*inputs)[wanted][None])[0]
         chosen = logits.gather(-1, written.expand(wanted.shape)[wanted][:, None])[:, 0]
         found = torch.full(wanted.shape, torch.nan, dtype=torch.float64)
         found[wanted] = chosen.double() - logits.logsumexp(-1).double()
@@ -112,3 +109,7 @@ class Reading:
     ids: tuple[int, ...]
     axis: Axis
     causal: bool = False
+
+
+Asked = ScoredSequence | Reading
+"""What a method is asked about."""

@@ -23,7 +23,7 @@ Slopes = dict[Site, list[Float[Tensor, "row query key"]]]
 
 
 @torch.inference_mode(mode=False)
-def slopes_of_weights(name: str, model: Any, scored: Callable[[], Float[Tensor, " row"]]) -> Slopes:
+def attention_gradients(name: str, model: Any, scored: Callable[[], Float[Tensor, " row"]]) -> Slopes:
     """A' of every attention that runs in `scored`, which gives a score for each row of a batch of one input.
 
     Raises:

@@ -15,14 +15,14 @@ from tests.attribution.test_methods import N_READ, N_SOURCE, contributions_by_ha
 from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
-from transformer.attribution.contributions import contributions, encoder_contributions
-from transformer.attribution.followed import in_decoder, in_reading
+from transformer.attribution.contributions import contributions
+from transformer.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.attribution.gradients import gradients
 from transformer.attribution.methods import METHODS, attribute, defined
-from transformer.attribution.norms import encoder_norms, norms
-from transformer.attribution.passage import Passage, Reading
-from transformer.attribution.sums import SubLayer
-from transformer.attribution.value_zeroing import encoder_value_zeroing, value_zeroing
+from transformer.attribution.norms import norms
+from transformer.attribution.scored_sequence import Reading, ScoredSequence
+from transformer.attribution.sublayers import asked_sublayers, decoder_sublayers
+from transformer.attribution.value_zeroing import value_zeroing
 from transformer.checkpoint.huggingface.loading import load_hugging_face
 from transformer.errors import AttributionError
 from transformer.messages import Message
@@ -133,7 +133,7 @@ def reading(family: str, model: Any) -> Reading:
     return Reading(family, model, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), family != "bert")
 
 
-def matches(layer: SubLayer, kept: Attended, near: float = 1e-9) -> None:
+def matches(layer: DecomposedSublayer, kept: Attended, near: float = 1e-9) -> None:
     by_hand = parts_by_hand(kept, layer.site.kind == "self")
     with torch.no_grad():
         for rows, parts, constant in layer.parts():
@@ -146,20 +146,20 @@ def test_sub_layers_of_one_text_are_those_of_its_own_weights(family: str, models
     """Parts, contributions with their roll-out, norms of a head and with the residual: rows sum, nothing leaks."""
     near = NEAR[family]
     by_hand, given = layers_of(family, eager(models[family])), reading(family, models[family])
-    for layer, kept in zip(in_reading(given), by_hand, strict=True):
+    for layer, kept in zip(asked_sublayers(given), by_hand, strict=True):
         matches(layer, kept, near)
     held = np.eye(N_SOURCE)
     for kept in by_hand:
         held = contributions_by_hand(kept, own=True) @ held
-    found = encoder_contributions(given)
+    found = contributions(given)
     np.testing.assert_allclose(found.values, held, atol=near, rtol=near)
     np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
     assert not found.values[~found.visible].any()
     one = by_hand[1]
     of_head = np.linalg.norm(one.weights[2][..., None] * one.values[2], axis=-1)
-    np.testing.assert_allclose(encoder_norms(given, layer=1, head=2).values, of_head, atol=near, rtol=near)
+    np.testing.assert_allclose(norms(given, layer=1, head=2).values, of_head, atol=near, rtol=near)
     whole = np.linalg.norm(parts_by_hand(one, own=True), axis=-1)
-    np.testing.assert_allclose(encoder_norms(given, layer=1, with_residual=True).values, whole, atol=near, rtol=near)
+    np.testing.assert_allclose(norms(given, layer=1, with_residual=True).values, whole, atol=near, rtol=near)
 
 
 @pytest.mark.parametrize("family", ALONE)
@@ -193,7 +193,7 @@ def test_a_layer_is_run_again_with_one_value_zero(family: str, models: dict[str,
         if family != "bert":
             changes = np.tril(changes)
         held = changes / changes.sum(1, keepdims=True) @ held
-    found = encoder_value_zeroing(reading(family, models[family]))
+    found = value_zeroing(reading(family, models[family]))
     np.testing.assert_allclose(found.values, held, atol=1e-9)
 
 
@@ -202,17 +202,17 @@ def first(output: Any) -> torch.Tensor:
     return found[0]
 
 
-def passage_of(model: Any) -> tuple[Passage, Record]:
+def sequence_of(model: Any) -> tuple[ScoredSequence, Record]:
     with recording() as seen, torch.no_grad():
         model(torch.tensor([SOURCE]), torch.tensor([READ]))
     written = (model.config.forced_first_id, *WRITTEN[1:])
-    return reference.passage(model, written=written), Record({site: seen.map(site) for site in seen.sites})
+    return reference.scored_sequence(model, written=written), Record({site: seen.map(site) for site in seen.sites})
 
 
 def test_an_encoder_decoder_of_another_library_has_every_method(models: dict[str, Any]) -> None:
-    given, record = passage_of(models["bart"])
+    given, record = sequence_of(models["bart"])
     _, encoder, decoder = decoder_of(eager(models["bart"]))
-    for (own, cross), (first_kept, second_kept) in zip(in_decoder(given), decoder, strict=True):
+    for (own, cross), (first_kept, second_kept) in zip(decoder_sublayers(given), decoder, strict=True):
         matches(own, first_kept)
         matches(cross, second_kept)
     held = np.eye(N_SOURCE)
@@ -260,11 +260,11 @@ def relevance_by_hand(logit: torch.Tensor, groups: list[list[torch.Tensor]], t: 
 def test_gradients_take_slopes_by_the_weights_of_eager_attention(family: str, models: dict[str, Any]) -> None:
     net, model = eager(models[family]), models[family]
     if family == "bart":
-        given, _ = passage_of(model)
+        given, _ = sequence_of(model)
         output, _, _ = decoder_of(net)
         groups = [list(output.encoder_attentions), list(output.decoder_attentions), list(output.cross_attentions)]
     else:
-        given = reference.passage(model, source=())
+        given = reference.scored_sequence(model, source=())
         output = net(torch.tensor([READ]), output_attentions=True)
         groups = [[], list(output.attentions), []]
     by_hand = []
@@ -290,20 +290,20 @@ ODD: dict[str, tuple[str, dict[str, Any], Callable[[Reading], Any], str]] = {
         "GraniteForCausalLM",
         dict(vocab_size=61, hidden_size=12, num_attention_heads=3, num_key_value_heads=3, intermediate_size=7)
         | dict(num_hidden_layers=1, residual_multiplier=0.5),
-        lambda given: list(in_reading(given)),
+        lambda given: list(asked_sublayers(given)),
         "follow_no_residual",
     ),
     "normed on both sides": (
         "Gemma2ForCausalLM",
         dict(vocab_size=61, hidden_size=12, num_attention_heads=3, num_key_value_heads=3, intermediate_size=7)
         | dict(num_hidden_layers=1, head_dim=4),
-        lambda given: list(in_reading(given)),
+        lambda given: list(asked_sublayers(given)),
         "follow_no_residual",
     ),
     "not seen": (
         "OpenAIGPTLMHeadModel",
         dict(vocab_size=61, n_embd=12, n_head=3, n_layer=1, n_positions=40),
-        lambda given: list(in_reading(given)),
+        lambda given: list(asked_sublayers(given)),
         "follow_no_values",
     ),
 }  # fmt: skip
@@ -322,7 +322,7 @@ def test_layers_that_add_up_otherwise_are_refused_by_name(odd: str, tmp_path: Pa
     assert reason_of(refused.value) == reason
     if odd == "not seen":
         with pytest.raises(AttributionError) as refused:
-            gradients(reference.passage(model, source=()))
+            gradients(reference.scored_sequence(model, source=()))
         assert refused.value.code == "attribution_not_followed"
 
 
@@ -342,7 +342,7 @@ def test_a_net_beside_its_attention_is_no_part_of_its_sum(kind: str, tmp_path: P
     random_model(kind, sizes | BESIDE[kind]).save_pretrained(tmp_path / "beside")
     model: Any = load_hugging_face(tmp_path / "beside").model.double()
     given = Reading("beside", model, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal=True)
-    found = list(in_reading(given))
+    found = list(asked_sublayers(given))
     layers = next(part for part in model.net.modules() if isinstance(part, torch.nn.ModuleList))
     reads: list[torch.Tensor] = []
     gives: list[torch.Tensor] = []
@@ -369,7 +369,7 @@ def test_a_sum_that_is_not_the_models_own_is_refused(models: dict[str, Any], mon
     usual = type(norm).forward
     monkeypatch.setattr(type(norm), "forward", lambda self, x: usual(self, x) + 1e-6 * x.pow(3))
     with pytest.raises(AttributionError) as refused:
-        list(in_reading(reading("bert", models["bert"])))
+        list(asked_sublayers(reading("bert", models["bert"])))
     assert reason_of(refused.value) == "follow_other_sum"
 
 
@@ -378,8 +378,8 @@ def test_a_model_that_is_followed_keeps_no_hooks_and_its_bits(models: dict[str, 
     hooks = [(*module._forward_hooks, *module._forward_pre_hooks) for module in model.modules()]
     with torch.no_grad():
         before = model(torch.tensor([READ]))
-    encoder_value_zeroing(reading("gpt2", model))
-    gradients(reference.passage(model, source=()))
+    value_zeroing(reading("gpt2", model))
+    gradients(reference.scored_sequence(model, source=()))
     with torch.no_grad():
         assert torch.equal(model(torch.tensor([READ])), before)
     assert [(*module._forward_hooks, *module._forward_pre_hooks) for module in model.modules()] == hooks
