@@ -17,8 +17,8 @@ from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
-from transformer.runs import alignment_error, faithfulness
-from transformer.runs.faithfulness import Faithfulness
+from transformer.runs.measures import alignment_error, faithfulness
+from transformer.runs.measures.faithfulness import Faithfulness
 from ui.components.cells.component import cells
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch

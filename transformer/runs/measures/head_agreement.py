@@ -1,4 +1,4 @@
-"""Which heads tell the truth: how often a head looks at the word without which the translation would be another.
+"""Agreement of each head with deletion: how often it looks at the word without which the translation would be another.
 
 For each written word, every source word is removed in turn, and the one whose removal lowers the written word's
 log-probability most decides it. A head agrees where the largest weight of that row stands on the deciding word. So a
@@ -9,7 +9,6 @@ left out), and the target stays as it is. Rows that no source word changes by mo
 do special tokens.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,10 +20,10 @@ from jaxtyping import Bool, Float, Int
 from transformer.attention.measures import sites_of
 from transformer.attribution.deletion import How
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.runs.attribution import deletion
+from transformer.runs.measures import files
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 
@@ -73,7 +72,7 @@ class HeadAgreement:
     heads: tuple[HeadScore, ...]
 
     @property
-    def truest(self) -> HeadScore:
+    def best(self) -> HeadScore:
         """The head that agrees most often; of equals, the first."""
         return max(self.heads, key=lambda head: -1.0 if np.isnan(head.agreement) else head.agreement)
 
@@ -110,13 +109,8 @@ def head_agreement(checkpoint: Checkpoint, sentences: Sequence[str]) -> HeadAgre
 
 
 def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
-    """What lies beside a checkpoint's weights; None where nothing does, or where these are weights of another moment.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = checkpoint.beside(FILE)
-    return None if path is None else read_agreement(path)
+    """What lies beside a checkpoint's weights, if anything; as `files.beside`."""
+    return files.beside(checkpoint, FILE, read_agreement)
 
 
 def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
@@ -162,31 +156,24 @@ def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
 
 
 def write_agreement(path: Path, found: HeadAgreement) -> None:
-    """Write what `read_agreement` reads.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    heads = [{**asdict(head), "agreement": _rounded(head.agreement), "previous": _rounded(head.previous)}
-             for head in found.heads]  # fmt: skip
+    """Write what `read_agreement` reads; as `files.write`."""
+    heads = [
+        asdict(head) | {name: _rounded(getattr(head, name)) for name in ("agreement", "previous")}
+        for head in found.heads
+    ]
     about = {"rule": RULE, "decided_nats": DECIDED, "sentences": found.sentences, "rows": found.rows, "heads": heads}
-    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    files.write(path, about)
 
 
 def read_agreement(path: Path) -> HeadAgreement:
-    """What a file says of a checkpoint's heads.
+    """What a file says of a checkpoint's heads; as `files.read`."""
+    return files.read(path, _agreement, "heads")
 
-    Raises:
-        CheckpointError: it is no such file.
-    """
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        heads = tuple(_score(head) for head in about["heads"])
-        known = about["rule"] == RULE and heads and all(isinstance(about[name], int) for name in ("sentences", "rows"))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _refused(path) from error
-    if not known:
-        raise _refused(path)
+
+def _agreement(about: Any) -> HeadAgreement:
+    heads = tuple(_score(head) for head in about["heads"])
+    if about["rule"] != RULE or not heads or not all(isinstance(about[name], int) for name in ("sentences", "rows")):
+        raise ValueError("another rule, no heads, or counts that are none")
     return HeadAgreement(about["sentences"], about["rows"], heads)
 
 
@@ -199,7 +186,3 @@ def _score(about: Any) -> HeadScore:
 
 def _rounded(share: float) -> float | None:
     return None if np.isnan(share) else round(share, 4)
-
-
-def _refused(path: Path) -> CheckpointError:
-    return refused("no_head_agreement", f"{path.parent.name}/{path.name}", Message("remedy_measure_heads"))

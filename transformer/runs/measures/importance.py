@@ -24,7 +24,7 @@ from transformer.interventions.value import Intervention
 from transformer.messages import Message
 from transformer.models.protocols import written_pad
 from transformer.runs.corpus import bleu, translate_lines
-from transformer.runs.teacher_forcing import Pairs, losses_of, mean_loss
+from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
 from transformer.sites import Site
 
 SHARES = tuple(range(0, 100, 10))

@@ -6,7 +6,6 @@ is one that the model itself doubts; and a text shorter than any that was read a
 are quantiles over held-out sentences, so the share of false alarms is known.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +15,12 @@ import numpy as np
 import torch
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
 from transformer.decoding.search import DecodingOptions, decode
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import InputError
 from transformer.messages import LANGUAGES, Message
 from transformer.models.common import log_probs
 from transformer.runs.concurrency import forward_slot, let_others
+from transformer.runs.measures import files
 from transformer.runs.translate import Translation
 from transformer.tokens.base import Tokenizer
 
@@ -116,43 +115,27 @@ def measured(
 
 
 def known_bounds(checkpoint: Checkpoint) -> TextBounds | None:
-    """What lies beside a checkpoint's weights; None where nothing does, or where these are weights of another moment.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = checkpoint.beside(FILE)
-    return None if path is None else read_bounds(path)
+    """The bounds that lie beside a checkpoint's weights, if any; as `files.beside`."""
+    return files.beside(checkpoint, FILE, read_bounds)
 
 
 def write_bounds(path: Path, found: TextBounds) -> None:
-    """Write what `read_bounds` reads.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    path.write_text(json.dumps({"tail": TAIL, **asdict(found)}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write what `read_bounds` reads; as `files.write`."""
+    files.write(path, {"tail": TAIL, **asdict(found)})
 
 
 def read_bounds(path: Path) -> TextBounds:
-    """What a file says of a checkpoint's texts.
+    """What a file says of a checkpoint's texts; as `files.read`."""
+    return files.read(path, _bounds_of, "familiarity")
 
-    Raises:
-        CheckpointError: it is no such file.
-    """
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        found = TextBounds(
-            texts={code: _name(about["texts"][code]) for code in LANGUAGES},
-            sentences=int(about["sentences"]),
-            words=int(about["words"]),
-            **{name: float(about[name]) for name in ("pieces_per_word", "log_prob_per_token", "false_alarms")},
-        )
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        raise _refused(path) from error
-    if not np.isfinite([found.pieces_per_word, found.log_prob_per_token, found.false_alarms]).all():
-        raise _refused(path)
-    return found
+
+def _bounds_of(about: Any) -> TextBounds:
+    numbers = {name: float(about[name]) for name in ("pieces_per_word", "log_prob_per_token", "false_alarms")}
+    texts = {code: about["texts"][code] for code in LANGUAGES}
+    if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
+        raise ValueError("names are no texts, or bounds are no numbers")
+    names = {code: text[:MOST_NAME] for code, text in texts.items()}
+    return TextBounds(texts=names, sentences=int(about["sentences"]), words=int(about["words"]), **numbers)
 
 
 def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -> Counts:
@@ -175,13 +158,3 @@ def _bounded(found: Sequence[Counts], texts: Mapping[str, str], false_alarms: fl
         log_prob_per_token=round(float(np.quantile([one.log_prob_per_token for one in found], TAIL)), 4),
         false_alarms=round(false_alarms, 4),
     )
-
-
-def _name(text: Any) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text")
-    return text[:MOST_NAME]
-
-
-def _refused(path: Path) -> CheckpointError:
-    return refused("no_familiarity", f"{path.parent.name}/{path.name}", Message("remedy_measure_familiarity"))

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer.attention.capture import recording
 from transformer.interventions.means import Means
 from transformer.models.protocols import written_pad
-from transformer.runs.teacher_forcing import Pairs
+from transformer.runs.measures.pairs import Pairs
 from transformer.sites import Site
 
 Run = Callable[[], object]

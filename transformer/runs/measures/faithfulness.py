@@ -5,11 +5,10 @@ sentence, so that a run that was stopped goes on where it was.
 """
 
 import csv
-import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ import numpy as np
 
 from transformer.attribution.trust import PERCENTS, Trust
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
-from transformer.errors import CheckpointError, InputError
-from transformer.messages import Message
+from transformer.errors import InputError
 from transformer.runs.attribution import every_question, trusted
+from transformer.runs.measures import files
 from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.trust import letter_scores, letter_trust
 from transformer.runs.translate import translate
@@ -67,69 +65,53 @@ class Faithfulness:
     fares: dict[str, Fare]
 
 
-def measure(
-    checkpoint: Checkpoint,
-    sources: Sequence[str],
-    targets: Sequence[str] | None,
-    table: Path,
-    numbers: Sequence[int] | None = None,
-    only: Collection[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> int:
-    """Measure every method on every line and write `table` (CSV); lines that it holds already are not run again.
+Measured = Callable[[int], dict[str, Trust]]
+"""What every method is worth on the line with this number."""
 
-    `targets` are walked through; without them, the model's own translations are. `numbers` are those of the lines to
-    run, `only` names the methods. `progress` is told lines done and in all. Returns how many lines could not be run
-    (empty, or too long).
+
+def of_sentences(
+    checkpoint: Checkpoint, sources: Sequence[str], targets: Sequence[str] | None, only: Collection[str] | None = None
+) -> Measured:
+    """Of lines that a model translates: `targets` are walked through, or what it writes; `only` names the methods."""
+
+    def measured(number: int) -> dict[str, Trust]:
+        forced = None if targets is None else targets[number]
+        translation = translate(checkpoint, sources[number], forced=forced)
+        return trusted(checkpoint, translation, every_question(checkpoint, translation, only))
+
+    return measured
+
+
+def of_sequences(checkpoint: Checkpoint, sequences: Sequence[str], only: Collection[str] | None = None) -> Measured:
+    """The same of a classifier, for the class that it finds in each sequence; in log-odds."""
+
+    def measured(number: int) -> dict[str, Trust]:
+        run = classify(checkpoint, sequences[number])
+        return letter_trust(checkpoint, run, letter_scores(checkpoint, run, run.predicted, only), run.predicted)
+
+    return measured
+
+
+def measure(measured: Measured, table: Path, numbers: Sequence[int], done: Callable[[], object] = lambda: None) -> int:
+    """Measure the lines with these numbers and write `table` (CSV); those that it holds already are not run again.
+
+    `done` is called after each line. Returns how many lines could not be run (empty, or too long).
 
     Raises:
         InputError: `table` is of something else.
         AttributionError: the model has no source that words can be taken from.
+        CheckpointError: the checkpoint does not translate, or does not classify sequences.
     """
-    done, failed = _resumed(table), 0
-    numbers = range(len(sources)) if numbers is None else numbers
-    for count, number in enumerate(numbers, 1):
-        if number not in done:
+    known, failed = _resumed(table), 0
+    for number in numbers:
+        if number not in known:
             try:
-                forced = None if targets is None else targets[number]
-                translation = translate(checkpoint, sources[number], forced=forced)
+                found = measured(number)
             except InputError:
                 failed += 1
             else:
-                asked = every_question(checkpoint, translation, only)
-                _append(table, number, trusted(checkpoint, translation, asked))
-        if progress:
-            progress(count, len(numbers))
-    return failed
-
-
-def measure_sequences(
-    checkpoint: Checkpoint,
-    sequences: Sequence[str],
-    table: Path,
-    numbers: Sequence[int] | None = None,
-    only: Collection[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> int:
-    """The same of a classifier, for the class that it finds in each sequence; as `measure`, in log-odds.
-
-    Raises:
-        InputError: `table` is of something else.
-        CheckpointError: the checkpoint does not classify sequences.
-    """
-    done, failed = _resumed(table), 0
-    numbers = range(len(sequences)) if numbers is None else numbers
-    for count, number in enumerate(numbers, 1):
-        if number not in done:
-            try:
-                run = classify(checkpoint, sequences[number])
-                scores = letter_scores(checkpoint, run, run.predicted, only)
-            except InputError:
-                failed += 1
-            else:
-                _append(table, number, letter_trust(checkpoint, run, scores, run.predicted))
-        if progress:
-            progress(count, len(numbers))
+                _append(table, number, found)
+        done()
     return failed
 
 
@@ -176,47 +158,32 @@ def updated(before: Faithfulness, found: Faithfulness, methods: Collection[str])
 
 def saved(found: Faithfulness, path: Path) -> None:
     """Write a summary as JSON; what is not defined is null."""
-    fares = {
-        method: {
-            "sentences": fare.sentences,
-            "words": fare.words,
-            "comprehensiveness": [round(value, 4) for value in fare.comprehensiveness],
-            "sufficiency": [round(value, 4) for value in fare.sufficiency],
-            "area": round(fare.area, 4),
-            "share": round(fare.share, 4),
-            "spearman": None if np.isnan(fare.spearman) else round(fare.spearman, 4),
-        }
-        for method, fare in found.fares.items()
-    }
-    whole = {"own_target": found.own_target, "percents": PERCENTS, "methods": fares}
-    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    fares = {method: {name: _rounded(value) for name, value in asdict(fare).items()} for method, fare in
+             found.fares.items()}  # fmt: skip
+    files.write(path, {"own_target": found.own_target, "percents": PERCENTS, "methods": fares})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [round(one, 4) for one in value]
+    return value if isinstance(value, int) else None if np.isnan(value) else round(value, 4)
 
 
 def shipped(checkpoint: Checkpoint) -> Faithfulness | None:
-    """The summary that lies beside a checkpoint; None where nobody measured it, or for weights of another moment.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = checkpoint.beside(SUMMARY)
-    return None if path is None else read(path)
+    """The summary that lies beside a checkpoint, if any; as `files.beside`."""
+    return files.beside(checkpoint, SUMMARY, read)
 
 
 def read(path: Path) -> Faithfulness:
-    """A summary that was written.
+    """A summary that was written; as `files.read`."""
+    return files.read(path, _summary, "faithfulness")
 
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}
-        found = Faithfulness(bool(whole["own_target"]), fares)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-        raise _damaged(path) from error
+
+def _summary(whole: Any) -> Faithfulness:
+    fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}
     if "random" not in fares:
-        raise _damaged(path)
-    return found
+        raise ValueError("nothing to compare with")
+    return Faithfulness(bool(whole["own_target"]), fares)
 
 
 def _fare(about: Any) -> Fare:
@@ -230,10 +197,6 @@ def _fare(about: Any) -> Fare:
         words=int(about["words"]),
         sentences=int(about["sentences"]),
     )
-
-
-def _damaged(path: Path) -> CheckpointError:
-    return refused("no_faithfulness", f"{path.parent.name}/{path.name}", Message("remedy_measure_faithfulness"))
 
 
 def _append(table: Path, number: int, found: dict[str, Trust]) -> None:

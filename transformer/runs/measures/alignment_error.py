@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
 from transformer.attribution.gold import GoldAlignment
 from transformer.attribution.methods import HEADED, LAYERED, attribute, defined
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
-from transformer.messages import Message
 from transformer.runs.concurrency import forward_slot
+from transformer.runs.measures import files
 from transformer.runs.translate import Translation, translate
 
 SUMMARY = "alignment_error.json"
@@ -73,38 +73,17 @@ def saved(sentences: int, rates: Rates, path: Path) -> None:
 
 
 def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
-    """Sentences, and the counts, that lie beside a checkpoint; None where there are none, or of weights of old.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    folder = checkpoint.folder
-    return None if folder is None or folder.name != checkpoint.name else beside(folder)
-
-
-def beside(folder: Path) -> tuple[int, Rates] | None:
-    """Sentences, and the counts, that lie in a checkpoint's folder; None where there are none. No weights are read.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = folder / SUMMARY
-    return read(path) if path.is_file() else None
+    """Sentences and counts that lie beside a checkpoint, if any; as `files.beside`."""
+    return files.beside(checkpoint, SUMMARY, read)
 
 
 def read(path: Path) -> tuple[int, Rates]:
-    """Sentences, and the counts, that were written.
+    """Sentences, and the counts, that were written; as `files.read`."""
 
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        rates = {
+    def made(whole: Any) -> tuple[int, Rates]:
+        return int(whole["sentences"]), {
             str(name): {row: AlignmentCounts(**counts[row]) for row in ("written", "read")}
             for name, counts in whole["methods"].items()
         }
-        return int(whole["sentences"]), rates
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        name = f"{path.parent.name}/{path.name}"
-        raise refused("no_alignment_error", name, Message("remedy_measure_alignment")) from error
+
+    return files.read(path, made, "alignment")

@@ -8,8 +8,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformer.errors import CheckpointError
-from transformer.runs.importance import HeadImportance, Removal
+from transformer.errors import CheckpointError, InputError
+from transformer.runs.measures.importance import HeadImportance, Removal
 from transformer.sites import Site
 
 FOLDER, HEADS, REMOVALS, RUN = "importance", "heads.csv", "removals.csv", "run.json"
@@ -71,6 +71,23 @@ class Importance:
             return cls(heads, _read(folder / REMOVALS, _removal), dict(about))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointError("importance_unreadable", folder=folder.parent.name, error=str(error)[:200]) from error
+
+
+def resumed(folder: Path, about: Mapping[str, Any]) -> Importance:
+    """What the tables of a folder hold, if they were measured on the same sentences in the same way.
+
+    Raises:
+        InputError: they were measured on others.
+        CheckpointError: the tables cannot be read.
+    """
+    if not (folder / RUN).is_file():
+        return Importance({}, {}, about)
+    found = Importance.of_folder(folder)
+    for name in about:
+        if name != "nll" and found.about.get(name) != about[name]:
+            there = str(found.about.get(name))[:100]
+            raise InputError("importance_of_others", folder=str(folder), name=name, found=there, given=str(about[name]))
+    return found
 
 
 def _refuse_large(folder: Path) -> None:
