@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
 from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out

@@ -6,13 +6,13 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from transformer.attention.measures import rank_correlation
 from transformer.errors import HeedmapError
 from transformer.figures.sequence_tracks import MethodTrack
 from transformer.messages import Message
-from transformer.runs import faithfulness
+from transformer.runs.measures import faithfulness
 from transformer.runs.sequences.attribution import GRADIENTS, RELEVANCE, SHARES, UNKNOWN, WEIGHTS, Mutations
 from transformer.runs.sequences.classify import Classification
-from transformer.sequences.folding import rank_correlation
 from ui.sequences import runs
 from ui.shared import controls
 from ui.shared.address import choice

@@ -10,6 +10,7 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.messages import Message
@@ -27,7 +28,7 @@ from transformer.runs.sequences.attribution import (
 from transformer.runs.sequences.classify import Classification, classify, pace, read
 from transformer.runs.sequences.sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
-from transformer.sequences.folding import folded, rank_correlation, received
+from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.window_pictures import window_picture
 from transformer.sites import Site

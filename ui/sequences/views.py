@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from transformer.attention.measures import rank_correlation
 from transformer.canvas.about import About
 from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
@@ -15,7 +16,7 @@ from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutat
 from transformer.runs.sequences.classify import Classification
 from transformer.runs.sequences.held_out import HeldOut, composition
 from transformer.sequences import tracks
-from transformer.sequences.folding import LetterTrack, folded, rank_correlation
+from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells

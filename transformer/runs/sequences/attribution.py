@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.attribution.attention_gradients import attention_gradients
 from transformer.attribution.deletion import Progress
 from transformer.attribution.gradients import normalised_rows
-from transformer.attribution.methods import READING_METHODS, attribute_reading
-from transformer.attribution.passage import Reading
+from transformer.attribution.methods import READING_METHODS, attribute
 from transformer.attribution.path_integral import integral
-from transformer.attribution.slopes import slopes_of_weights
+from transformer.attribution.scored_sequence import Reading
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
@@ -238,7 +238,7 @@ def window_shares(checkpoint: Checkpoint, run: Classification, method: str) -> L
         axis = run.record["encoder.0.self"].keys
         with forward_slot():
             reading = Reading(checkpoint.name, model, tuple(run.letters.ids), axis)
-            pooled = pooled @ attribute_reading(reading, run.record, method).values
+            pooled = pooled @ attribute(reading, run.record, method).values
     return folded(pooled, run.spans, len(run.letters))
 
 
@@ -255,7 +255,7 @@ def window_relevance(checkpoint: Checkpoint, run: Classification, target: int) -
     model, task = classifier(checkpoint)
     ids, n_windows = torch.tensor([run.letters.ids]), len(run.spans)
     with forward_slot():
-        found = slopes_of_weights(checkpoint.name, model, lambda: log_odds(model(ids), task.temperature, target))
+        found = attention_gradients(checkpoint.name, model, lambda: log_odds(model(ids), task.temperature, target))
     pooled = torch.full((1, 1, n_windows), 1 / n_windows, dtype=torch.float64)
     if POOLING in found:
         pooled = found[POOLING][0].mean(1, keepdim=True)

@@ -2,7 +2,6 @@
 
 Windows lie on the given strand: number w holds the letters from w * step on. On the other strand the classifier reads
 the reverse complement of the same letters. Memory does not grow with the length, but for one byte a letter.
-`StretchReader` reads the windows, so probabilities differ from those of `classify` by rounding.
 """
 
 import tempfile
@@ -10,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from queue import SimpleQueue
 
 import numpy as np
 import torch
@@ -18,7 +16,6 @@ from jaxtyping import Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.models.kmer_stretch import StretchReader
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, calibrated, classifier
 from transformer.runs.sequences.held_out import MOST_UNKNOWN
@@ -96,21 +93,14 @@ class ScanPlan:
         model, task = classifier(self.checkpoint)
         ids = task.alphabet.id_array(self.letters.text)
         opposite = task.alphabet.complement_ids() if "-" in self.strands.signs else None
-        readers = SimpleQueue[StretchReader]()
-        for _ in range(workers):
-            readers.put(StretchReader(model, self.width))
 
         def read(sign: str, first: int, after: int) -> Float[np.ndarray, "window classes"]:
             letters = self._letters(ids, first, after)
             if sign == "-" and opposite is not None:
                 letters = opposite[letters[::-1]]
-            reader = readers.get()
-            try:
-                with torch.inference_mode():
-                    placed = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
-                    found = calibrated(reader.logits(placed, self.step), task).numpy()
-            finally:
-                readers.put(reader)
+            with torch.inference_mode():
+                placed = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
+                found = calibrated(model(placed.unfold(0, self.width, self.step)), task).numpy()
             return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first
 
         block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(self.strands.signs))

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of, rank_correlation
+from transformer.attention.measures import rank_correlation
+from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.sequences.attribution import METHODS, MUTATIONS, log_odds_of_rows, method_track
 from transformer.runs.sequences.classify import Classification, classifier
