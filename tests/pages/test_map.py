@@ -27,7 +27,7 @@ SHIPPED = sorted(folder.name for folder in (ROOT / "checkpoints").iterdir())
 NAME = "multi30k-en-de"
 HISTORY = ROOT / "checkpoints" / NAME / "history"
 SENTENCE = "Two dogs are playing in the snow."
-FAMILIES = {"marian": {}, "gpt2": {}, "bert": {"num_hidden_layers": 12}, "llama": {"num_hidden_layers": 32}}
+FAMILIES = {"marian": {}, "gpt2": {}, "bert": {"num_hidden_layers": 12}, "llama": {}}
 UNFOLDED = "bert"
 """A deep one, whose layers are drawn whole again."""
 
@@ -38,7 +38,7 @@ LARGEST = 150_000
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders and files of other people's models, two of them deep."""
+    """Folders and files of other people's models, one of them deep."""
     place = tmp_path_factory.mktemp("mine")
     for family, options in FAMILIES.items():
         write_folder(place / family, family, **options)
