@@ -14,7 +14,6 @@ from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
-from ui.packed import Packed
 from ui.scripts import Scripts
 from ui.shared import address, menu
 from ui.shared.language import language_choice
@@ -62,5 +61,5 @@ if __name__ == "__main__":
     main()
 else:
     memory.share_heaps()
-    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Scripts), Middleware(Frame)]
+    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Scripts), Middleware(Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -134,7 +134,7 @@ def framed(page: str, language: str) -> str:
     page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
     page = PRELOADED_FONT.sub("", page)
     page = page.replace("<head>", f"<head>{SCRIPT}", 1)
-    return page.replace("</head>", f"{scripts.preloads()}{scripts.tag()}<style>{STYLE}</style></head>", 1)
+    return page.replace("</head>", f"{scripts.tag()}<style>{STYLE}</style></head>", 1)
 
 
 def language_of(query: bytes) -> str:

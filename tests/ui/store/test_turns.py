@@ -1,6 +1,5 @@
 """Scripts take turns: never more than said, whoever computes or waits lets others go on, and nobody waits for ever."""
 
-import runpy
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -129,13 +128,14 @@ def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() ->
         assert free() == turns.AT_ONCE  # but none that it had not
     with turns.aside():
         assert not turns.busy()
+    turns.set_pace()
     assert turns.busy in concurrency._busy
 
 
 def test_one_user_is_one_thread_that_lets_go_of_the_interpreter_soon() -> None:
     torch.set_num_threads(2)
     sys.setswitchinterval(0.005)
-    runpy.run_path(str(turns.__file__))
+    turns.set_pace()
     assert torch.get_num_threads() == 1
     assert sys.getswitchinterval() == pytest.approx(turns.SWITCH_SECONDS)
 
