@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transformer.messages import LANGUAGES
 from ui import scripts
+from ui.patches.session import apply
 from ui.texts import KEY
 
 STYLE = """
@@ -88,7 +89,8 @@ STYLE = """
 """
 """What no page's content changes; what belongs to a component stands with it."""
 
-SCRIPT = f"<script>{Path(__file__).with_name('history.js').read_text(encoding='utf-8')}</script>"
+_SCRIPTS = ("shared/address.js", *(["patches/history.js"] if apply("history") else []))
+SCRIPT = "".join(f"<script>{(Path(__file__).parent / name).read_text(encoding='utf-8')}</script>" for name in _SCRIPTS)
 """What runs before anything else does; `ui.guard` lets it."""
 
 PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')

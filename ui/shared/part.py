@@ -12,7 +12,7 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.messages import speak
 from ui.shared import address, controls
-from ui.shared.visit import visit
+from ui.shared.page_state import page_state
 from ui.store import slow, stamps, turns
 from ui.texts import language, one_language
 
@@ -23,14 +23,14 @@ def in_page() -> None:
     For work that a button stops: what is pressed in a part does not interrupt a run. The page's next run draws without
     parts, and the one after it has them again, since the work is done by then.
     """
-    if visit().is_in_part:
-        visit().want_whole()
+    if page_state().run.is_in_part:
+        page_state().want_whole()
         st.rerun()
 
 
 def anew() -> NoReturn:
     """Draw what runs again: the part where it draws by itself, else the page. For what stands above what changes it."""
-    st.rerun(scope="fragment" if visit().is_alone else "app")
+    st.rerun(scope="fragment" if page_state().run.is_alone else "app")
 
 
 def part(draw: Callable[[], None], *keys: str) -> None:
@@ -56,7 +56,7 @@ def part(draw: Callable[[], None], *keys: str) -> None:
         except HeedmapError as error:  # it would not come out of a part, to what the page does with it
             controls.explain(error)
 
-    if visit().is_whole:
+    if page_state().run.is_whole:
         drawn()
     else:
         again()
