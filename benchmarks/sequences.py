@@ -15,7 +15,7 @@ from transformer import Checkpoint
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom
 from transformer.checkpoint import load
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
 from transformer.sequences.window_pictures import window_picture
 from ui.components.tiles.component import part_message

@@ -154,7 +154,7 @@ def test_no_message_is_made_of_free_text() -> None:
         "transformer/checkpoint/safe/refusal.py",
         "transformer/checkpoint/worker/told.py:",  # makes again what a worker was told
         "transformer/checkpoint/worker/remote_tokenizer.py:",  # passes on what a worker refused
-        "transformer/training/translation/options.py:",  # codes of one check each, given as texts
+        "transformer/training/options.py:",  # codes of one check each, given as texts
     )
     wrong = [
         place

@@ -18,7 +18,7 @@ from transformer.errors import HeedmapError
 from transformer.messages import Message
 from ui.guard import LOCAL
 from ui.markdown import as_text
-from ui.store import holdings, live, log, open_files, readers, settings, turns
+from ui.store import live, log, open_files, readers, render_slots, settings
 from ui.store.shortage import shortage
 from ui.store.user_folder import own_folder
 from ui.texts import said, t
@@ -54,12 +54,11 @@ async def life(_app: object) -> AsyncIterator[None]:
     logging.disable(logging.WARNING)  # it expects to be called by a page
     st.navigation([ANY_PAGE], position="hidden")
     logging.disable(logging.NOTSET)
-    turns.set_pace()
+    render_slots.set_pace()
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     asyncio.get_running_loop().set_exception_handler(outside_of_runs)
-    holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     readers.install()
     start = time.monotonic()
     _begin_live()

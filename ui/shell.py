@@ -3,7 +3,8 @@
 import streamlit as st
 
 from transformer.messages import speak
-from ui.store import arrivals
+from ui.shared.page_state import page_state
+from ui.store import upload_guard
 from ui.texts import language
 
 _LANGUAGE = st.components.v2.component(
@@ -15,7 +16,7 @@ _LANGUAGE = st.components.v2.component(
 def heading(title: str, line: str) -> None:
     """The page's title, and one line that says what it shows; the library speaks the user's language from here on."""
     speak(language())
-    arrivals.page_begins()
+    upload_guard.page_begins(page_state().page or "")
     st.title(title, anchor=False)
     st.caption(line)
     _LANGUAGE(key="language", data=language())

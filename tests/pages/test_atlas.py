@@ -14,10 +14,10 @@ from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved,
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
-from transformer.atlas.executors.serial import Serial
+from transformer.atlas.executors import Serial
 from transformer.atlas.run import Request, make_atlas
 from transformer.checkpoint import load
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"

@@ -14,7 +14,7 @@ from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages.opening import gone, head_shown, problems, record_sent, with_heads
 from tests.pages.tiny import save_tiny
 from transformer import attention_maps, load
-from ui.store.ledger import LEDGER, UploadLimits
+from ui.store.upload_quota import LEDGER, UploadLimits
 
 APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()

@@ -12,7 +12,7 @@ from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import load, translate
 from transformer.attribution import methods
 from transformer.messages import LANGUAGES
-from transformer.runs import faithfulness
+from transformer.runs.measures import faithfulness
 from ui.store import cache, shipped
 
 SENTENCE = "Two dogs run."

@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
-from transformer.runs.classify import classifier
-from transformer.runs.held_out import known_held_out
-from transformer.runs.scan import ScanPlan, Strands, plan_scan
+from transformer.runs.sequences.classify import classifier
+from transformer.runs.sequences.held_out import known_held_out
+from transformer.runs.sequences.scan import ScanPlan, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask

@@ -92,10 +92,13 @@ def is_unanswered(key: str) -> bool:
 def drop_files(session: str, file_ids: tuple[str, ...] | None) -> None:
     """Drop copies of files that a session sent (None: all of them), which would stay until it ends."""
     from streamlit import runtime
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    if runtime.exists():
-        manager = runtime.get_instance().uploaded_file_mgr
-        for file_id in file_ids or ():
-            manager.remove_file(session, file_id)
-        if file_ids is None:
-            manager.remove_session_files(session)
+    context = get_script_run_ctx()
+    if context is None and not runtime.exists():
+        return
+    manager = runtime.get_instance().uploaded_file_mgr if context is None else context.uploaded_file_mgr
+    for file_id in file_ids or ():
+        manager.remove_file(session, file_id)
+    if file_ids is None:
+        manager.remove_session_files(session)

@@ -13,15 +13,15 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
-from transformer.runs.held_out import HeldOut, composition, known_held_out
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
+from transformer.runs.sequences.held_out import HeldOut, composition, known_held_out
 from transformer.sequences.fasta import FastaRecord, fasta_of, label_of
 from transformer.sequences.task import SequenceTask
 from ui.sequences.runs import FILES
 from ui.sequences.scores import scores_panel
 from ui.shared.address import put
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store, turns
+from ui.store import render_slots, session_resources, store, upload_guard
 from ui.store.cache import in_session
 from ui.texts import plain, said, t
 
@@ -110,17 +110,17 @@ class Job:
 
 def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
-    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(t("sequences.file"), type=FILES, key="fasta", max_upload_size=MAX_UPLOAD_MB)
     st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=LETTERS_AT_ONCE))
     if upload is None:
-        holdings.mine().results.pop(JOB, None)
+        session_resources.mine().results.pop(JOB, None)
         st.info(t("sequences.file_none"))
         return
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), 1, pinned=True)
     if not job.done:
-        with turns.aside():
+        with render_slots.aside():
             job.advance(SLICE_SECONDS)
     if not job.total and not job.broken:
         st.info(job.note)

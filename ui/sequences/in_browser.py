@@ -18,7 +18,7 @@ from transformer.canvas.record import MASKED, AxisWords, Kind, Packed, packed
 from transformer.canvas.views import Axes, Link, Picker
 from transformer.canvas.views import Site as Maps
 from transformer.messages import language, say, words
-from transformer.runs.classify import Classification
+from transformer.runs.sequences.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds
 from ui.components.head_choice.component import head_choice

@@ -17,9 +17,8 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.figures.export import plot_config
 from transformer.figures.scan import ScanPicture, scan_track
-from transformer.runs.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.scan import Block, ScanPlan, Strands, plan_scan
-from transformer.runs.scan_track import ScanTrack
+from transformer.runs.sequences.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, plan_scan
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
@@ -29,7 +28,7 @@ from ui.sequences import runs
 from ui.shared.address import belong_to, choice, put, whole
 from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
-from ui.store import arrivals, store, turns
+from ui.store import render_slots, store, upload_guard
 from ui.store.cache import in_session
 from ui.texts import language, plain, t
 
@@ -159,7 +158,7 @@ def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
 
 def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
     """The record to scan and the data that it came with: of the reader's file, or the examples joined end to end."""
-    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.scan_file"), type=runs.FILES, key="scan-fasta",
         max_upload_size=MAX_UPLOAD_MB,
@@ -193,7 +192,7 @@ def _job(checkpoint: Checkpoint, task: SequenceTask, record: FastaRecord, step: 
 def _waits(job: Job) -> bool:
     """Measure the first block of a new scan; True when the rest will take long, and the reader has not asked for it."""
     if not job.track.read:
-        with turns.aside():
+        with render_slots.aside():
             job.advance(0)
     if job.done or job.started or job.plan.passes <= AT_ONCE:
         return False
@@ -205,7 +204,7 @@ def _waits(job: Job) -> bool:
 def _go_on(job: Job) -> None:
     """Scan for a while, say how far it is, and run the page again."""
     job.started = True
-    with turns.aside():
+    with render_slots.aside():
         job.advance(SLICE_SECONDS)
     if not job.done:
         st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from transformer.errors import CheckpointError
 from ui.patches import session
 from ui.store import session_resources
-from ui.store.ledger import Counted, UploadLimits
+from ui.store.upload_quota import Counted, UploadLimits
 
 MAX_FILES = 64
 """Files that may wait in one session; each takes some memory, however small it is."""

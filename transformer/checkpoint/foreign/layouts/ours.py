@@ -9,7 +9,7 @@ from typing import Any
 
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, size
-from transformer.checkpoint.foreign.layouts.torch_ends import head_options
+from transformer.checkpoint.foreign.layouts.torch_roles import head_options
 from transformer.checkpoint.foreign.questions import (
     Answers,
     attention_scale,
