@@ -49,7 +49,7 @@ def session_id() -> str:
     """The name of this run's session, as in the addresses of its uploads; empty outside of a run."""
     from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    context = get_script_run_ctx()
+    context = get_script_run_ctx(suppress_warning=True)
     return "" if context is None else context.session_id
 
 
@@ -61,12 +61,20 @@ def is_connected(session: str) -> bool:
     return not runtime.exists() or runtime.get_instance().is_active_session(session)
 
 
+@_guarded(None)
+def end_run() -> None:
+    """End this run of the script without a word, wherever it is."""
+    from streamlit.runtime.scriptrunner import StopException
+
+    raise StopException
+
+
 @_guarded(otherwise=False)
 def came_by_history() -> bool:
     """Whether Back or Forward asked for this run."""
     from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    context = get_script_run_ctx()
+    context = get_script_run_ctx(suppress_warning=True)
     return context is not None and context.is_history_navigation
 
 
@@ -94,7 +102,7 @@ def drop_files(session: str, file_ids: tuple[str, ...] | None) -> None:
     from streamlit import runtime
     from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    context = get_script_run_ctx()
+    context = get_script_run_ctx(suppress_warning=True)
     if context is None and not runtime.exists():
         return
     manager = runtime.get_instance().uploaded_file_mgr if context is None else context.uploaded_file_mgr

@@ -52,8 +52,9 @@ class Arrivals:
         with self._lock:
             self.strike(session_id, file_id)
             held = self._held.get(session_id, {})
-            room = self._expected.get(session_id, -FORM_BYTES) + FORM_BYTES * (len(held) + 1)
-            if len(held) >= MAX_FILES or sum(one.n_bytes for one in held.values()) + n_bytes > room:
+            room = self._expected.get(session_id, 0) + FORM_BYTES * (len(held) + 1)
+            together = sum(one.n_bytes for one in held.values()) + n_bytes
+            if session_id not in self._expected or len(held) >= MAX_FILES or together > room:
                 return TOO_LARGE
             try:
                 counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
@@ -96,7 +97,7 @@ class UploadGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on but uploads that nobody expects."""
         upload = _UPLOAD.search(scope["path"]) if scope["type"] == "http" else None
-        if upload is None or scope["method"] not in {"PUT", "DELETE"}:
+        if upload is None or scope["method"] not in {"PUT", "DELETE"} or not session.apply("session_id"):
             await self.app(scope, receive, send)
             return
         session_id, file_id = upload.groups()
@@ -140,6 +141,6 @@ def expect(n_bytes: int) -> None:
 def let_go(files: Iterable[Any]) -> None:
     """Drop the framework's copies of files that are being read; they would stay until the session ends."""
     session_id = session.session_id()
-    for file in files:
+    for file in files if session_id else ():
         ARRIVALS.strike(session_id, file.file_id)
         session.drop_files(session_id, (file.file_id,))
