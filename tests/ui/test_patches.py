@@ -20,9 +20,10 @@ PRIVATE = re.compile(
 
 def test_private_names_stand_in_one_folder_of_few_lines() -> None:
     files = [*(ROOT / "ui").rglob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"]
-    assert [str(file) for file in files if PATCHES not in file.parents and PRIVATE.search(file.read_text("utf-8"))] == []
+    others = [file for file in files if PATCHES not in file.parents]
+    assert [str(file) for file in others if PRIVATE.search(file.read_text("utf-8"))] == []
     code = [*PATCHES.glob("*.py"), *PATCHES.glob("*.js")]
-    assert sum(len(file.read_text("utf-8").splitlines()) for file in code) <= 200
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in code) <= 150
 
 
 @pytest.mark.parametrize("version", ["1.66.0", "1.68.0", "2.0"])
@@ -30,7 +31,7 @@ def test_another_version_is_asked_nothing_and_the_log_says_so(
     version: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("streamlit.__version__", version)
-    monkeypatch.setattr("streamlit.runtime.exists", lambda: 1 / 0)
+    monkeypatch.setattr(session, "_of", lambda *_: 1 / 0)
     monkeypatch.setattr("logging.getLogger", lambda *_: __import__("logging").Logger.manager.root)
     session.apply.cache_clear()
     try:
@@ -41,9 +42,8 @@ def test_another_version_is_asked_nothing_and_the_log_says_so(
         session.apply.cache_clear()
 
 
-def test_a_name_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("streamlit.runtime.get_instance")
-    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
+def test_a_name_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.delattr("streamlit.runtime.runtime.Runtime")
     assert session.is_connected("x")
 
 

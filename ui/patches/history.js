@@ -1,7 +1,4 @@
-// Streamlit 1.67 makes an entry of the browser's history for whatever a run says: its page when it begins, its address when
-// it ends. A run that was under way when the reader pressed Back, Forward or a link would put its own in the place of what was
-// asked for, and what it writes drops what stands behind #. See docs/decisions/patches.md.
-
+// Streamlit's writing to the browser's history, held to what the reader asked for last: see docs/decisions/patches.md.
 (() => {
   /**
    * What the reader did last: "opened" this address, which a run may say in newer words; "moved" through the history;
@@ -9,33 +6,22 @@
    * @type {"opened" | "moved" | "left" | "arrived" | "other"}
    */
   let last = "opened";
-  /** The page that a link asked for, whether the menu's did, and the address before the history moved. */
-  let [asked, byMenu, before] = ["", false, location.href];
+  let [asked, byMenu, before] = ["", false, location.href]; // of a link: its page, whether the menu's; the last address
   const owned = /** @type {any} */ (globalThis).heedmapAddress;
-  const push = history.pushState.bind(history);
-  const replace = history.replaceState.bind(history);
-
+  const [push, replace] = [history.pushState.bind(history), history.replaceState.bind(history)];
   addEventListener("popstate", (event) => {
     const from = new URL(before);
     before = location.href;
-    if (event.isTrusted && from.pathname === location.pathname && from.search === location.search) {
-      event.stopImmediatePropagation(); // what stands behind # changed: Streamlit would run the page
-      last = "other";
-      return;
-    }
-    last = last === "left" && !event.isTrusted ? "arrived" : "moved";
-    owned.go();
+    const isBehindHash = event.isTrusted && from.pathname === location.pathname && from.search === location.search;
+    if (isBehindHash) event.stopImmediatePropagation(); // Streamlit would run the page
+    else owned.go();
+    last = isBehindHash ? "other" : last === "left" && !event.isTrusted ? "arrived" : "moved";
   });
   for (const kind of ["pointerup", "keydown", "click", "change", "drop"]) addEventListener(kind, acted, true);
   for (const kind of ["pointerover", "pointerdown", "focusin"]) addEventListener(kind, completed, true);
-
   history.pushState = (_state, _title, url) => write(url, last === "opened" || last === "arrived" ? replace : push);
   history.replaceState = (_state, _title, url) => write(url, replace);
-
-  /**
-   * @param {string | URL | null | undefined} url
-   * @param {typeof push} how
-   */
+  /** @param {string | URL | null | undefined} url @param {typeof push} how */
   function write(url, how) {
     const to = new URL(url ?? "", location.href);
     if (last === "moved" || (last === "left" && to.pathname !== asked)) return; // not what was asked for
@@ -46,7 +32,6 @@
     before = location.href;
     if (last === "left") last = "arrived";
   }
-
   /** @param {Event} event */
   function acted(event) {
     const { altKey, ctrlKey, metaKey, shiftKey, button } = /** @type {KeyboardEvent & PointerEvent} */ (event);
@@ -64,7 +49,6 @@
     push({}, "", link.href);
     dispatchEvent(new PopStateEvent("popstate"));
   }
-
   /** Links say where they lead before they are opened apart: the menu's to a page as it was left. @param {Event} event */
   function completed(event) {
     const link = linkOf(event);
@@ -73,12 +57,11 @@
     if (isMenus(link) && to.pathname !== location.pathname) to.hash = owned.leftAt(to.pathname);
     link.setAttribute("href", `${to.pathname}${to.search}${to.hash}`);
   }
-
   const linkOf = (/** @type {Event} */ event) => event.composedPath().find((one) => one instanceof HTMLAnchorElement);
   const isMenus = (/** @type {Element} */ link) => link.closest("[data-testid=stSidebar]") !== null;
-  /** The menu's link to the first page has no path in Streamlit. @param {HTMLAnchorElement} link */
+  /** @param {HTMLAnchorElement} link */
   function target(link) {
-    const href = link.getAttribute("href") ?? "";
+    const href = link.getAttribute("href") ?? ""; // Streamlit's to the first page has no path
     return new URL(/^(\?|$)/.test(href) ? `./${href}` : href, location.href);
   }
 })();

@@ -103,7 +103,7 @@ def ends_without(held: SessionResources, model: nn.Module) -> None:
             return
         looked, away = now, math.inf if session.is_connected(session_id) else min(away, now)
         if now - away > PATIENCE:
-            session.end_run()
+            st.stop()
 
     listed = [child for one in model.modules() if isinstance(one, nn.ModuleList) for child in one]
     watched: Any = model

@@ -81,7 +81,7 @@ class Arrivals:
             held = self._held.pop(session_id, {})
             for counted in held.values():
                 counted.strike()
-        session.drop_files(session_id, None)
+        session.drop_files(session_id)
         return bool(held)
 
 
@@ -121,7 +121,7 @@ class UploadGuard:
             if not is_kept:
                 ARRIVALS.strike(session_id, file_id)
             elif not ARRIVALS.is_held(session_id, file_id):  # its page was left meanwhile
-                session.drop_files(session_id, (file_id,))
+                session.drop_files(session_id, file_id)
 
 
 def page_begins(page: str) -> None:
@@ -143,4 +143,4 @@ def let_go(files: Iterable[Any]) -> None:
     session_id = session.session_id()
     for file in files if session_id else ():
         ARRIVALS.strike(session_id, file.file_id)
-        session.drop_files(session_id, (file.file_id,))
+        session.drop_files(session_id, file.file_id)

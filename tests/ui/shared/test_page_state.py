@@ -308,7 +308,8 @@ def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
 
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
 def test_nothing_goes_around_the_address(word: str) -> None:
-    own = {"address.py", "page_state.py"} | ({"texts.py"} if word == "query_params" else set())
+    besides = {"query_params": "texts.py", "st.stop(": "session_resources.py"}
+    own = {"address.py", "page_state.py", besides.get(word)}
     found = [
         path.name
         for folder in ("pages", "ui")

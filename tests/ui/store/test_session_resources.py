@@ -8,18 +8,24 @@ from threading import get_ident
 from typing import Any
 
 import pytest
+import streamlit as st
 import torch
-from streamlit import runtime
 from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.recurrents import ADDITIVE, checkpoints_with_recurrents
 from transformer import Checkpoint, DecodingOptions, load, translate
 from transformer.runs.any_model import run_ids
+from ui.patches import session
 from ui.store import session_resources
 from ui.store.session_resources import SessionResources, ends_without
 
 IDS = list(range(5, 16))
+
+
+def stop() -> None:
+    """As in a run of a page."""
+    raise StopException
 
 
 class Served:
@@ -43,8 +49,8 @@ class Served:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     made = Served()
-    monkeypatch.setattr(runtime, "exists", lambda: True)
-    monkeypatch.setattr(runtime, "get_instance", lambda: made)
+    monkeypatch.setattr(session, "is_connected", made.is_active_session)
+    monkeypatch.setattr(st, "stop", stop)
     monkeypatch.setattr(session_resources, "time", made)
     return made
 

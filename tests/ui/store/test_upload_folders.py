@@ -3,7 +3,6 @@
 import io
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.ui.store.test_session_resources import stop
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
@@ -118,8 +118,8 @@ def test_a_run_of_an_upload_ends_when_its_reader_has_left(
     found = uploads.Uploads().load(Revision(name, 1), ())
     monkeypatch.setattr(session_resources, "LOOKING", 0.0)
     monkeypatch.setattr(session_resources, "PATIENCE", -1.0)
-    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
-    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: SimpleNamespace(is_active_session=here.__contains__))
+    monkeypatch.setattr("ui.patches.session.is_connected", here.__contains__)
+    monkeypatch.setattr("streamlit.stop", stop)
     model: Any = found.model
     assert model(torch.tensor([[3, 5, 7]])).shape[:2] == (1, 3)
     here.clear()

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import io
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -198,9 +197,9 @@ class Endpoint:
     def held(self) -> int:
         return sum(self.files.values())
 
-    def _drop(self, session_id: str, file_ids: tuple[str, ...] | None) -> None:
+    def _drop(self, session_id: str, *file_ids: str) -> None:
         for key in list(self.files):
-            if key[0] == session_id and (file_ids is None or key[1] in file_ids):
+            if key[0] == session_id and (not file_ids or key[1] in file_ids):
                 del self.files[key]
 
 
