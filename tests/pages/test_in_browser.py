@@ -69,9 +69,9 @@ def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
 
 
 def test_keys_that_a_link_names_before_the_hash_are_handed_over_and_leave_the_query() -> None:
-    at = page(head="1", layer="0")
-    assert (chosen(at)[1:], address_of(at)) == ((0, 1), TEXT)
-    assert sent(at, "head-choice")[0]["local"]["values"]["head"] == "1"
+    at = page(head="mean")
+    assert (chosen(at)[2], address_of(at)) == (None, TEXT)
+    assert sent(at, "head-choice")[0]["local"]["values"] == {"head": "mean"}
 
 
 def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twice() -> None:

@@ -25,9 +25,8 @@
   function write(url, how) {
     const to = new URL(url ?? "", location.href);
     if (last === "moved" || (last === "left" && to.pathname !== asked)) return; // not what was asked for
-    const isSame = to.pathname === location.pathname;
-    if (isSame && last !== "left" && !String(url).includes("#")) to.hash = location.hash;
-    if (!isSame && byMenu) to.hash = owned.leftAt(to.pathname);
+    if (to.pathname !== location.pathname && byMenu) to.hash = owned.leftAt(to.pathname);
+    else if (to.pathname === location.pathname && last !== "left" && !String(url).includes("#")) to.hash = location.hash;
     how({}, "", `${to.pathname}${to.search}${to.hash}`);
     before = location.href;
     if (last === "left") last = "arrived";

@@ -39,9 +39,8 @@ def came_by_history() -> bool:
 
 def brought() -> frozenset[str]:
     """Keys of the controls whose values the browser sent with this run."""
-    ids = _ask("brought", lambda: [one.id for one in _context().session_state.get_widget_states()], [])
-    keys = _ask("brought", lambda: map(_of("state.common", "user_key_from_element_id"), ids), iter(()))
-    return frozenset(key for key in keys if key is not None)
+    sent = _ask("brought", lambda: _context().session_state.get_widget_states(), [])
+    return frozenset(st_key for one in sent if (st_key := _of("state.common", "user_key_from_element_id")(one.id)))
 
 
 def is_unanswered(key: str) -> bool:
