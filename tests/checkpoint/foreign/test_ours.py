@@ -25,26 +25,27 @@ SOURCE, TARGET = [[3, 5, 7, 2, 9], [6, 2, 0, 0, 0]], [[1, 4, 8], [1, 6, 0]]
 MODELS = {
     "seq2seq": Seq2Seq(
         Seq2SeqConfig(
-            11, 13, d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
+            source_vocab=11, target_vocab=13,
+            d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
             positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
             without_norm="encoder", activation="silu",
         )
     ),
     "encoder": Encoder(
         EncoderConfig(
-            11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
             attention_scale=6**-0.5,
         )
     ),
     "decoder": Decoder(
         DecoderConfig(
-            11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
             norm_after_embedding=True, attention_bias=False,
         )
     ),
     "kmer": KmerClassifier(
         KmerConfig(
-            11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
+            vocab=11, n_classes=3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
             n_questions=5, d_hidden=9,
         )
     ),
@@ -110,7 +111,7 @@ def test_a_config_that_the_weights_cannot_be_is_refused(folder, config, message)
 @given(eps=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]), seed=st.integers(0, 99))
 def test_another_eps_of_the_norms_can_be_given(tmp_path_factory, eps, seed):
     torch.manual_seed(seed)
-    model = scramble(Encoder(EncoderConfig(11, d_model=6, n_heads=2, d_ff=10, n_layers=1, norm_eps=eps)))
+    model = scramble(Encoder(EncoderConfig(vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=1, norm_eps=eps)))
     path = tmp_path_factory.mktemp("eps")
     save_folder(path, "encoder", model, half=False)
     (path / "config.json").unlink()

@@ -12,6 +12,7 @@ from transformer.messages import Message
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
 
+
 @dataclass(frozen=True)
 class Stack:
     """Layers that stand one after the other at `path` (`transformer.encoder.layers.`)."""
