@@ -6,7 +6,7 @@ import streamlit as st
 
 from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
-from transformer.runs.out_of_distribution import known_bounds
+from transformer.runs.measures.out_of_distribution import known_bounds
 from ui import shell
 from ui.shared import address, controls, downloads, heads, in_browser, record_views
 from ui.shared.files import Origin

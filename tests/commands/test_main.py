@@ -19,7 +19,7 @@ from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.commands import train
-from transformer.commands.translate import notes
+from transformer.commands.translation import notes
 from transformer.decoding.search import DecodingOptions
 from transformer.models.recurrent import Recurrent
 from transformer.runs.corpus import TranslatedLine, translate_lines

@@ -1,29 +1,19 @@
 """The first screen of Translate: a sentence over its translation, at a head that is true; what the model knows."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import chosen, options, record_sent, sent
+from tests.pages.test_translate import opened
 from transformer import DecodingOptions
-from transformer.runs.head_agreement import known_agreement
+from transformer.runs.measures.head_agreement import known_agreement
 from ui.shared import heads
 from ui.store import runs, store
 
-APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
 SENTENCE = "A man in a blue shirt is riding a bicycle down the street."
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.switch_page("pages/translate.py").run()
-    assert not page.exception
-    return page
 
 
 def bitext(page: AppTest) -> tuple[dict[str, object], np.ndarray]:
@@ -54,7 +44,7 @@ def test_it_begins_with_the_truest_head_on_a_sentence_that_reorders() -> None:
     assert measured is not None
     run = runs.translation(NAME, checkpoint.examples[0], DecodingOptions(), None)
     header, weights = bitext(page)
-    expected = run.record[measured.truest.site].picture(measured.truest.head, words=True)
+    expected = run.record[measured.best.site].picture(measured.best.head, words=True)
     np.testing.assert_allclose(weights, expected.values, atol=1e-6)
     assert header["source"]["texts"] == list(expected.keys.texts)
     assert header["target"]["texts"][-2:] == [".", "</s>"]

@@ -19,16 +19,7 @@ from ui.store import runs
 TEXT = {"text": "two dogs", "longest": "10"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("checkpoints")
-    save_tiny(made)
-    return made
-
-
-@pytest.fixture(autouse=True)
-def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+pytestmark = pytest.mark.usefixtures("shipped")
 
 
 def page(**address: str) -> AppTest:

@@ -15,7 +15,7 @@ from tests.pages.opening import gone, opened, options, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.faithfulness import SUMMARY, Faithfulness, Fare, saved
+from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequences.attribution import method_track, mutations
 from transformer.runs.sequences.classify import classify
 from ui.sequences import in_browser, runs

@@ -101,9 +101,9 @@ def test_a_long_scan_says_what_it_costs_waits_and_can_be_stopped(monkeypatch) ->
     assert f"{2 * (len(JOINED) - WIDTH + 1):,} windows are to be read" in at.info[0].value
     assert not at.get("plotly_chart")
     (held,) = at.session_state[holdings.STATE].results[scan.JOB]._values.values()
-    held.start()
-    held.advance(0.0)
-    held.cancel()
+    held.work.start()
+    held.work.advance(0.0, held.track.add)
+    held.work.cancel()
     fine(at.run())
     assert f"Stopped by you after {2 * 40} of" in captions(at)
     assert at.get("plotly_chart")

@@ -11,8 +11,8 @@ from tests import toy
 from transformer import Checkpoint, DecodingOptions, load, translate
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
-from transformer.runs import out_of_distribution
-from transformer.runs.out_of_distribution import Counts, TextBounds, counts_of, known_bounds, measured
+from transformer.runs.measures import out_of_distribution
+from transformer.runs.measures.out_of_distribution import Counts, TextBounds, counts_of, known_bounds, measured
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
 TEXTS = {"en": "toys", "zh": "玩具"}
@@ -80,7 +80,7 @@ def test_what_is_known_survives_its_file_and_a_damaged_one_is_refused(tmp_path: 
     about = json.loads(file.read_text("utf-8"))
     for changes in ({"texts": {"en": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}):
         file.write_text(json.dumps({**about, **changes}), "utf-8")
-        with pytest.raises(CheckpointError, match="python -m transformer familiarity"):
+        with pytest.raises(CheckpointError, match="python -m transformer measure familiarity"):
             out_of_distribution.read_bounds(file)
 
 

@@ -19,7 +19,7 @@ from tests.full_disk import at_most
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError, TrainingError
 from transformer.models.recurrent import Recurrent
-from transformer.runs.head_agreement import head_agreement, known_agreement
+from transformer.runs.measures.head_agreement import head_agreement, known_agreement
 from transformer.tokens.batch import pad
 from transformer.training.loop import NextTokenLoss, fast_products
 from transformer.training.options import CHOICES

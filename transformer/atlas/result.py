@@ -41,7 +41,7 @@ from transformer.atlas.roles import NAMED_SHARES, roles_of
 from transformer.atlas.statistics import NEIGHBOURS, OFFSETS, SHARES, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
 from transformer.errors import InputError
-from transformer.runs.alignment_error import Rates
+from transformer.runs.measures.alignment_error import Rates
 from transformer.sites import Site
 
 MEASURES = (

@@ -27,7 +27,7 @@ from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.alignment_error import Rates, alignment_errors
+from transformer.runs.measures.alignment_error import Rates, alignment_errors
 
 FORMAT = 2
 """Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""

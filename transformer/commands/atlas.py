@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import AtlasError
 from transformer.messages import Message
 from transformer.runs.memory import recycle_memory

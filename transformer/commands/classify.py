@@ -9,7 +9,7 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
 from transformer.figures.export import harmless
 from transformer.runs.sequences.classify import classifier, verdicts

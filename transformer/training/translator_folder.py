@@ -10,8 +10,8 @@ from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.decoding.search import DecodingOptions
 from transformer.models.seq2seq import Seq2SeqConfig
 from transformer.runs.corpus import Bleu, bleu, translate_lines
-from transformer.runs.head_agreement import FILE as HEADS
-from transformer.runs.head_agreement import head_agreement, write_agreement
+from transformer.runs.measures.head_agreement import FILE as HEADS
+from transformer.runs.measures.head_agreement import head_agreement, write_agreement
 from transformer.tokens.lines import read_lines
 from transformer.training.card import curve_table, data_notes, how_it_was_made, table
 from transformer.training.loop import Translator

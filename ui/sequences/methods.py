@@ -10,7 +10,7 @@ from transformer.attention.measures import rank_correlation
 from transformer.errors import HeedmapError
 from transformer.figures.sequence_tracks import MethodTrack
 from transformer.messages import Message
-from transformer.runs import faithfulness
+from transformer.runs.measures import faithfulness
 from transformer.runs.sequences.attribution import GRADIENTS, RELEVANCE, SHARES, UNKNOWN, WEIGHTS, Mutations
 from transformer.runs.sequences.classify import Classification
 from ui.sequences import runs

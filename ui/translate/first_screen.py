@@ -9,8 +9,8 @@ from transformer.attention.measures import sites_of
 from transformer.canvas.views import Known, Link
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
-from transformer.runs.head_agreement import HeadAgreement, HeadScore
-from transformer.runs.out_of_distribution import TextBounds, counts_of
+from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
+from transformer.runs.measures.out_of_distribution import TextBounds, counts_of
 from transformer.sites import Site
 from ui.components.bitext.component import Words, bitext, bitext_of_record
 from ui.markdown import as_text

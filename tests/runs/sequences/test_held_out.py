@@ -88,7 +88,7 @@ def test_refusals_and_damaged_files(small, tmp_path) -> None:
                                                          "pairs": 1, "false_alarms": 0})):  # fmt: skip
         path = tmp_path / "held_out.json"
         path.write_text(text)
-        with pytest.raises(CheckpointError, match="held-out"):
+        with pytest.raises(CheckpointError, match="what `measure held-out` writes"):
             held_out.read_held_out(path)
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import InputError
 from transformer.messages import Message
+from transformer.runs.measures import files
 from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.fasta import FastaRecord
@@ -151,40 +151,26 @@ def operating_points(
 
 
 def known_held_out(checkpoint: Checkpoint) -> HeldOut | None:
-    """What lies beside a checkpoint's weights; None where nothing does.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = checkpoint.beside(FILE)
-    return None if path is None else read_held_out(path)
+    """What lies beside a checkpoint's weights, if anything; as `files.beside`."""
+    return files.beside(checkpoint, FILE, read_held_out)
 
 
 def write_held_out(path: Path, found: HeldOut) -> None:
-    """Write what `read_held_out` reads.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write what `read_held_out` reads; as `files.write`."""
     about = asdict(found)
     about["points"] = {name: [[p.threshold, p.found, p.false] for p in points] for name, points in found.points.items()}
-    rounded = json.loads(json.dumps(about), parse_float=lambda text: round(float(text), 4))
-    path.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+    files.write(path, json.loads(json.dumps(about), parse_float=lambda text: round(float(text), 4)))
 
 
 def read_held_out(path: Path) -> HeldOut:
-    """What a file says of held-out rows.
+    """What a file says of held-out rows; as `files.read`."""
+    return files.read(path, _held_out, "held-out")
 
-    Raises:
-        CheckpointError: it is no such file.
-    """
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        points = {str(name): tuple(_point(one) for one in rows) for name, rows in about["points"].items()}
-        low, high = (float(value) for value in about["gc"])
-        return HeldOut(int(about["rows"]), points, (low, high), float(about["pairs"]), float(about["false_alarms"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise refused("no_held_out", f"{path.parent.name}/{path.name}", Message("remedy_measure_held_out")) from error
+
+def _held_out(about: Any) -> HeldOut:
+    points = {str(name): tuple(_point(one) for one in rows) for name, rows in about["points"].items()}
+    low, high = (float(value) for value in about["gc"])
+    return HeldOut(int(about["rows"]), points, (low, high), float(about["pairs"]), float(about["false_alarms"]))
 
 
 def _point(about: Any) -> Point:

@@ -5,17 +5,14 @@ the reverse complement of the same letters. Memory does not grow with the length
 """
 
 import tempfile
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
@@ -23,6 +20,7 @@ from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, calibrated, classifier
 from transformer.runs.sequences.held_out import MOST_UNKNOWN
 from transformer.sequences.alphabet import Letters
+from transformer.sequences.hits import Hit, peaks
 
 BLOCK = 128
 """Most windows of a block, on all its strands together; long windows are fewer, so that they have at most about twice
@@ -31,15 +29,11 @@ BLOCK = 128
 STRETCH = 64
 """Most windows of a block that one thread reads at a time; they have at most about `LETTERS_AT_ONCE` letters."""
 
-
 LARGEST_IN_MEMORY = 16_000_000
 """Bytes of a track that lie in memory; a larger one lies in a file without a name, which goes with it."""
 
-STEPS = 65_534
-"""Probabilities are kept as whole numbers from 0 to this, so they are off by at most 1 in 131,000."""
-
-NOT_JUDGED = 65_535
-"""What stands for NaN: a window with too many unknown letters, or one that was not read yet."""
+TRACK_BLOCK = 100_000
+"""Windows of a track that are looked through at a time, so that little of a large file is in memory."""
 
 
 class Strands(StrEnum):
@@ -67,14 +61,6 @@ class Block:
     probabilities: Float[np.ndarray, "strand window classes"]
 
 
-class _Begun(NamedTuple):
-    """A block on its way: its first window, which of its windows are judged, and what its threads were given."""
-
-    first: int
-    judged: Bool[np.ndarray, " window"]
-    jobs: Sequence["Future[Float[np.ndarray, 'window classes']]"]
-
-
 @dataclass(frozen=True, eq=False)
 class ScanPlan:
     """A scan before it runs: its windows are `n_windows` of `width` letters, `step` letters apart."""
@@ -95,10 +81,6 @@ class ScanPlan:
         """Windows to be read on all strands asked for."""
         return self.n_windows * len(self.strands.signs)
 
-    def starts(self, first: int, after: int) -> Int[np.ndarray, " window"]:
-        """The letters (from 0) at which windows `first` to `after` begin."""
-        return np.arange(first, after) * self.step
-
     def centre(self, window: int) -> int:
         """The letter (from 0) where tracks show a window: after half of its letters, on either strand."""
         return window * self.step + self.width // 2
@@ -112,9 +94,8 @@ class ScanPlan:
         ids = task.alphabet.id_array(self.letters.text)
         opposite = task.alphabet.complement_ids() if "-" in self.strands.signs else None
 
-        def read(job: tuple[str, int, int]) -> Float[np.ndarray, "window classes"]:
-            sign, first, after = job
-            letters = ids[first * self.step : (after - 1) * self.step + self.width]
+        def read(sign: str, first: int, after: int) -> Float[np.ndarray, "window classes"]:
+            letters = self._letters(ids, first, after)
             if sign == "-" and opposite is not None:
                 letters = opposite[letters[::-1]]
             with torch.inference_mode():
@@ -124,39 +105,42 @@ class ScanPlan:
 
         block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(self.strands.signs))
         stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
-        starts = iter(range(0, self.n_windows, block))
-        begun = deque[_Begun]()
+        starts = range(0, self.n_windows, block)
         with ThreadPoolExecutor(workers) as pool:
 
-            def begin() -> None:
-                """Give the threads the next block, where there is one."""
-                for first in islice(starts, 1):
-                    after = min(self.n_windows, first + block)
-                    stretches = [(start, min(after, start + stretch)) for start in range(first, after, stretch)]
-                    judged = self._unknown(ids, first, after) <= MOST_UNKNOWN
-                    jobs = [(sign, *ends) for sign in self.strands.signs for ends in stretches] if judged.any() else []
-                    begun.append(_Begun(first, judged, [pool.submit(read, job) for job in jobs]))
+            def begun(number: int) -> tuple[np.ndarray, list[Future[np.ndarray]]]:
+                """Which windows of a block are judged, and what its threads are given."""
+                first, after = starts[number], min(self.n_windows, starts[number] + block)
+                unknown = self._letters(ids, first, after) == task.alphabet.unknown_id
+                shares = np.lib.stride_tricks.sliding_window_view(unknown, self.width)[:: self.step].mean(axis=1)
+                judged = shares <= MOST_UNKNOWN
+                stretches = range(first, after, stretch) if judged.any() else ()
+                jobs = [
+                    pool.submit(read, sign, start, min(after, start + stretch))
+                    for sign in self.strands.signs
+                    for start in stretches
+                ]
+                return judged, jobs
 
             try:
                 with forward_slot():
-                    begin()
-                while begun:
-                    now = begun.popleft()
-                    found = np.full((len(self.strands.signs), len(now.judged), len(task.classes)), np.nan)
+                    ahead = begun(0)
+                for number, first in enumerate(starts):
+                    judged, jobs = ahead
+                    found = np.full((len(self.strands.signs), len(judged), len(task.classes)), np.nan)
                     with forward_slot():
-                        begin()  # so that no thread waits for the others at the end of a block
-                        parts = [job.result() for job in now.jobs]
+                        if number + 1 < len(starts):
+                            ahead = begun(number + 1)  # so that no thread waits for the others at the end of a block
+                        parts = [job.result() for job in jobs]
                     if parts:
-                        found[:, now.judged] = np.concatenate(parts).reshape(found.shape)[:, now.judged]
-                    yield Block(now.first, found)
+                        found[:, judged] = np.concatenate(parts).reshape(found.shape)[:, judged]
+                    yield Block(first, found)
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _unknown(self, ids: UInt8[np.ndarray, " letter"], first: int, after: int) -> Float[np.ndarray, " window"]:
-        """The share of unknown letters in each of these windows."""
-        _, task = classifier(self.checkpoint)
-        letters = ids[first * self.step : (after - 1) * self.step + self.width] == task.alphabet.unknown_id
-        return np.lib.stride_tricks.sliding_window_view(letters, self.width)[:: self.step].mean(axis=1)
+    def _letters(self, ids: UInt8[np.ndarray, " letter"], first: int, after: int) -> UInt8[np.ndarray, " some"]:
+        """The letters of windows `first` to `after`."""
+        return ids[first * self.step : (after - 1) * self.step + self.width]
 
 
 def plan_scan(checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: Strands = Strands.BOTH) -> ScanPlan:
@@ -177,37 +161,56 @@ def plan_scan(checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: 
     return ScanPlan(checkpoint, letters, task.length, step, strands)
 
 
+def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int], threshold: float) -> list[Hit]:
+    """The hits of classes, whose numbers `columns` in the blocks are given by name, from a probability on.
+
+    No likelier window of the same class and strand lies nearer than half a window. Only windows above the threshold are
+    held.
+    """
+    above: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for block in blocks:
+        for row, sign in enumerate(plan.strands.signs):
+            for name, column in columns.items():
+                values = block.probabilities[row, :, column]
+                windows = np.flatnonzero(values >= threshold)
+                starts = ((block.first + windows) * plan.step).tolist()
+                above.setdefault((sign, name), []).extend(zip(starts, values[windows].tolist(), strict=True))
+    hits = [
+        Hit(start, start + plan.width, sign, name, probability)
+        for (sign, name), found in above.items()
+        for start, probability in peaks(found, plan.width // 2)
+    ]
+    return sorted(hits, key=lambda hit: (hit.start, hit.strand, hit.label))
+
+
 class ScanTrack:
-    """The probabilities of `columns` (indices of classes) along a plan, filled block by block.
+    """The probabilities of `columns` (indices of classes) along a plan, in single precision, filled block by block.
 
     `read` windows of each strand are known so far, of which `judged` do not hold too many unknown letters.
     """
 
     def __init__(self, plan: ScanPlan, columns: tuple[int, ...]) -> None:
-        self.plan = plan
         self.columns = columns
         self.read = self.judged = 0
-        shape = (len(plan.strands.signs), len(columns), plan.n_windows)
-        self._values: np.ndarray
-        if 2 * np.prod(shape) > LARGEST_IN_MEMORY:
+        shape = (len(plan.strands.signs), plan.n_windows, len(columns))
+        self._values: Float[np.ndarray, "strand window class"]
+        if 4 * np.prod(shape) > LARGEST_IN_MEMORY:
             with tempfile.TemporaryFile() as file:  # the mapping outlives the handle, and ends with this object
-                self._values = np.memmap(file, np.uint16, "w+", shape=shape)
+                self._values = np.memmap(file, np.float32, "w+", shape=shape)
         else:
-            self._values = np.empty(shape, np.uint16)
-        self._values[:] = NOT_JUDGED
+            self._values = np.empty(shape, np.float32)
 
     def add(self, block: Block) -> None:
         """The next windows."""
-        values = block.probabilities[:, :, list(self.columns)].transpose(0, 2, 1)
-        kept = np.where(np.isnan(values), NOT_JUDGED, np.round(np.nan_to_num(values) * STEPS)).astype(np.uint16)
-        self.read = block.first + kept.shape[-1]
-        self.judged += int((kept[0, 0] != NOT_JUDGED).sum())
-        self._values[:, :, block.first : self.read] = kept
+        values = block.probabilities[:, :, list(self.columns)]
+        self.read = block.first + values.shape[1]
+        self.judged += int((~np.isnan(values[0, :, 0])).sum())
+        self._values[:, block.first : self.read] = values
 
-    def probabilities(self, first: int, after: int) -> Float[np.ndarray, "strand class window"]:
-        """Those of windows `first` to `after`; NaN where a window is not judged or not read."""
-        values = self._values[:, :, first:after]
-        return np.where(values == NOT_JUDGED, np.nan, values / STEPS)
+    def blocks(self) -> Iterator[Block]:
+        """What was added, whose classes are `columns`."""
+        for first in range(0, self.read, TRACK_BLOCK):
+            yield Block(first, self._values[:, first : min(self.read, first + TRACK_BLOCK)])
 
     def maxima(
         self, first: int, after: int, most: int
@@ -216,11 +219,6 @@ class ScanTrack:
 
         A stretch in which no window is judged is NaN. With no more windows than `most`, each is its own.
         """
-        count = max(1, -(-(after - first) // most))
-        starts = np.arange(first, after, count)
-        found = np.full((*self._values.shape[:2], len(starts)), np.nan)
-        for i, start in enumerate(starts):  # stretch by stretch, so that little of a large file is in memory
-            values = self._values[:, :, start : min(after, start + count)]
-            judged = np.where(values == NOT_JUDGED, -1, values.astype(np.int32)).max(axis=-1)
-            found[:, :, i] = np.where(judged < 0, np.nan, judged / STEPS)
-        return starts, found
+        starts = np.arange(first, after, max(1, -(-(after - first) // most)))
+        found = np.fmax.reduceat(self._values[:, first:after], starts - first, axis=1)
+        return starts, found.transpose(0, 2, 1)
