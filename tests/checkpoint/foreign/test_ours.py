@@ -47,6 +47,8 @@ MODELS = {
     ),
     "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
 }  # fmt: skip
+
+
 @pytest.fixture(params=MODELS)
 def folder(request, tmp_path: Path) -> Path:
     model = scramble(MODELS[request.param])
