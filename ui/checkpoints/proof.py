@@ -16,7 +16,7 @@ from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import HeedmapError
 from transformer.runs.check import check_contents
 from ui.checkpoints.questions import SPECIAL_IDS
@@ -140,7 +140,7 @@ def _take(name: str, file: Any) -> None:
     """Read what was brought, in a worker process, and keep it for this checkpoint."""
     arrivals.let_go([file])
     try:
-        contents = apart.read_arrays(file, file.name, LIMITS)
+        contents = isolated.read_arrays(file, file.name, LIMITS)
         n_bytes = sum(tensor.nbytes for tensor in contents.tensors.values())
         counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
         session_store(EXPECTED, KEPT).put(CheckpointRef.parse(name), _Expected(contents, counted))

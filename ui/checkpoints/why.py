@@ -9,7 +9,7 @@ import streamlit as st
 from transformer import Checkpoint
 from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import HeedmapError
-from transformer.figures.effects import effect_bars
+from transformer.figures.bars import effect_bars
 from transformer.figures.export import plot_config
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.attention.record_files.contents import ENDING
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun
 from ui.store import arrivals, holdings, room
@@ -87,7 +87,7 @@ def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -
     room.check_room(size, limits)
     counted = [Counted(size, limits.server_bytes)]
     try:
-        record = apart.open_record(stream, name)
+        record = isolated.open_record(stream, name)
         more = record.kept_bytes - size
         if more > 0:
             room.check_room(size + more, limits)

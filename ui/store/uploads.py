@@ -22,7 +22,7 @@ from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.unpacked import PrivateFolder, free_bytes
 from transformer.checkpoint.weight_files import find_files
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from ui.store import arrivals, folders, holdings, ledger, log
 from ui.store import room as room_
@@ -122,7 +122,7 @@ class Upload:
             CheckpointError: it cannot be loaded.
         """
         if self.folder is not None:
-            return replace(apart.load_folder(self.folder.path), name=name, folder=None)
+            return replace(isolated.load_folder(self.folder.path), name=name, folder=None)
         return self._files.checkpoint(dict(answers), name)
 
     def contents(self) -> Contents:
@@ -131,7 +131,7 @@ class Upload:
         Raises:
             CheckpointError: they cannot be read.
         """
-        return self._files.contents if self.folder is None else apart.read_path(self.folder.path)
+        return self._files.contents if self.folder is None else isolated.read_path(self.folder.path)
 
     @property
     def _files(self) -> Bundle:
@@ -173,7 +173,7 @@ class Uploads:
         """Its architecture; None where it cannot be loaded."""
         folder = upload(ref).folder
         if folder is not None:
-            return architecture_of(lambda: apart.tried_folder(folder.path).architecture)
+            return architecture_of(lambda: isolated.tried_folder(folder.path).architecture)
         revision = Revision(ref, self.stamp(ref))
         return in_session(
             "architecture",

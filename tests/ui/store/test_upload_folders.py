@@ -56,7 +56,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 def asks_for(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker measures of every folder."""
     found = Trial("hugging-face-decoder", 1.0, 0.1, held_bytes)
-    monkeypatch.setattr("transformer.checkpoint.worker.apart.tried_folder", lambda _: found)
+    monkeypatch.setattr("transformer.checkpoint.worker.isolated.tried_folder", lambda _: found)
 
 
 @pytest.mark.parametrize("as_zip", [False, True])
@@ -102,7 +102,7 @@ def test_a_model_that_takes_more_than_may_be_held_is_refused_and_leaves_nothing(
 
 def test_a_list_of_uploads_builds_no_folder_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = take(**gpt2_files(tmp_path))
-    monkeypatch.setattr("transformer.checkpoint.worker.apart.load_folder", None)
+    monkeypatch.setattr("transformer.checkpoint.worker.isolated.load_folder", None)
     assert uploads.Uploads().architecture(name, ()) == "hugging-face-decoder"
 
 
