@@ -39,7 +39,7 @@ def came_by_history() -> bool:
 
 def brought() -> frozenset[str]:
     """Keys of the controls whose values the browser sent with this run."""
-    sent = _ask("brought", lambda: _context().session_state.get_widget_states(), [])
+    sent = _ask("brought", lambda: list(_context().session_state.get_widget_states()), list[Any]())
     return frozenset(st_key for one in sent if (st_key := _of("state.common", "user_key_from_element_id")(one.id)))
 
 
