@@ -35,6 +35,7 @@ FLOORS = (
     ("transformer.commands",),
     ("transformer",),
     ("ui.markdown",),
+    ("ui.patches",),
     ("ui.texts", "ui.components"),
     ("ui.store",),
     ("ui.shared",),
