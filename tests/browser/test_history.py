@@ -111,7 +111,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             menu("Translate"),
         ],
     )
-    expect(page).to_have_url(re.compile("layer=3&head=3&kind=encoder.self&view=head_view&text="))
+    expect(page).to_have_url(re.compile("view=head_view&text=.*#kind=encoder.self&layer=3&head=3"))
 
 
 def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
