@@ -18,6 +18,7 @@ from transformer.models.kmer import KmerClassifier
 from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequences.attribution import method_track, mutations
 from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.sets import clearest
 from ui.sequences import in_browser, runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -258,11 +259,11 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
     found = runs.sequence_set("small", SET.encode())
     assert found is not None
-    site, head = found.clearest(0, 3)
-    expected = found.motif(0, site, head, 3)
+    every = found.every_head(0, 3)
+    site, head = clearest(every)
+    expected, q = every[site, head]
     np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
     assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
-    _, q = found.every_head(0, 3)[site, head]
     assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
     assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())

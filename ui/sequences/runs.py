@@ -26,7 +26,7 @@ from transformer.runs.sequences.attribution import (
     mutations,
 )
 from transformer.runs.sequences.classify import Classification, classify, pace, read
-from transformer.runs.sequences.sets import SequenceSet, read_set
+from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
@@ -246,6 +246,12 @@ def sequence_set(name: str, fasta: bytes) -> SequenceSet | None:
         plain("sequences.set_reading"),
         lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
     )
+
+
+def motifs(name: str, fasta: bytes, found: SequenceSet, label: int, width: int) -> Motifs:
+    """The motif of every head for a class and a width, over a set that was read."""
+    key = (store.revision(name), hashlib.sha256(fasta).hexdigest(), label, width)
+    return cached_result("motifs", key, lambda: found.every_head(label, width))
 
 
 def _with_progress(
