@@ -46,9 +46,9 @@ from transformer.runs.measures.importance_tables import WHOLE
 from transformer.runs.measures.mean_outputs import means_of_pairs, means_of_sequences
 from transformer.runs.measures.pairs import mean_loss, tokenised
 from transformer.runs.sequences import held_out
-from transformer.runs.sequences.attribution import METHODS as LETTER_METHODS
-from transformer.runs.sequences.attribution import MUTATIONS
 from transformer.runs.sequences.classify import read
+from transformer.runs.sequences.trust import METHODS as LETTER_METHODS
+from transformer.runs.sequences.trust import MUTATIONS
 from transformer.runs.translate import translate
 from transformer.runs.what_if import interactions
 from transformer.sequences.fasta import FastaRecord, read_fasta
