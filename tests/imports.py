@@ -40,6 +40,7 @@ FLOORS = (
     ("transformer.commands",),
     ("transformer",),
     ("ui.markdown",),
+    ("ui.patches",),
     ("ui.texts", "ui.components"),
     ("ui.store",),
     ("ui.shared",),

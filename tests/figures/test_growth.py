@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from transformer.figures.agreement import agreement_bars
-from transformer.figures.growth import Line, growth
+from transformer.figures.bars import agreement_bars
+from transformer.figures.curves import Line, growth
 from transformer.pictures.axes import Axis
 
 WORDS = Axis("target", ("Zwei", "Hunde", "</s>"), (0, 1, 2), (False, False, True))

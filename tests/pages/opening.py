@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
@@ -35,6 +36,31 @@ def fine(at: AppTest) -> AppTest:
     assert not at.exception
     assert not problems(at)
     return at
+
+
+def ran(at: AppTest, **typed: str) -> AppTest:
+    """The page once these texts were typed into its fields by their keys, and Run pressed."""
+    for one in (*at.text_area, *at.text_input):
+        if one.key in typed:
+            one.set_value(typed[one.key])
+    next(button for button in at.button if button.label in {"Run", "运行"}).click()
+    at.run()
+    assert not at.exception
+    return at
+
+
+def brought(at: AppTest, uploader: int = 0, /, **files: bytes) -> AppTest:
+    """The page once these files were dropped on one of its uploaders, all at once."""
+    at.file_uploader[uploader].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
+    at.run()
+    assert not at.exception
+    return at
+
+
+def table(at: AppTest, *columns: str) -> pd.DataFrame:
+    """The first table of the page that has these columns."""
+    found: pd.DataFrame = next(one.value for one in at.dataframe if set(columns) <= set(one.value.columns))
+    return found
 
 
 def problems(at: AppTest) -> list[str]:

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from ui.align import choices
 from ui.store import cache, store, user_folder
 
@@ -50,7 +50,7 @@ def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
-        monkeypatch.setattr(apart, name, None)
+        monkeypatch.setattr(isolated, name, None)
     monkeypatch.setattr(user_folder, "bundle", None)
     found = store.checkpoint_names(*store.TRANSLATORS)
     assert found == ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
@@ -88,7 +88,7 @@ def test_models_to_align_are_listed_without_loading_them(monkeypatch: pytest.Mon
     """Which share a tokenizer is told by its files: of two Marian folders, not of one and a model of ours."""
     cache.clear()
     for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
-        monkeypatch.setattr(apart, name, None)
+        monkeypatch.setattr(isolated, name, None)
     assert choices.models() == ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
     assert choices.vocabulary("mine/cut") == choices.vocabulary("mine/marian") != choices.vocabulary("mine/tiny")
     assert choices.vocabulary("mine/tiny") == choices.vocabulary("tiny")

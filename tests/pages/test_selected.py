@@ -4,14 +4,12 @@ Here the server draws all of it, as it does records that are too large for the b
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, opened, sent
-from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Record
 from ui.store import runs
 
@@ -19,16 +17,8 @@ TEXT = {"text": "two dogs", "longest": "10"}
 OPTIONS = DecodingOptions(max_length=10)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("checkpoints")
-    save_tiny(made)
-    return made
-
-
 @pytest.fixture(autouse=True)
-def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+def _by_server(shipped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # what the browser has, it draws by itself
 
 

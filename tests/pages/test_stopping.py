@@ -10,7 +10,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.test_sequences import EXAMPLE, SET, chart, fine, page
 from transformer.checkpoint.ours.folder import save_folder
 from ui.sequences import runs
-from ui.store import slow
+from ui.store import progress
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
     """Someone presses Stop while the bar of the work stands still."""
 
     def stopped(*_: object, **__: object) -> None:
-        st.session_state[slow.STOPPED].add(kind)
+        st.session_state[progress.STOPPED].add(kind)
         st.rerun()
 
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
     with monkeypatch.context() as impatient:
         impatient.setattr(runs, work, stopped)
         at = fine(page(**address))

@@ -2,47 +2,35 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages import opening
+from tests.pages.opening import address_of, ran
 from transformer import DecodingOptions
 from transformer.decoding.beams import BeamTree
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.store import cache, runs, store
 
-APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
 SENTENCE = "Three dogs are running through the snow."
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.switch_page("pages/translate.py").run()
+    page = opening.opened("translate", **address)
     assert not page.exception
     return page
 
 
-def address_of(page: AppTest) -> dict[str, str]:
-    """The page's address: one value a name."""
-    return {key: value if isinstance(value, str) else value[0] for key, value in page.query_params.items()}
+def asked(page: AppTest, text: str) -> AppTest:
+    return ran(page, text=text)
 
 
 def written(page: AppTest) -> str:
     return next(part.value for part in page.text)
-
-
-def asked(page: AppTest, text: str) -> AppTest:
-    page.text_area(key="text").set_value(text)
-    next(button for button in page.button if button.label == "Run").click()
-    page.run()
-    assert not page.exception
-    return page
 
 
 @pytest.fixture
@@ -79,18 +67,11 @@ def test_first_paint_is_a_shipped_example() -> None:
     assert "all-heads" in [part.key for part in page.get("bidi_component")]
     assert {"record", "head-choice", "heatmap"} <= {part.key for part in page.get("bidi_component")}
     assert not page.warning
-
-
-def test_a_sentence_is_translated_on_run() -> None:
-    page = asked(opened(), SENTENCE)
-    assert written(page) == runs.translation(NAME, SENTENCE, DecodingOptions(), None).text
-    assert page.text_area(key="text").value == SENTENCE
-
-
-def test_an_example_is_one_click_away() -> None:
-    page = opened()
+    label = page.text_area(key="text").label
+    assert f"{MAX_CHARACTERS:,} characters" in label
+    assert "256 tokens" in label
     page.button(key="example-3").click().run()
-    assert page.text_area(key="text").value == store.checkpoint(NAME).examples[2]
+    assert page.text_area(key="text").value == examples[2]
     assert not page.exception
 
 
@@ -98,16 +79,15 @@ def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> Non
     page = asked(opened(), SENTENCE)
     assert passes
     passes.clear()
-    for view in ("Heatmap", "Head view", "Step by step", "Beams", "Downloads"):
+    for view, moves in (("Heatmap", ("decoder.self", "0", "1")), ("Beams", ("encoder.self", "2", "3"))):
         page = opened(text=SENTENCE, view=view)
-        for kind in ("decoder.self", "encoder.self", "decoder.cross"):
-            page.button_group(key="kind").set_value(kind).run()
-        for layer in ("0", "2"):
-            page.button_group(key="layer").set_value(layer).run()
-        for head in ("1", "mean", "3"):
-            page.button_group(key="head").set_value(head).run()
+        for key, value in zip(("kind", "layer", "head"), moves, strict=True):
+            page.button_group(key=key).set_value(value).run()
         for toggle in page.toggle:
             toggle.set_value(not toggle.value).run()
+        assert not page.exception
+    for view in ("Head view", "Step by step", "Downloads"):
+        page = opened(text=SENTENCE, view=view)
         for slider in page.slider:
             if slider.key in ("written", "threshold"):
                 slider.set_value(slider.max).run()
@@ -157,36 +137,28 @@ def likely(page: AppTest, tree: BeamTree, node: int) -> bool:
     return expected in [part.value for part in page.caption]
 
 
-@pytest.mark.parametrize("text", ["", "   \n\t ", "x" * 10_000, "dog " * 400])
-def test_what_cannot_be_read_gets_a_sentence_and_is_kept(text: str) -> None:
-    page = asked(opened(), text)
-    assert len(page.warning) == 1
-    assert page.warning[0].value[0].isupper()
-    assert page.text_area(key="text").value == text
+def test_what_cannot_be_read_gets_a_sentence_and_is_kept() -> None:
+    page = opened()
+    for text in ("", "   \n\t ", "x" * 10_000, "dog " * 400):
+        asked(page, text)
+        assert len(page.warning) == 1
+        assert page.warning[0].value[0].isupper()
+        assert page.text_area(key="text").value == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "🙂🙃 two dogs",
-        "كلب يركض في الثلج",
-        "<script>alert(1)</script> <img src=x onerror=alert(1)>",
-        "a\x00b\x07c \x1b[31mred",
-        "**bold** $x^2$ :material/home: [a](b)",
-        "\u202ereversed\u202c text",
-    ],
+HOSTILE = (
+    "🙂🙃 two dogs \u202ereversed\u202c text",
+    "<script>alert(1)</script> <img src=x onerror=alert(1)>",
+    "a\x00b\x07c \x1b[31mred **bold** $x^2$ :material/home: [a](b)",
 )
-def test_hostile_text_is_run_and_never_unescaped(text: str) -> None:
-    page = asked(opened(), text)
-    strips = [part.proto.body for part in page.get("html")]
-    assert all("<script" not in body and "<img" not in body for body in strips)
-    assert written(page) is not None
 
 
-def test_limits_are_stated_on_the_page() -> None:
-    label = opened().text_area(key="text").label
-    assert f"{MAX_CHARACTERS:,} characters" in label
-    assert "256 tokens" in label
+def test_hostile_text_is_run_and_never_unescaped() -> None:
+    page = opened(longest="5", beam="1")
+    for text in HOSTILE:
+        strips = [part.proto.body for part in asked(page, text).get("html")]
+        assert all("<script" not in body and "<img" not in body for body in strips)
+        assert written(page) is not None
 
 
 def test_the_page_follows_the_language_and_addresses_do_not(by_server: None) -> None:
@@ -198,12 +170,10 @@ def test_the_page_follows_the_language_and_addresses_do_not(by_server: None) -> 
     assert not page.exception
     assert address_of(page)["kind"] == "encoder.self"
     assert address_of(page)["head"] == "mean"
-    for view in ("heatmap", "head_view", "steps", "beams", "downloads"):
-        tab = opened(lang="zh", text=SENTENCE, view=view)
-        texts = [part.value for part in (*tab.caption, *tab.markdown)]
-        texts += [part.label for part in (*tab.toggle, *tab.slider, *tab.selectbox, *tab.button, *tab.text_area)]
-        texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
-        assert all(CHINESE.search(text) for text in texts), texts
+    texts = [part.value for part in (*page.caption, *page.markdown)]
+    texts += [part.label for part in (*page.toggle, *page.slider, *page.selectbox, *page.button, *page.text_area)]
+    texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
+    assert all(CHINESE.search(text) for text in texts), texts
 
 
 def test_a_change_of_language_changes_nothing_else() -> None:
@@ -256,17 +226,8 @@ def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
     assert "node" not in page.query_params
 
 
-def test_errors_are_told_in_the_readers_language() -> None:
-    page = opened(lang="zh")
-    page.text_area(key="text").set_value("   ")
-    next(button for button in page.button if button.label == "运行").click()
-    page.run()
-    assert page.warning[0].value.startswith("文本是空的")
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_a_marked_pair_is_told_for_every_head(lang: str, by_server: None) -> None:
-    page = opened(lang=lang, text=SENTENCE, pair="1-2")
+def test_a_marked_pair_is_told_for_every_head(by_server: None) -> None:
+    page = opened(text=SENTENCE, pair="1-2")
     record = runs.translation(NAME, SENTENCE, DecodingOptions(), None).record
     weights = page.dataframe[0].value
     assert weights.shape == (4, 4)

@@ -17,7 +17,7 @@ from tests.pages.opening import chosen, figure, fine, head_shown, numbers, opene
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from ui.store import records
-from ui.store.ledger import LEDGER, UploadLimits
+from ui.store.upload_quota import LEDGER, UploadLimits
 
 WORDS = ("the", "<b>red</b>", "$x$", "dog", "runs")
 D, HEADS = 14, 2

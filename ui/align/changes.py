@@ -4,9 +4,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from transformer.figures.curves import Line, growth
 from transformer.figures.export import plot_config, table_csv
 from transformer.figures.file_names import file_name
-from transformer.figures.growth import Line, growth
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
 from transformer.lessons.architectures.timing import LENGTHS, REPEATS, EncoderTime, encoder_times
 from ui.align.choices import Pair

@@ -9,8 +9,9 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
+from transformer.figures.curves import histories
 from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.heads import histories, offset_profile
+from transformer.figures.heads import offset_profile
 from transformer.figures.heatmap import heatmap_on_page
 from transformer.pictures.picture import Picture
 from transformer.runs.concurrency import forward_slot

@@ -38,6 +38,7 @@ def part_panel(
         "attention": lambda: _attention(shown, node, head, name, text),
         "feed_forward": lambda: _units(shown, node),
         "sum": lambda: _sums(shown, node),
+        "other": lambda: _sums(shown, node),
         "norm": lambda: _scales(shown, node),
         "output": lambda: prediction_panel(name, checkpoint, shown, step),
         "linear": lambda: _last_linear(name, checkpoint, shown, node, step),

@@ -14,7 +14,7 @@ from ui.shared.address import choice, parameter, set_parameter
 from ui.shared.controls import sentence
 from ui.shared.sequence_controls import site_text
 from ui.shared.theme import is_dark
-from ui.store import arrivals, store
+from ui.store import store, upload_guard
 from ui.texts import plain, t
 
 MAX_SET_MB = 5
@@ -87,7 +87,7 @@ def _left_out(found: SequenceSet) -> None:
 
 def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(store.checkpoint(name))
-    arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.set"), type=runs.FILES, key=UPLOADED, max_upload_size=MAX_SET_MB, on_change=_say_whose
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from transformer.figures.calibration import calibration_curve
+from transformer.figures.curves import calibration_curve
 from transformer.figures.export import plot_config
 from transformer.runs.scores import Scores, calibration_error, reliability
 from transformer.runs.sequences.classify import Verdict

@@ -29,7 +29,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.load import read_folder_tokenizer
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.worker import apart, vocabularies
+from transformer.checkpoint.worker import isolated, vocabularies
 from transformer.checkpoint.worker.pool import WORKERS
 from transformer.errors import HeedmapError
 from transformer.tokens.base import FolderTokenizer
@@ -176,9 +176,9 @@ def zipped(folder: Path) -> bytes:
     return stream.getvalue()
 
 
-def of_zip(data: bytes, load: Callable[[Path], Checkpoint] = apart.load_folder) -> list[list[int]]:
+def of_zip(data: bytes, load: Callable[[Path], Checkpoint] = isolated.load_folder) -> list[list[int]]:
     """Unpack it, load the model in a worker and here, and cut texts."""
-    folder = apart.unpack(io.BytesIO(data), "mutated.zip", lambda _: None)
+    folder = isolated.unpack(io.BytesIO(data), "mutated.zip", lambda _: None)
     try:
         found = load(folder.path)
         return [] if found.tokenizer is None else [found.tokenizer.source_ids(text) for text in TEXTS]

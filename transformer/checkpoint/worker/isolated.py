@@ -31,12 +31,12 @@ from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.safe.zips import KEPT
 from transformer.checkpoint.weight_files import is_hugging_face
-from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.answers import answers_of, garbled, only
-from transformer.checkpoint.worker.frames import Block, GarbledError
 from transformer.checkpoint.worker.pool import Answer, Budget
 from transformer.checkpoint.worker.trial import Trial
 from transformer.checkpoint.worker.vocabularies import folder_tokenizer
+from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
@@ -95,7 +95,7 @@ def inspect(
     Raises:
         CheckpointError: it takes too much memory or time.
     """
-    described, memory = frames.packed(contents.tensors)
+    described, memory = wire_format.packed(contents.tensors)
     names, count = list(contents.tensors), len(contents.tensors)
     found: list[TensorSummary] = []
     tied: tuple[tuple[str, ...], ...] = ()
@@ -258,7 +258,7 @@ def _contents(
     texts = [header.get(name) for name in ("source", "place", "format")]
     settings = header.get("settings")
     try:
-        tensors = frames.unpacked(header.get("tensors"), answer.blocks, limits)
+        tensors = wire_format.unpacked(header.get("tensors"), answer.blocks, limits)
     except GarbledError as error:
         raise garbled(source, error) from error
     vocabularies = header.get("vocabularies")
