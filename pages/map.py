@@ -59,7 +59,6 @@ def looked_at() -> None:
             found.parts,
             found.steps,
             key="map",
-            run=f"{name} {origin.text}",
             about=about,
             step=step,
             opened=found.numbers[opened.name] if opened else None,

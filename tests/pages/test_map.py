@@ -311,7 +311,7 @@ def test_what_a_whole_layer_adds_is_shown_and_a_decoder_reads_the_likeliest_next
     assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.max()), abs=1e-4)
     first = next(values for name, values in arrays.items() if name.startswith("found"))  # what whole layers add
     layer = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.name.endswith(".parts"))
-    table = drawn(checkpoint="mine/gpt2", part=layer)[0].dataframe[0].value
+    table = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", part=layer)[0].dataframe[0].value
     assert table.iloc[:, 2].tolist() == pytest.approx(first.tolist(), abs=1e-3)
     assert at.dataframe
 
