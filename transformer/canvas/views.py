@@ -27,6 +27,10 @@ class Axes:
     edges: tuple[Sequence[int], Sequence[int]] = ((), ())
     """Queries and keys before which a group of them ends."""
 
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent."""
+        return {**asdict(self), "facts": About("", self.facts).message()["lines"]}
+
 
 def heatmap_header(
     sites: Mapping[str, Site], axes: Mapping[str, Axes], dense: bool = False, save_csv: str = ""
@@ -38,7 +42,7 @@ def heatmap_header(
     """
     return {
         "sites": {str(name): asdict(site) for name, site in sites.items()},
-        "axes": {name: {**asdict(one), "facts": About("", one.facts).message()["lines"]} for name, one in axes.items()},
+        "axes": {name: one.message() for name, one in axes.items()},
         "dense": dense,
         "save_csv": save_csv,
     }

@@ -255,6 +255,18 @@ export function weightsOf({ weights, heads, queries, keys }, layer, head) {
 }
 
 /**
+ * One weight of a kind: -1 where masked.
+ * @param {Kind} kind
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} query
+ * @param {number} key
+ */
+export function weightAt({ weights, heads, queries, keys }, layer, head, query, key) {
+  return weights[((layer * heads + head) * queries.texts.length + query) * keys.texts.length + key];
+}
+
+/**
  * The cell (query, key) that an address marks, if it is one of this kind, between words that the record has. Older
  * addresses hold two positions.
  * @param {string} said
