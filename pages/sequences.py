@@ -5,7 +5,7 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.runs.classify import classifier
 from transformer.runs.held_out import known_held_out
-from transformer.sequences.labels import label_of
+from transformer.sequences.fasta import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
 from ui.sequences import in_browser, runs, task_form, views

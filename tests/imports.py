@@ -39,6 +39,7 @@ FLOORS = (
     ("transformer.lessons", "transformer.training", "transformer.flow", "transformer.atlas"),
     ("transformer.commands",),
     ("transformer",),
+    ("ui.markdown",),
     ("ui.texts", "ui.components"),
     ("ui.store",),
     ("ui.shared",),

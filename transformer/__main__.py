@@ -24,7 +24,6 @@ from transformer.commands import (
     inspect,
     interactions,
     means,
-    motifs,
     record,
     scan,
     train,
@@ -34,7 +33,7 @@ from transformer.commands.streams import forget_output, replace_closed_streams
 from transformer.errors import HeedmapError
 
 COMMANDS = (
-    *(translate, classify, scan, motifs, evaluate, train, inspect, convert, check, record),
+    *(translate, classify, scan, evaluate, train, inspect, convert, check, record),
     *(heads, atlas, familiarity, faithfulness, alignment, means, importance, interactions, held_out),
 )
 

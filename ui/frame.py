@@ -13,8 +13,9 @@ from urllib.parse import parse_qs
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transformer.messages import LANGUAGES
 from ui import scripts
-from ui.texts import KEY, LANGUAGES
+from ui.texts import KEY
 
 STYLE = """
 [data-testid="stMainBlockContainer"] {

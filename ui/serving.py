@@ -16,12 +16,12 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import HeedmapError
 from transformer.messages import Message
 from ui.guard import LOCAL
+from ui.markdown import as_text
 from ui.same_theme import read_once
 from ui.store import holdings, live, log, open_files, readers, settings
 from ui.store.shortage import shortage
 from ui.store.user_folder import own_folder
 from ui.texts import said, t
-from ui.texts.markdown import as_text
 from ui.waking import send_at_once, wake_once
 
 COLLECTIONS = 2_000, 10, 50

@@ -7,14 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.parts import box, fits, viridis
 from tests.browser.visiting import until
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.originals.vision import vit, zipped
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load
 
@@ -128,30 +126,6 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
         page.get_by_text("Scores", exact=True).click()
     expect(page.locator(".st-key-heatmap .gtitle").first).to_contain_text("encoder.0.self")
     assert here.whole == whole  # what it has not is drawn without the rest of the page
-
-
-def test_from_a_vision_transformer_and_a_picture_to_what_a_patch_looks_at(opened, tmp_path: Path) -> None:
-    original = vit({i: f"kind {i}" for i in range(13)})
-    colours = torch.randint(0, 256, (12, 12, 3), dtype=torch.uint8)
-    (tmp_path / "vit.zip").write_bytes(zipped(original, tmp_path / "vit"))
-    Image.fromarray(colours.numpy()).resize((120, 120), Image.Resampling.NEAREST).save(tmp_path / "mine.png")
-    here = opened()
-    page = here.page
-    drop(here, tmp_path / "vit.zip")
-    picture = page.locator(".st-key-over-picture .js-plotly-plot")
-    expect(picture).to_be_in_viewport(ratio=0.3)  # without scrolling
-    expect(page.get_by_text("Whole words", exact=True)).to_have_count(0)
-    with here.run():
-        page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "mine.png")
-    expect(page.get_by_role("combobox", name="Picture")).to_have_value("mine.png")
-    whole = here.whole
-    picture.scroll_into_view_if_needed()
-    place = box(picture.locator(".heatmaplayer"))
-    with here.run():  # the patch in the second row and the third column
-        page.mouse.click(place["x"] + 2.5 * place["width"] / 3, place["y"] + 1.5 * place["height"] / 3)
-    expect(page.locator(".st-key-over-picture .gtitle")).to_contain_text("r2c3 looks")
-    expect(page).to_have_url(re.compile("patch=r2c3"))
-    assert here.whole == whole  # the rest of the page stays as it is
 
 
 def test_harm_is_refused_in_a_sentence_and_the_server_stays_up(opened, annotated: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.hostile import TEXTS
 from tests.browser.visiting import ROOT, until
-from ui.texts.markdown import JOINER
+from ui.markdown import JOINER
 
 pytestmark = pytest.mark.browser
 PLACES = ("markdown", "middle", "bold", "message", "label", "title", "segment", "expander", "metric", "code")

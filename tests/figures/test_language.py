@@ -27,7 +27,6 @@ from transformer.figures.heatmap import alt_text, heatmap
 from transformer.figures.importance import removal_curves
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.figures.logo import logo
-from transformer.figures.patches import heads_over_picture, over_picture
 from transformer.figures.scan import ScanPicture, scan_track
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.source_share import source_share_bars
@@ -124,8 +123,6 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
     ),
     "calibration": (calibration_curve, lambda: calibration_curve([0.4, 0.9], [0.5, 0.8], [3, 12])),
-    "over a picture": (over_picture, lambda: over_picture(b"", np.eye(2), ["甲", "乙", "丙", "丁"], title="注")),
-    "heads over a picture": (heads_over_picture, lambda: heads_over_picture(b"", np.ones((2, 2, 3)))),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""

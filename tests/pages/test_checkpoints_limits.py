@@ -1,10 +1,15 @@
 """The page Your model: limits and folders that the environment names, and a server that is nearly full."""
 
+import io
+import json
 import shutil
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+from safetensors.torch import save
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import reference_file
@@ -98,3 +103,18 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
     assert any("neither safetensors nor" in warning.value for warning in page.warning)
     page.switch_page("pages/translate.py").run()
     assert page.selectbox(key="model").options == ["tiny", "mine/paper", "mine/tiny"]
+
+
+def test_a_folder_of_images_is_refused_with_the_lines_that_record_it(tmp_path: Path):
+    config = {"model_type": "vit", "image_size": 12, "patch_size": 4}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("seer/config.json", json.dumps(config))
+        made.writestr("seer/model.safetensors", save({"weight": torch.ones(2, 3)}))
+    page = opened()
+    page.file_uploader[0].set_value([("seer.zip", archive.getvalue(), "application/zip")]).run()
+    assert not page.exception
+    assert "vit is no model of text" in page.warning[0].value
+    first, second, third = next(code.value for code in page.code if "grid" in code.value).splitlines()
+    assert (first, second) == ("from transformer import recording", "with recording(model) as seen: model(**inputs)")
+    assert third == "seen.record(model='seer', grid=(3, 3)).save(\"run.heedmap\")"

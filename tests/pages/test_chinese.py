@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.vision import VisionConfig, VisionTransformer
 from ui.checkpoints import ways
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -43,7 +42,6 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     ("sequences", {"sequence": "ACXX"}),
     *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
     ("your_model", {"model": "letters"}),
-    ("your_model", {"model": "pictures"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
     *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),
     ("inside_layer", {"stage": "feed_forward", "gelu": "true"}),
@@ -71,8 +69,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_tiny(made)
     small = sequence_checkpoint()
     save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
-    sees = VisionTransformer(VisionConfig((4, 4), (3, 3), d_model=12, n_heads=3, d_ff=17, n_layers=2, head=(13,)))
-    save_folder(made / "pictures", "vision", sees)
     return made
 
 

@@ -19,10 +19,10 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.seq2seq import Seq2Seq
 from ui.lessons.masks.controls import TRY
 from ui.lessons.masks.example import TrainedModel
+from ui.markdown import as_text
 from ui.store import user_folder
 from ui.store.cache import is_private
 from ui.store.refs import CheckpointRef, Origin, Revision
-from ui.texts.markdown import as_text
 
 page = partial(opened, "masks")
 SECOND = ("a man rides a red bicycle", "ein Mann fährt ein rotes Fahrrad")

@@ -3,18 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from tests.classifiers import sequence_checkpoint
-from tests.commands.test_motifs import JASPAR
-from tests.pages.test_sequences import SET, chart, fine, numbers, page, shipped
+from tests.pages.test_sequences import chart, fine, page, shipped
 from transformer import Checkpoint
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.runs.classify import classify
-from transformer.runs.known_motifs import head_matches
-from transformer.sequences.motif_files import read_motifs
-from transformer.sequences.motif_matching import KnownMotifs
-from ui.sequences import runs
 
 __all__ = ["shipped"]  # a fixture that every test here takes
 
@@ -43,33 +36,6 @@ def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipp
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
     assert at.selectbox(key="pasted").value == "1"
     assert "pasted" not in at.query_params
-
-
-def test_known_motifs_stand_beside_the_heads_own(shipped: Checkpoint) -> None:
-    at = fine(page(read="motifs", **{"class": "EI", "motif-width": "5", "motif-site": "pooling", "motif-head": "1"}))
-    fine(at.file_uploader(key="known").upload("known.jaspar", JASPAR.encode()).run())
-    found = runs.sequence_set("small", SET.encode())
-    assert found is not None
-    every = head_matches(found, KnownMotifs(read_motifs(JASPAR)), 0, 5)
-    chosen = every[7]
-    assert (chosen.site, chosen.head) == ("pooling", 1)
-    said = " ".join(part.value for part in at.markdown).replace("\\", "")
-    assert f"{chosen.match.overlap} columns lie on each other" in said
-    assert f"p = {chosen.match.p_value:.2g}, E = {chosen.match.e_value:.2g}; over the 9 heads" in said
-    assert any("may be chance" in one.value for one in at.info) is (chosen.q_value > 0.05)
-    table = at.dataframe[0].value
-    assert list(table["known motif"]) == [one.match.known.text for one in every]
-    assert list(table["p"]) == [one.match.p_value for one in every]
-    own, known = (numbers(chart(at, number)["data"][0], "y") for number in (1, 2))
-    first = min(0, chosen.match.offset)
-    assert own[-first : 9 - first].sum() == chosen.motif.information.sum()
-    shares = chosen.match.frequencies
-    bits = 2 + (shares * np.log2(np.where(shares > 0, shares, 1))).sum(axis=0)
-    at_offset = slice(chosen.match.offset - first, chosen.match.offset - first + len(bits))
-    np.testing.assert_allclose(known[at_offset], bits)
-    at.file_uploader(key="known").upload("other.meme", b"MEME version 4\nALPHABET= ACGU\n").run()
-    assert not at.exception
-    assert "Line 2: the motifs are over RNA" in at.warning[0].value
 
 
 def test_probabilities_are_called_calibrated_only_where_they_are(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from transformer.errors import InputError
 from transformer.sequences import fasta
-from transformer.sequences.fasta import FastaRecord, fasta_of, parse_fasta, read_fasta
-from transformer.sequences.labels import label_of
+from transformer.sequences.fasta import FastaRecord, fasta_of, label_of, parse_fasta, read_fasta
 
 TWO = b">one first of two\r\nACGT\r\nAC\r\n\r\n; a comment\n>two\nGG\n"
 RECORDS = [FastaRecord("one", "first of two", "ACGTAC"), FastaRecord("two", "", "GG")]
@@ -96,50 +95,13 @@ def test_line_ends_and_encodings_of_any_age_are_read(end: str, encoding: str, pa
     assert list(fasta_of(gzip.compress(data) if packed else data)) == RECORDS
 
 
-FASTQ = "@one first of two\nACGT\nAC\n+\n@III\nII\n@two\nGG\n+two\n@@\n"
-GENBANK = """LOCUS       SCU49845     5028 bp    DNA             PLN       21-JUN-1999
-DEFINITION  first of
-            two.
-ACCESSION   U49845
-VERSION     U49845.1  GI:1293613
-FEATURES             Location/Qualifiers
-     source          1..10
-ORIGIN      1 bp upstream
-        1 gatcctccat ac
-       13 GN
-//
-LOCUS       SECOND
-ORIGIN
-        1 ttt
-//
-"""
-
-
-def test_fastq_is_read_and_its_qualities_are_no_headers():
-    assert list(parse_fasta(FASTQ.splitlines())) == RECORDS
-    assert list(fasta_of(gzip.compress(FASTQ.encode()))) == RECORDS
-
-
-def test_genbank_is_read():
-    assert list(fasta_of(GENBANK.encode())) == [
-        FastaRecord("U49845.1", "first of two.", "gatcctccatacGN"), FastaRecord("SECOND", "", "ttt"),
-    ]  # fmt: skip
-    cut = list(parse_fasta(GENBANK.splitlines()[:9]))
-    assert cut == [FastaRecord("U49845.1", "first of two.", "gatcctccatac")]
-
-
-@pytest.mark.parametrize("cut", [1, 3, 5, 6])
-def test_fastq_that_ends_inside_a_record_is_refused_by_its_name(cut: int):
-    with pytest.raises(InputError, match=r"(one|two) is no whole record of FASTQ"):
-        list(parse_fasta([*FASTQ.splitlines()[:cut], *(["@two", "GG"] if cut == 6 else [])]))
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ("@HD\tVN:1.6\n@SQ\tSN:chr1", "SAM"), ("##fileformat=VCFv4.2\n", "VCF"), ("##gff-version 3", "GFF"),
         ("\n\nCLUSTAL W\none ACGT", "Clustal"), ("# STOCKHOLM 1.0", "Stockholm"), ("ID   X56734; SV 1;", "EMBL"),
         ("track name=x\nchr1 1 2", "BED"), ("#NEXUS\nbegin data;", "NEXUS"),
+        ("@one\nACGT\n+\nIIII", "FASTQ"), ("LOCUS       SCU49845     5028 bp    DNA\n", "GenBank"),
     ],
 )  # fmt: skip
 def test_other_formats_are_refused_by_their_names(text: str, name: str):
@@ -159,17 +121,3 @@ def test_what_was_read_before_a_file_broke_off_is_not_lost():
     assert [next(records).id, next(records).id] == ["one", "two"]
     with pytest.raises(InputError, match="broken"):
         list(records)
-
-
-@pytest.mark.parametrize("divider", ["\t", ","])
-def test_a_table_is_read_by_the_names_of_its_columns(divider) -> None:
-    rows = ("Label", "sequence", "id"), ("EI", "ACGT", "one"), ("N", '"GG TT"', ""), ("", "AC"), ("IE",)
-    text = "\r\n".join(divider.join(row) for row in rows) + "\n\n"
-    assert list(fasta_of(b"\xef\xbb\xbf" + text.encode())) == [
-        FastaRecord("one", "label=EI", "ACGT"),
-        FastaRecord("2", "label=N", "GG TT"),
-        FastaRecord("3", "", "AC"),
-        FastaRecord("4", "label=IE", ""),
-    ]
-    found = [label_of(one, ("EI", "IE", "N")) for one in fasta_of(text.encode())]
-    assert found == ["EI", "N", "", "IE"]

@@ -18,13 +18,12 @@ from transformer.models.kmer import KmerClassifier, KmerConfig
 from transformer.models.protocols import Abilities, Decodable
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.models.vision import VisionConfig, VisionTransformer
 from transformer.pictures.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from transformer.tokens.base import Tokenizer
 
-Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent | VisionTransformer
+Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""
 
 ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
@@ -33,11 +32,10 @@ ARCHITECTURES: dict[str, tuple[type[Model], type[Any]]] = {
     Decoder.architecture: (Decoder, DecoderConfig),
     KmerClassifier.architecture: (KmerClassifier, KmerConfig),
     Recurrent.architecture: (Recurrent, RecurrentConfig),
-    VisionTransformer.architecture: (VisionTransformer, VisionConfig),
 }
 """Every architecture that a folder can hold: its model and the config that the model takes."""
 
-M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent, VisionTransformer)
+M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent)
 
 
 GUESSED = ("assumed", "assumed_because")

@@ -21,7 +21,6 @@ from transformer.checkpoint.huggingface.kinds import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
 from transformer.checkpoint.huggingface.pickled import as_safetensors, pickles_of
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.checkpoint.huggingface.vision import is_vision, load_vision, recognised
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.safe.contents import Contents
@@ -34,7 +33,6 @@ from transformer.checkpoint.safe.zips import ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.models.vision import VisionTransformer
 from transformer.tokens.base import FolderTokenizer
 from transformer.tokens.text import TextTokenizer
 
@@ -101,25 +99,6 @@ class HuggingFaceFolders:
         """What its config says."""
         with as_safetensors(path, limits) as folder:
             return report_hugging_face(folder, limits)
-
-
-class VisionFolders(HuggingFaceFolders):
-    """Folders of the transformers library whose model is a Vision Transformer: read as files are, without it."""
-
-    def reads(self, path: Path) -> bool:
-        """Whether its config.json names such a family."""
-        return is_hugging_face(path) and is_vision(path)
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """By the names of its weights."""
-        _refuse_answers(path, answers)
-        with as_safetensors(path, limits) as folder:
-            return replace(load_vision(folder, limits), folder=path)
-
-    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
-        """How the weights compare with the layout."""
-        with as_safetensors(path, limits) as folder:
-            return recognised(folder, limits).report
 
 
 class Files:
@@ -199,7 +178,7 @@ def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
         found.remove()
 
 
-READERS: tuple[Reader, ...] = (ZippedFolders(), VisionFolders(), HuggingFaceFolders(), OwnFolders(), Files())
+READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
 """In the order in which they are asked; the last one reads whatever is left."""
 
 
@@ -243,7 +222,7 @@ def listed_architecture(path: Path) -> str | None:
         CheckpointError: the config is refused, or describes no model that is known here.
     """
     if is_hugging_face(path):
-        return VisionTransformer.architecture if is_vision(path) else f"{HUGGING_FACE}{described_kind(path)}"
+        return f"{HUGGING_FACE}{described_kind(path)}"
     if not is_folder(path):
         return None
     check_inside(path / CONFIG, path)
@@ -259,7 +238,7 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
     Raises:
         CheckpointError: one of them leads out of the folder.
     """
-    if is_hugging_face(path) and not is_vision(path):
+    if is_hugging_face(path):
         names: tuple[str, ...] = hugging_face.VOCABULARIES
     elif is_folder(path):
         names = (TOKENIZER,)

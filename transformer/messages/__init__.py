@@ -1,9 +1,10 @@
-"""What the library says: each sentence by its code, in every language, made from one catalogue.
+"""The catalogue of texts: each sentence of the library and of the pages by its code, in every language.
 
-A catalogue is a folder of TOML files, one for each room of the library, whose keys are codes and whose values are
+A language is one folder of TOML files; a third one is a third folder, and no code. Keys are codes and values are
 sentences with named fields: `too_many_tokens = "the {what} has {found} tokens, at most {most} are read"`. A count picks
 the word that fits it: `{found} {found:token|tokens}`. A sentence in another language is made from the code and the
-fields again, never by reading an English one.
+fields again, never by reading an English one. Files in the folder `pages` hold what the dashboard says; their codes
+begin with the file's name: `title` in pages/map.toml is `map.title`.
 """
 
 import tomllib
@@ -15,11 +16,10 @@ from importlib.resources import files
 
 from transformer.messages.counted import numbered
 
-LANGUAGES = ("en", "zh")
-"""Every language that has a catalogue; the first is the library's own."""
-
-SEPARATORS = {"en": ", ", "zh": "、"}
-"""What stands between the items of a field that is a tuple."""
+LANGUAGES = tuple(
+    sorted((one.name for one in files(__name__).iterdir() if one.joinpath("language.toml").is_file()), key="en".__ne__)
+)
+"""Every language that has a folder here, by its code; the first is the library's own."""
 
 _language: ContextVar[str] = ContextVar("language", default=LANGUAGES[0])
 
@@ -99,11 +99,14 @@ def catalogue(language: str) -> Mapping[str, str]:
     if language not in LANGUAGES:
         raise KeyError(language)
     found: dict[str, str] = {}
-    for file in sorted(files(__name__).joinpath(language).iterdir(), key=lambda file: file.name):
-        texts = tomllib.loads(file.read_text(encoding="utf-8"))
-        if double := found.keys() & texts.keys():
-            raise KeyError(f"{file.name}: {', '.join(sorted(double))} stands in another file as well")
-        found |= texts
+    folder = files(__name__).joinpath(language)
+    for place in (folder, folder.joinpath("pages")):
+        for file in sorted((file for file in place.iterdir() if file.is_file()), key=lambda file: file.name):
+            page = "" if place is folder else f"{file.name.removesuffix('.toml')}."
+            texts = {page + code: text for code, text in tomllib.loads(file.read_text(encoding="utf-8")).items()}
+            if double := found.keys() & texts.keys():
+                raise KeyError(f"{file.name}: {', '.join(sorted(double))} stands in another file as well")
+            found |= texts
     return found
 
 
@@ -116,5 +119,5 @@ def _said(value: object, language: str) -> object:
     if isinstance(value, Message):
         return value.in_language(language)
     if isinstance(value, tuple):
-        return SEPARATORS[language].join(str(_said(item, language)) for item in value)
+        return catalogue(language)["language_separator"].join(str(_said(item, language)) for item in value)
     return numbered(value)

@@ -85,15 +85,13 @@ class Abilities:
 
     `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
     of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide. `hides`: their
-    forward pass takes `shown`, which hides single positions from every attention. `reads_pictures`: they read
-    pixels, and the positions of their attention are patches.
+    forward pass takes `shown`, which hides single positions from every attention.
     """
 
     translates: bool = False
     reads_windows: bool = False
     masks: bool = False
     hides: bool = False
-    reads_pictures: bool = False
 
 
 @dataclass(frozen=True)

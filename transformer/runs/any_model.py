@@ -183,10 +183,8 @@ def read(checkpoint: Checkpoint, text: str, longest: int | None = MAX_POSITIONS)
 
     Raises:
         InputError: nothing to read, too much, or what has no id.
-        CheckpointError: the checkpoint has no tokenizer, or reads pictures.
+        CheckpointError: the checkpoint has no tokenizer.
     """
-    if checkpoint.model.abilities.reads_pictures:
-        raise CheckpointError("reads_pictures", name=checkpoint.name)
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         raise CheckpointError("no_tokenizer", name=checkpoint.name)

@@ -55,7 +55,7 @@ def check_file(checkpoint: Checkpoint, path: str | Path, *, tolerance: float | N
 
     Raises:
         CheckpointError: the file is refused.
-        InputError: as `check`; or it holds no ids (no pixels, for a model of pictures), or too many.
+        InputError: as `check`; or it holds no ids, or too many.
     """
     return check_contents(checkpoint, read_arrays_file(Path(path)), tolerance=tolerance)
 
@@ -66,7 +66,7 @@ def check_contents(checkpoint: Checkpoint, contents: Contents, *, tolerance: flo
     Raises:
         InputError: as `check_file`.
     """
-    asked = Asked.of(contents, reads_pictures=checkpoint.model.abilities.reads_pictures)
+    asked = Asked.of(contents)
     return _compared(checkpoint, asked, tolerance)
 
 

@@ -13,9 +13,8 @@ from transformer.errors import InputError
 from transformer.layers.kmers import Window
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier, classify_together, read
 from transformer.sequences.alphabet import Letters
-from transformer.sequences.fasta import FastaRecord
+from transformer.sequences.fasta import FastaRecord, label_of
 from transformer.sequences.folding import received
-from transformer.sequences.labels import label_of
 from transformer.sequences.motifs import Motif, motif, q_values, top_site
 from transformer.sites import Site
 

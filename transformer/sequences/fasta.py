@@ -1,13 +1,11 @@
-"""Records of sequences, one at a time, from text or from a plain or gzip file, with every length bounded.
-
-FASTA, FASTQ (its qualities are passed over), GenBank and tables are told apart by how they begin.
-"""
+"""Records of FASTA, one at a time, from text or from a plain or gzip file, with every length bounded."""
 
 import codecs
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -22,14 +20,14 @@ MAX_BYTES = 64_000_000
 """Most that is read from one file, after unpacking."""
 
 OTHERS = {
-    "@HD\t": "SAM", "@SQ\t": "SAM", "@RG\t": "SAM", "@PG\t": "SAM", "##fileformat=VCF": "VCF", "##gff-version": "GFF",
+    "@HD\t": "SAM", "@SQ\t": "SAM", "@RG\t": "SAM", "@PG\t": "SAM", "@": "FASTQ", "LOCUS ": "GenBank",
+    "##fileformat=VCF": "VCF", "##gff-version": "GFF",
     "track ": "BED", "browser ": "BED", "CLUSTAL": "Clustal", "# STOCKHOLM": "Stockholm", "#NEXUS": "NEXUS",
     "ID   ": "EMBL",
 }  # fmt: skip
 """How files begin that hold no plain sequences, and what they are called."""
 
-SEQUENCE, NAMES, LABELS = "sequence", ("id", "name"), ("label", "class")
-"""Columns of a table: that of the letters, which it needs, of names and of classes."""
+_LABEL = re.compile(r"\b(?:label|class)[=:]\s*(\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -42,30 +40,41 @@ class FastaRecord:
 
 
 def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
-    """The records in `lines` of FASTA, FASTQ or GenBank; letters without a header are one record called `sequence`.
+    """The records in `lines` of FASTA; letters without a header are one record called `sequence`.
 
-    A table, divided by tabs or commas, has a first line that names its columns, one of them `sequence`; `label` or
-    `class` says the class of each row, which `label_of` finds. A byte order mark is passed over. A record may be empty:
-    whoever reads its letters refuses it, by name.
+    Lines that are blank or start with `;` (a comment) are passed over, as is a byte order mark. A record may be empty.
 
     Raises:
-        InputError: the lines are of another format, which is named, or end inside a record of FASTQ.
+        InputError: the lines are of another format, which is named.
     """
     cleaned = (line.removeprefix(BYTE_ORDER_MARK).rstrip() for line in lines)
-    first = next((line for line in cleaned if line.strip()), None)
-    if first is None:
-        return
+    first = next(filter(None, cleaned), "")
     for beginning, name in OTHERS.items():
         if first.startswith(beginning):
             raise InputError("sequences_of_another_format", format=name)
-    parse: Callable[[Iterable[str]], Iterator[FastaRecord]] = _fasta
-    if first.startswith("@"):
-        parse = _fastq
-    elif first.startswith("LOCUS "):
-        parse = _genbank
-    elif SEQUENCE in (columns := _cells(first.lower(), _divider(first))) and len(columns) > 1:
-        parse = _table
-    yield from parse(chain([first], cleaned))
+    header, parts, started = "sequence", list[str](), False
+    for line in map(str.strip, chain([first], cleaned)):
+        if line.startswith(">"):
+            if started:
+                yield _record(header, parts)
+            header, parts, started = line[1:].strip() or "sequence", [], True
+        elif line and not line.startswith(";"):
+            parts.append(line)
+            started = True
+    if started:
+        yield _record(header, parts)
+
+
+def label_of(record: FastaRecord, classes: Sequence[str]) -> str:
+    """The class that a record's header names; empty where it names none.
+
+    It is looked for as `label=CLASS` or `class=CLASS` anywhere, as the first word after the name, and after the last
+    `|` of the name, in this order. Only what is written exactly as a class counts.
+    """
+    named = _LABEL.search(record.description)
+    first, last = record.description.partition(" ")[0], record.id.rpartition("|")[2]
+    places = [named[1].rstrip(";,") if named else "", first, last if "|" in record.id else ""]
+    return next((word for word in places if word in classes), "")
 
 
 def read_fasta(file: io.BufferedIOBase) -> Iterator[FastaRecord]:
@@ -80,91 +89,6 @@ def read_fasta(file: io.BufferedIOBase) -> Iterator[FastaRecord]:
 def fasta_of(data: bytes) -> Iterator[FastaRecord]:
     """The records of an uploaded file, as `read_fasta`."""
     return read_fasta(io.BytesIO(data))
-
-
-def _fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
-    """Lines that are blank or start with `;` (a comment) are passed over."""
-    header, parts, started = "sequence", list[str](), False
-    for raw in lines:
-        line = raw.strip()
-        if line.startswith(">"):
-            if started:
-                yield _record(header, parts)
-            header, parts, started = line[1:].strip() or "sequence", [], True
-        elif line and not line.startswith(";"):
-            parts.append(line)
-            started = True
-    if started:
-        yield _record(header, parts)
-
-
-def _divider(line: str) -> str:
-    return "\t" if "\t" in line else ","
-
-
-def _cells(line: str, divider: str) -> list[str]:
-    return [cell.strip().strip('"') for cell in line.split(divider)]
-
-
-def _table(lines: Iterable[str]) -> Iterator[FastaRecord]:
-    """A record a row; a row that is too short has no letters."""
-    rows = iter(lines)
-    first = next(rows)
-    divider = _divider(first)
-    columns = _cells(first.lower(), divider)
-    for number, line in enumerate((line for line in rows if line.strip()), 1):
-        row = dict(zip(columns, _cells(line, divider), strict=False))
-        name = next((row[column] for column in NAMES if row.get(column)), str(number))
-        label = next((row[column] for column in LABELS if row.get(column)), "")
-        yield FastaRecord(name, f"label={label}" if label else "", row.get(SEQUENCE, ""))
-
-
-def _fastq(lines: Iterable[str]) -> Iterator[FastaRecord]:
-    """A record may go over several lines; a quality may begin with `@`, so qualities are counted."""
-    rest = iter(lines)
-    for line in rest:
-        if not line:
-            continue
-        header = line[1:].strip() or "sequence"
-        parts, quality, plus = list[str](), 0, False
-        for letters_line in rest:
-            if letters_line.startswith("+"):
-                plus = True
-                break
-            parts.append(letters_line.strip())
-        letters = sum(map(len, parts))
-        while quality < letters and (following := next(rest, None)) is not None:
-            quality += len(following.strip())
-        if not plus or quality != letters or not line.startswith("@"):
-            raise InputError("fastq_broken", name=header.split()[0])
-        yield _record(header, parts)
-
-
-def _genbank(lines: Iterable[str]) -> Iterator[FastaRecord]:
-    """Its version, accession or locus is a record's name, its definition what describes it."""
-    fields, parts, key, origin = dict[str, str](), list[str](), "", False
-    for line in lines:
-        if line.startswith("//"):
-            yield _of_fields(fields, parts)
-            fields, parts, key, origin = {}, [], "", False
-        elif origin:
-            parts.append("".join(letter for letter in line if not letter.isdecimal() and not letter.isspace()))
-        elif line.startswith("ORIGIN"):
-            origin = True
-        elif line[:1].strip():
-            key, _, value = line.partition(" ")
-            fields[key] = value.strip()
-        elif key == "DEFINITION" and line.startswith(" " * 12):
-            fields[key] += f" {line.strip()}"
-        else:
-            key = ""
-    if fields or parts:
-        yield _of_fields(fields, parts)
-
-
-def _of_fields(fields: dict[str, str], parts: list[str]) -> FastaRecord:
-    named = next((fields[key] for key in ("VERSION", "ACCESSION", "LOCUS") if fields.get(key)), "sequence")
-    return FastaRecord(named.split()[0], fields.get("DEFINITION", ""), "".join(parts))
 
 
 class _Bounded(io.RawIOBase):

@@ -9,11 +9,11 @@ from transformer.pictures.picture import Picture
 from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
 from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
+from ui.markdown import as_text
 from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.shared.likelihood import likelihood
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 FOLDED = 32
 """From more tokens on, a translation is folded up."""

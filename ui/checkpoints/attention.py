@@ -10,7 +10,7 @@ from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
-from ui.checkpoints import heads, long, pictures, results, why
+from ui.checkpoints import heads, long, results, why
 from ui.shared import address, writing
 from ui.shared.visit import visit
 from ui.store import runs
@@ -33,9 +33,6 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     Raises:
         InputError, CheckpointError: what was typed cannot be run.
     """
-    if checkpoint.model.abilities.reads_pictures:
-        pictures.pictures_panel(name, checkpoint)
-        return
     if checkpoint.tokenizer is None and checkpoint.task is not None:
         _sequence_classifier(checkpoint.task)
         return

@@ -14,11 +14,12 @@ from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from ui.markdown import as_text
 from ui.shared import address, controls, last_checkpoint
 from ui.store import arrivals, live, records, store, uploads, user_folder
 from ui.store.ledger import UploadLimits
 from ui.store.refs import CheckpointRef, Origin
-from ui.texts import plain, t
+from ui.texts import plain, said, t
 
 ROUND, PROBLEM = "upload.round", "upload.problem"
 SHOW = "show"
@@ -56,7 +57,10 @@ def bring_panel() -> None:
         st.session_state[ROUND] += 1  # a new uploader, so that the browser's copy is let go
         st.rerun()
     for problem in st.session_state.pop(PROBLEM, ()):
-        st.warning(controls.sentence(problem), icon=":material/block:")
+        sentence, _, lines = said(problem).partition("\n")
+        st.warning(as_text(sentence) if lines else controls.sentence(problem), icon=":material/block:")
+        if lines:
+            st.code(lines, language="python")
     now = uploads.may_arrive(limits)
     if now < limits.file_bytes:
         st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")

@@ -18,13 +18,13 @@ from transformer.figures.lessons import curves
 from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
+from ui.markdown import as_text
 from ui.shared import address
 from ui.shared.address import choice, line
 from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 ROWS = 60
 """Neighbours and changes that are shown at most; the files hold all."""

@@ -20,13 +20,13 @@ from transformer.checkpoint.worker import apart
 from transformer.errors import HeedmapError
 from transformer.runs.check import check_contents
 from ui.checkpoints.questions import SPECIAL_IDS
+from ui.markdown import as_text
 from ui.shared import controls
 from ui.store import arrivals, store
 from ui.store.cache import in_session, session_store
 from ui.store.ledger import Counted, UploadLimits
 from ui.store.refs import CheckpointRef
 from ui.texts import said, t
-from ui.texts.markdown import as_text
 
 ENDINGS = ("npz", "safetensors", "pt")
 LIMITS = replace(ARRAY_LIMITS, file_bytes=32 * MEGABYTE)

@@ -11,11 +11,11 @@ from transformer.checkpoint.foreign.bundle import Bundle
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
-from transformer.messages import Message, say
+from transformer.messages import Message, catalogue, say
 from ui.checkpoints import previews
+from ui.markdown import as_text
 from ui.store import store
-from ui.texts import catalogue, plain, said, t
-from ui.texts.markdown import as_text
+from ui.texts import plain, said, t
 
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "target_pad_id")
 ASSUMED = (*GUESSED, "assumed_after")
@@ -159,7 +159,7 @@ def _shown(question: Question, value: Any) -> Any:
 def _label(question: Question) -> str:
     """The question in the user's language; the library's own words for one that the catalogue has not."""
     name = f"ask_{question.name}"
-    return t(f"checkpoints.{name}") if name in catalogue()["checkpoints"] else as_text(said(question.text))
+    return t(f"checkpoints.{name}") if f"checkpoints.{name}" in catalogue("en") else as_text(said(question.text))
 
 
 def _help(question: Question) -> str:

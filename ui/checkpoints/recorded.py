@@ -14,12 +14,12 @@ from transformer.pictures.picture import UNSURE, Picture
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long
+from ui.markdown import as_text
 from ui.shared import address, controls, record_views
 from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
 from ui.store import records
 from ui.texts import plain, said, t
-from ui.texts.markdown import as_text
 
 OTHER = "other"
 """The query parameter of the record that is seen beside the chosen one."""

@@ -7,9 +7,9 @@ from transformer.checkpoint.foreign.found import RECORD_FILE
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.contents import shape_text
 from ui.checkpoints.bring import SHOW
+from ui.markdown import as_text
 from ui.shared import address
 from ui.texts import said, t
-from ui.texts.markdown import as_text
 
 
 def report_panel(report: Report) -> None:

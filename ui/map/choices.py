@@ -11,10 +11,10 @@ from transformer.diagrams.diagram import Node
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.components.map.component import ALL
 from ui.map.runs import Shown
+from ui.markdown import as_text
 from ui.shared import address
 from ui.shared.address import choice, line
 from ui.texts import language, t
-from ui.texts.markdown import as_text
 
 TEXT, STEP, PART, HEAD, LAYERS = "sentence", "at_word", "part", "at_head", "layers"
 """The query parameters besides that of the checkpoint (`ON_MAP`): what it reads, the step from 1 (0: all), the open

@@ -15,10 +15,10 @@ from ui.map import choices, ways
 from ui.map.drawing import Drawing, readable
 from ui.map.prediction import prediction_panel
 from ui.map.runs import Shown
+from ui.markdown import as_text
 from ui.shared.files import Origin, head_stem
 from ui.shared.theme import is_dark
 from ui.texts import t
-from ui.texts.markdown import as_text
 
 LARGEST = 256
 """Queries or keys up to which a head is drawn cell by cell."""

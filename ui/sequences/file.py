@@ -15,8 +15,7 @@ from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
 from transformer.runs.held_out import HeldOut, composition, known_held_out
-from transformer.sequences.fasta import FastaRecord, fasta_of
-from transformer.sequences.labels import label_of
+from transformer.sequences.fasta import FastaRecord, fasta_of, label_of
 from transformer.sequences.task import SequenceTask
 from ui.sequences.runs import FILES
 from ui.sequences.scores import scores_panel

@@ -10,7 +10,6 @@ from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.sequences import runs
-from ui.sequences.known import known_panel
 from ui.shared.address import choice, parameter, set_parameter
 from ui.shared.controls import sentence
 from ui.shared.sequence_controls import site_text
@@ -65,7 +64,6 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
         st.info(t("sequences.fixed", share=place.share, start=place.start + 1, others=place.others_share))
     _motif(found, motif, (label, site, head), width)
     st.caption(t("sequences.q_value", q=f"{q:.2g}", count=len(every), most=MOST_FALSE))
-    known_panel(found, (store.revision(name), fasta), (index, width), (Site(site), head))
 
 
 def _left_out(found: SequenceSet) -> None:

@@ -32,7 +32,7 @@ from ui.store.refs import Revision
 from ui.store.slow import long_run, with_progress
 from ui.texts import plain, said, t
 
-FILES = ["fa", "fasta", "fna", "fq", "fastq", "gb", "gbk", "genbank", "gz", "txt", "tsv", "csv"]
+FILES = ["fa", "fasta", "fna", "gz", "txt"]
 """What files of sequences are called."""
 
 EXAMPLE_SET = "examples.fa"

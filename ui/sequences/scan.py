@@ -24,6 +24,7 @@ from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
+from ui.markdown import as_text
 from ui.sequences import runs
 from ui.shared.address import belong_to, choice, put, whole
 from ui.shared.files import frame_csv
@@ -31,7 +32,6 @@ from ui.shared.theme import is_dark
 from ui.store import arrivals, store, turns
 from ui.store.cache import in_session
 from ui.texts import language, plain, t
-from ui.texts.markdown import as_text
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 1_000

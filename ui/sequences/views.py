@@ -20,6 +20,7 @@ from transformer.sequences.task import SequenceTask
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
+from ui.markdown import as_text
 from ui.sequences import methods, runs
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
@@ -27,7 +28,6 @@ from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
 from ui.texts import language, plain, said, t
-from ui.texts.markdown import as_text
 
 MOST_LINES = 300
 """Most windows whose head view is drawn."""

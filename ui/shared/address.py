@@ -38,8 +38,8 @@ from typing import Any, Literal, NoReturn
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ui.markdown import as_text
 from ui.shared.visit import Visit, opened, visit
-from ui.texts.markdown import as_text
 
 Width = int | Literal["stretch"]
 

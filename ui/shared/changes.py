@@ -11,10 +11,10 @@ from transformer.errors import HeedmapError
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, parts, to_text
 from transformer.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
+from ui.markdown import as_text
 from ui.shared import controls
 from ui.shared.address import line, parameter, set_parameter
 from ui.texts import said, t
-from ui.texts.markdown import as_text
 
 CHANGES: Final = "do"
 """The query parameter of the interventions, in their short form."""

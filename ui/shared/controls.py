@@ -14,13 +14,13 @@ from transformer.decoding.beams import BeamTree
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
+from ui.markdown import as_text
 from ui.shared import last_checkpoint
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
 from ui.shared.last_checkpoint import MODEL
 from ui.store import holdings, log, runs, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
-from ui.texts.markdown import as_text
 
 KINDS = {
     "decoder.cross": "Cross",

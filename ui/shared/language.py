@@ -2,11 +2,12 @@
 
 import streamlit as st
 
+from transformer.messages import LANGUAGES, catalogue
 from ui.shared.address import choice
-from ui.texts import KEY, LANGUAGES
+from ui.texts import KEY
 
 
 def language_choice() -> None:
     """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
     with st.sidebar:
-        choice("Language · 语言", list(LANGUAGES), key=KEY, text=LANGUAGES.__getitem__)
+        choice("Language · 语言", list(LANGUAGES), key=KEY, text=lambda code: catalogue(code)["language_name"])

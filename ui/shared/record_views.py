@@ -17,6 +17,7 @@ from transformer.pictures.picture import UNSURE, Picture
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
+from ui.markdown import as_text
 from ui.shared import address, selected_pair
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import hundredths, switch
@@ -25,7 +26,6 @@ from ui.shared.files import Origin, frame_csv, head_stem
 from ui.shared.theme import is_dark
 from ui.store import turns
 from ui.texts import in_this_language, plain, t
-from ui.texts.markdown import as_text
 
 NOWHERE = Origin()
 

@@ -10,10 +10,10 @@ from transformer.errors import InputError
 from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from transformer.sites import Site
+from ui.markdown import as_text
 from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, lines, set_parameter
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 MEAN: Final = "mean"
 """The average of all heads, where a head is chosen."""

@@ -13,12 +13,12 @@ from transformer import Checkpoint, ContinueOptions
 from transformer.pictures.axes import WORD_START
 from transformer.runs.continuing import Continuation, NextToken, continues
 from transformer.runs.filling import filled, hidden, mask_of
+from ui.markdown import as_text
 from ui.shared import address
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.token_strip import token_strip
 from ui.store import runs
 from ui.texts import KEY, language, plain, t
-from ui.texts.markdown import as_text
 
 MOST, USUAL = 40, 20
 """Tokens that are written at most, and at first."""

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from transformer.runs.pace import MEGABYTE, Cost
+from ui.markdown import as_text
 from ui.store import turns
 from ui.store.cache import cached_result
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 STOPPED = "stopped-work"
 """Where the session keeps what its user has stopped, until it is asked for again."""

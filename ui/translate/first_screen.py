@@ -13,6 +13,7 @@ from transformer.runs.familiarity import Familiarity, counts_of
 from transformer.runs.head_agreement import HeadAgreement, HeadScore
 from transformer.sites import Site
 from ui.components.bitext.component import Words, bitext, bitext_of_record
+from ui.markdown import as_text
 from ui.shared import address, heads, in_browser, selected_pair
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
@@ -22,7 +23,6 @@ from ui.shared.what_if_link import what_if_query
 from ui.store import atlases, store
 from ui.store.cache import cached_result
 from ui.texts import KEY, language, plain, said, t
-from ui.texts.markdown import as_text
 
 KIND = heads.KIND
 

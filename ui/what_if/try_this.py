@@ -5,10 +5,10 @@ from functools import partial
 
 import streamlit as st
 
+from ui.markdown import as_text
 from ui.shared.address import put
 from ui.shared.changes import CHANGES, DONOR
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 CHECKPOINT = "multi30k-en-de"
 """The checkpoint that they were found on, by trying every head and every source word of several sentences."""

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from tests.browser.hostile import TEXTS
-from ui.texts.markdown import as_code, as_text
+from ui.markdown import as_code, as_text
 
 for i, text in enumerate(TEXTS):
     shown = as_text(text)

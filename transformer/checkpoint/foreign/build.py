@@ -25,10 +25,7 @@ def build(recognition: Recognition, name: str) -> Checkpoint:
     if recognition.fit is None or not recognition.report.fits:
         raise CheckpointError("no_fit", report=recognition.report.text)
     check_answered(recognition.report)
-    model_type, _ = ARCHITECTURES[recognition.fit.architecture]
-    sees = model_type.abilities.reads_pictures
-    read_as = (None, None) if sees else tokenizers_inside(recognition.contents, recognition.fit.config)
-    tokenizer, target_tokenizer = read_as
+    tokenizer, target_tokenizer = tokenizers_inside(recognition.contents, recognition.fit.config)
     return Checkpoint(
         name=name,
         model=model_of(recognition.fit, recognition.contents.tensors, recognition.contents.source),

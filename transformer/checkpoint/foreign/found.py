@@ -42,12 +42,13 @@ def found_in(contents: Contents) -> tuple[Message, ...]:
     return (*found, Message("found_multihead" if has_multihead else "found_no_multihead"))
 
 
-def record_lines(source: str) -> tuple[str, ...]:
+def record_lines(source: str, inputs: str = "inputs", grid: tuple[int, int] | None = None) -> tuple[str, ...]:
     """Python that records the model of the file `source` and writes a file to bring instead."""
+    axes = f", grid={grid}" if grid else ""
     return (
         "from transformer import recording",
-        "with recording(model) as seen: model(inputs)",
-        f'seen.record(model={Path(source).stem[:80]!r}).save("{RECORD_FILE}")',
+        f"with recording(model) as seen: model({inputs})",
+        f'seen.record(model={Path(source).stem[:80]!r}{axes}).save("{RECORD_FILE}")',
     )
 
 

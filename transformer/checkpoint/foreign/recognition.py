@@ -1,7 +1,7 @@
 """Recognising a layout from names and shapes, and holding the whole file against it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -45,8 +45,8 @@ class Recognition:
     fit: Fit | None
 
 
-def recognise(contents: Contents, answers: Mapping[str, Any], layouts: Sequence[Layout] = LAYOUTS) -> Recognition:
-    """The one of `layouts` that explains most of `contents`, and how well.
+def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
+    """The layout that explains most of `contents`, and how well.
 
     Raises:
         CheckpointError: an answer is no possible one, contradicts the file, or leaves out a part of an attention.
@@ -56,7 +56,7 @@ def recognise(contents: Contents, answers: Mapping[str, Any], layouts: Sequence[
     patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     contents = _without_wrappers(contents)
     candidates: list[tuple[Fit | None, Answers, Report]] = []
-    for layout in layouts:
+    for layout in LAYOUTS:
         asked = Answers.of(given, contents.settings)
         try:
             fit = layout.fit(contents, asked)

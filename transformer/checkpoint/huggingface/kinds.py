@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from transformer.checkpoint.foreign.found import RECORD_FILE, record_lines
 from transformer.checkpoint.huggingface.folder import checked_config
 from transformer.checkpoint.huggingface.library import check_installed, tables
 from transformer.checkpoint.huggingface.model import Kind
 from transformer.checkpoint.safe.refusal import refused
+from transformer.errors import CheckpointError
 from transformer.messages import Message
 
 
@@ -20,13 +22,13 @@ def described_kind(path: Path) -> Kind:
     check_installed()
     config = checked_config(path)
     family = str(config.get("model_type"))
-    check_of_text(path.name, family)
+    check_of_text(path.name, family, config)
     told = config.get("is_encoder_decoder")
     both = family in tables().MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES if told is None else bool(told)
     return kind_of(path.name, family, config, both)
 
 
-def check_of_text(name: str, family: str) -> None:
+def check_of_text(name: str, family: str, config: Mapping[str, Any]) -> None:
     """Refuse a family that the library knows and that neither reads nor writes text.
 
     Raises:
@@ -39,7 +41,16 @@ def check_of_text(name: str, family: str) -> None:
         auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     )
     if family in auto.CONFIG_MAPPING_NAMES and not any(family in table for table in of_text):
-        raise refused("no_model_of_text", name, Message("remedy_model_of_text"), family=family)
+        raise no_model_of_text(name, family, config)
+
+
+def no_model_of_text(name: str, family: str, config: Mapping[str, Any]) -> CheckpointError:
+    """The refusal of a family that is not run here, with the lines that record it."""
+    image, patch = (config.get(key) for key in ("image_size", "patch_size"))
+    grid = (image // patch,) * 2 if isinstance(image, int) and isinstance(patch, int) and image > patch > 0 else None
+    first, second, third = record_lines(name, "**inputs", grid)
+    remedy = Message("remedy_record", file=RECORD_FILE, first=first, second=second, third=third)
+    return refused("no_model_of_text", name, remedy, family=family)
 
 
 def kind_of(name: str, family: str, config: Mapping[str, Any], both: bool) -> Kind:
@@ -57,4 +68,4 @@ def kind_of(name: str, family: str, config: Mapping[str, Any], both: bool) -> Ki
         return "decoder"
     if not both and reads_alone:
         return "encoder"
-    raise refused("no_model_of_text", name, Message("remedy_model_of_text"), family=family)
+    raise no_model_of_text(name, family, config)

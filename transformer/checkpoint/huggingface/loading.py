@@ -21,7 +21,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.folder import FolderContents, check_sizes, checked_contents, unreadable
 from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
-from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of
+from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of, no_model_of_text
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
     HuggingFaceConfig,
@@ -80,7 +80,7 @@ def load_hugging_face(
     """
     path = path.resolve()
     contents = checked_contents(path, limits)
-    check_of_text(contents.name, contents.family)
+    check_of_text(contents.name, contents.family, contents.config)
     settings = _settings(path, contents)
     kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     tokenizer = tokenizer_at(path) if contents.has_tokenizer else None
@@ -124,7 +124,7 @@ def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Repo
     """
     path = path.resolve()
     contents = checked_contents(path, limits)
-    check_of_text(contents.name, contents.family)
+    check_of_text(contents.name, contents.family, contents.config)
     settings = _settings(path, contents)
     kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
     matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
@@ -210,7 +210,7 @@ def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
         found = getattr(one, "vocab_size", None)
         if isinstance(found, int):
             return found
-    raise refused("no_model_of_text", contents.name, Message("remedy_model_of_text"), family=contents.family)
+    raise no_model_of_text(contents.name, contents.family, contents.config)
 
 
 def _watchable(

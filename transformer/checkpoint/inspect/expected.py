@@ -19,12 +19,9 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.sites import Site
 
-INPUTS = (
-    *("input", "inputs", "ids", "input_ids", "source", "sources", "src", "source_ids"),
-    *("pixels", "pixel_values", "images"),
-)
+INPUTS = ("input", "inputs", "ids", "input_ids", "source", "sources", "src", "source_ids")
 TARGETS = ("target", "targets", "tgt", "trg", "target_ids", "decoder_input_ids")
-"""What the ids (or the pixels) may be called in a file of what is expected."""
+"""What the ids may be called in a file of what is expected."""
 
 SCORES = ("logits", "scores", "output", "outputs", "out")
 """Other names for what a decoder ends with: compared as log-probabilities, whatever was added to a row."""
@@ -40,9 +37,6 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-
 
 MOST_IDS = 16_384
 """Ids of a batch, source and target each: what is expected is for a few sentences."""
-
-MOST_PIXELS = 4_000_000
-"""Numbers of a batch of pictures, of all channels."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +115,17 @@ class Asked(NamedTuple):
     in_order: bool = True
 
     @classmethod
-    def of(cls, contents: Contents, *, reads_pictures: bool) -> "Asked":
+    def of(cls, contents: Contents) -> "Asked":
         """What is in a file.
 
         Raises:
-            InputError: it holds no ids (no pixels, for a model of pictures), or too many.
+            InputError: it holds no ids, or too many.
         """
         arrays = dict(contents.tensors)
         inputs, targets = _taken(arrays, INPUTS), _taken(arrays, TARGETS)
         if inputs is None:
             raise InputError("check_no_ids", file=contents.source, found=tuple(arrays), names=INPUTS)
         in_order = contents.format == "npz"
-        if reads_pictures:
-            if not inputs.is_floating_point() or inputs.dim() != 4 or not 0 < inputs.numel() <= MOST_PIXELS:
-                raise InputError("check_pixels_of_no_kind", file=contents.source, most=MOST_PIXELS)
-            return cls(inputs, None, arrays, in_order)
         for ids in (inputs, targets):
             if ids is not None and not _can_be_read(ids):
                 raise InputError("check_ids_of_no_kind", file=contents.source, most=MOST_IDS)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.build import model_of
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
@@ -152,8 +151,7 @@ class Searching:
             return []
         fit, report = recognition.fit, recognition.report
         if self._asked is None and fit is not None:
-            sees = ARCHITECTURES[fit.architecture][0].abilities.reads_pictures
-            self._asked = Asked.of(self._expected, reads_pictures=sees)
+            self._asked = Asked.of(self._expected)
         options = {q: self._options(q, more) for q in report.questions if q.name not in answers}
         open_ = sorted((q for q in options if options[q]), key=lambda question: question.after_attention)
         if open_ and not (open_[0].after_attention and report.fits and not self._agrees(recognition, maps_only=True)):

@@ -10,10 +10,6 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
         "conv_norms": [], "conv_norm_late": False, "conv_norm_eps": 1e-5,
     },
     "recurrent": {"wide_output": False, "feeds_input": False, "first_states": "usual", "swaps_states": False},
-    "vision": {
-        "gain": False, "class_token": True, "n_registers": 0, "placed": "all", "norm_after_embedding": False,
-        "norm_after_stack": True, "head_reads": "first", "head_norm": False,
-    },
 }  # fmt: skip
 """By architecture: each option with the value that changes nothing."""
 

@@ -27,7 +27,6 @@ from transformer.checkpoint.load import find_files, reader_of
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.checkpoint.safe.photos import MOST_BYTES, MOST_PIXELS
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.safe.zips import KEPT
@@ -40,7 +39,6 @@ from transformer.checkpoint.worker.trial import Trial
 from transformer.checkpoint.worker.vocabularies import folder_tokenizer
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.pictures.photo import Frame, Photo
 
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 """The floor of what loading a folder, and a short run of its model, may take in a worker."""
@@ -48,7 +46,6 @@ FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 _FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
 _ITEM_BYTES = 8
 _REMEMBERED = 256
-_CHANNELS = 3
 
 
 def read_files(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -124,23 +121,6 @@ def inspect(
     if len(found) != count:
         raise garbled(contents.source, GarbledError("fewer tensors than it was given"))
     return Inspection(contents.source, contents.format, file_bytes, tuple(found), tied)
-
-
-def read_photo(data: bytes, name: str, frame: Frame) -> Photo:
-    """As `photos.read_photo`.
-
-    Raises:
-        CheckpointError: it is refused, or takes too much memory or time.
-    """
-    if len(data) > MOST_BYTES:
-        raise refused("file_large", name, Message("remedy_save_picture"), found=len(data), most=MOST_BYTES)
-    size = frame.rows * frame.columns * _CHANNELS
-    request = {"name": name, "frame": asdict(frame)}
-    budget = Budget.of(MOST_PIXELS * _CHANNELS + size)
-    block = b"".join(only(answers_of("photo", name, request, [data], budget=budget, most_bytes=size), name).blocks)
-    if len(block) != size:
-        raise garbled(name, GarbledError("no picture of that size"))
-    return Photo(name, np.frombuffer(block, np.uint8).reshape(frame.rows, frame.columns, _CHANNELS))
 
 
 def open_record(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Record:

@@ -18,14 +18,12 @@ from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_
 from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.photos import read_photo as safe_photo
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import frames, trial
 from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.messages.parts import packed
-from transformer.pictures.photo import Frame
 from transformer.tokens.base import Tokenizer
 
 Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
@@ -90,12 +88,6 @@ def read_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iter
     yield {"tokens": len(tokens)}, [json.dumps(tokens).encode()]
 
 
-def read_photo(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
-    """The pixels of the picture called `name`, cut to a `frame`."""
-    photo = safe_photo(bytes(blocks[0]), request["name"], Frame(**request["frame"]))
-    yield {}, [photo.pixels.tobytes()]
-
-
 def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """The record in the file called `name`, written anew from what was read of it: the server meets only that."""
     stream = io.BytesIO(blocks.pop())
@@ -145,7 +137,6 @@ JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] 
     "vocabulary": read_vocabulary,
     "folder": try_folder,
     "unzip": unzip,
-    "photo": read_photo,
     "record": read_record,
 }
 """Every job by name."""

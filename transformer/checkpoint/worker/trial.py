@@ -96,16 +96,12 @@ def measured(load: Callable[[], Checkpoint]) -> tuple[Checkpoint, dict[str, Any]
 
 
 def run_once(found: Checkpoint) -> None:
-    """Run a checkpoint over a short text of ordinary tokens (a picture of grey), recorded as the dashboard's runs are.
+    """Run a checkpoint over a short text of ordinary tokens, recorded as the dashboard's runs are.
 
     An encoder-decoder also writes a few tokens first. A text that the model refuses is no failure.
     """
     model: Any = found.model
     with suppress(HeedmapError), torch.inference_mode(), recording():
-        if found.model.abilities.reads_pictures:
-            kind = next(model.parameters()).dtype
-            model.outputs(torch.zeros(1, model.config.n_channels, *model.config.picture, dtype=kind))
-            return
         ids = torch.tensor([_ordinary_ids(model.config)])
         if found.translates:
             written = decode(model, ids, DecodingOptions(beam=1, max_length=WRITTEN))[0].ids

@@ -17,8 +17,8 @@ from ui.lessons.attention_steps import controls
 from ui.lessons.attention_steps.captions import title_of, what_is_shown
 from ui.lessons.picking import pick, picked
 from ui.lessons.working import equation, example_cell
+from ui.markdown import as_text
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 
 def steps_panel(example: controls.Example, board: Board, recipe: Recipe, head_place: DeltaGenerator) -> None:

@@ -22,8 +22,8 @@ from ui.lessons.inside_layer.captions import said_of, title_of
 from ui.lessons.inside_layer.examples import Example
 from ui.lessons.picking import pick, picked
 from ui.lessons.working import equation, example_cell
+from ui.markdown import as_text
 from ui.texts import plain, t
-from ui.texts.markdown import as_text
 
 WEIGHTS = ("p", "g", "gU", "c", "on")
 """Matrices of shares, on the scale from 0 to 1; `g` of the norm is none."""
